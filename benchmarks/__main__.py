@@ -1,0 +1,27 @@
+"""Run every benchmark, or those that are named: `python -m benchmarks`, `... scalar eager`."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = ("scalar", "eager", "scaling", "memory", "source_lines")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(BENCHMARKS))
+    names = parser.parse_args().names or BENCHMARKS
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    folder = Path(__file__).parent
+    commands = [[sys.executable, str(folder / f"{name}.py")] for name in names]
+    # One that cannot run must not keep the others from it.
+    return max(subprocess.run(command, check=False).returncode for command in commands)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The engine: the backward walk and everything that is built on it."""

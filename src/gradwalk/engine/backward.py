@@ -1,0 +1,120 @@
+"""The walk: one reverse sweep gives every gradient.
+
+Visit the nodes from the root down, each after all of its consumers. On a visit a node's gradient
+is complete; the node hands every input `g × local derivative`, and what arrives there is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.pull import pull
+from gradwalk.graph.node import Freed
+from gradwalk.graph.order import inputs_first
+from gradwalk.graph.source import caller
+
+Wrap = Callable[..., Any]
+
+
+def walk(
+    roots: Iterable[tuple[Any, int, Any]],
+    deliver: Callable[[Any, Any], None],
+    wrap: Wrap,
+    *,
+    wanted: Collection[Any] | None = None,
+    stop: Collection[Any] = (),
+    graph: bool = False,
+    retain: bool = False,
+    on_step: Callable[[Any, Any, Sequence[Any]], None] | None = None,
+) -> None:
+    """Push gradients from `roots` (node, output index, seed) to the leaves or to `wanted`.
+
+    Gradients are arrays, or with `graph` tensors whose own computation is recorded (`wrap` makes
+    a tensor of an array). `deliver` receives each leaf (or wanted node) with its gradient; nodes
+    that lead to nothing wanted are not visited, and nothing behind `stop` is.
+    """
+    roots, stop = list(roots), set(stop)
+    order = inputs_first([node for node, _, _ in roots], stop)
+    needed = None if wanted is None else _leading_to(set(wanted), order)
+    ends = stop if wanted is None else stop | set(wanted)  # sets: == on tensors is elementwise
+    freed = Freed(*caller())
+    grads: dict[Any, Any] = {}
+    ours: set[Any] = set()
+    for node, index, seed in roots:
+        _arrive(grads, ours, graph, node, index, seed)
+    for node in reversed(order):
+        g = grads.pop(node, None)
+        if g is None or (needed is not None and node not in needed):
+            continue
+        if node.hooks:
+            g = _run_hooks(node, g, wrap, graph)
+        inputs = node.inputs
+        if (not inputs and wanted is None) or node in ends:
+            deliver(node, g)
+        if not inputs or node in stop:
+            continue
+        contributions = pull(node, g, needed, wrap if graph else None)
+        for source, index, contribution in zip(inputs, node.picks, contributions, strict=False):
+            if contribution is not None:
+                if source in grads or source.many:
+                    _arrive(grads, ours, graph, source, index, contribution)
+                else:
+                    grads[source] = contribution
+        if on_step is not None:
+            on_step(node, g, contributions)
+        if not retain and node.saved:
+            node.saved = freed
+
+
+def _leading_to(wanted: Collection[Any], order: list[Any]) -> set[Any]:
+    """The nodes with a wanted one at or behind them; `order` has inputs first."""
+    leading: set[Any] = set()
+    for node in order:
+        if node in wanted or any(i in leading for i in node.inputs):
+            leading.add(node)
+    return leading
+
+
+def _arrive(
+    grads: dict[Any, Any], ours: set[Any], graph: bool, node: Any, index: int, g: Any
+) -> None:
+    """Add to what has arrived; outputs of a multi-output node have their places in a list.
+
+    Contributions may alias one another (`a + b` hands the same array to both), so the first
+    addition allocates, and only what it allocated (`ours`) is added to in place.
+    """
+    if node.many:
+        places = grads.setdefault(node, [None] * len(node.out_metas))
+        before, key = places[index], (node, index)
+    else:
+        before, key = grads.get(node), node
+    if before is None:
+        total = g
+    elif key in ours:
+        before += g
+        total = before
+    else:
+        total = before + g
+        if not graph and total.ndim:
+            ours.add(key)
+    if node.many:
+        places[index] = total
+    else:
+        grads[node] = total
+
+
+def _run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
+    """Each hook sees the complete gradient as a tensor and may return another in its place."""
+    found = list(g) if node.many else [g]
+    for index, hooks in node.hooks.items():
+        if found[index] is None:
+            continue
+        tensor = found[index] if graph else wrap(np.asarray(found[index]))
+        for hook in list(hooks.values()):
+            result = hook(tensor)
+            tensor = tensor if result is None else result
+        found[index] = tensor if graph else tensor._array
+    return found if node.many else found[0]

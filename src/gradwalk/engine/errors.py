@@ -1,0 +1,104 @@
+"""Errors that explain themselves: the tensor, the source lines, what happened, and a fix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk.graph.source import where_text
+
+
+class AutogradError(RuntimeError):
+    """A backward pass that cannot be done, or that would give a wrong gradient."""
+
+
+def name_of(thing: Any) -> str:
+    """A node or tensor in words: its label if it has one, else what it is, and its shape."""
+    label = getattr(thing, "label", "")
+    if hasattr(thing, "out_metas"):
+        shape = thing.out_metas[0][0]
+        what = f"'{label}'" if label else f"the result of {thing.op.name}"
+    else:
+        shape = tuple(thing.shape)
+        what = f"tensor '{label}'" if label else "the tensor"
+    return f"{what} of shape {shape}"
+
+
+def made_at(thing: Any) -> str:
+    """Where a node or tensor was made."""
+    return where_text(thing.code, thing.position)
+
+
+def second_time(node: Any) -> AutogradError:
+    """backward() through a graph whose saved values an earlier backward has freed."""
+    freed = node.saved
+    return AutogradError(
+        f"backward went a second time through {name_of(node)} ({node.op.name}), whose saved "
+        "values were freed by the first backward.\n"
+        f"  made at:              {made_at(node)}\n"
+        f"  first backward at:    {where_text(freed.code, freed.position)}\n"
+        "Fix: call the first one as backward(retain_graph=True), add the losses and call "
+        "backward once, or compute the forward pass again."
+    )
+
+
+def modified(node: Any, name: str, stamp: Any) -> AutogradError:
+    """A value that backward still needs was changed in place."""
+    if name in node.op.inputs and not node.op.variadic:
+        source = node.inputs[node.op.inputs.index(name)]
+        what = f"input '{name}' of {node.op.name}"
+        if source is not None:
+            what += f" ({name_of(source)})"
+    else:
+        what = f"'{name}' of {node.op.name} ({name_of(node)})"
+    return AutogradError(
+        f"{what} is needed to compute the gradient, but it was modified in place after it was "
+        f"used.\n"
+        f"  used at:       {made_at(node)}\n"
+        f"  modified at:   {where_text(stamp.code, stamp.position)}\n"
+        "Fix: write the out-of-place form (x = x + y instead of x += y), modify a .clone(), or "
+        "move the modification after backward()."
+    )
+
+
+def wrong_gradient_shape(node: Any, position: int, got: Any, shape: Any) -> AutogradError:
+    """A rule or a custom function returned a gradient that does not fit its input."""
+    names = node.op.inputs
+    name = names[position] if position < len(names) else f"{names[-1]}[{position}]"
+    return AutogradError(
+        f"{node.op.name} returned a gradient of shape {tuple(got)} for its input {name} of shape "
+        f"{tuple(shape)}; a gradient always has the shape of what it belongs to.\n"
+        f"  made at:   {made_at(node)}\n"
+        "Fix: check the rule for that input; a missing transpose or a missing sum over a "
+        "broadcast axis is the usual cause."
+    )
+
+
+def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
+    """An op could not combine its operands: say both shapes and where each came from."""
+    lines = [f"{op.name} cannot combine these operands: {error}"]
+    for position, argument in enumerate(args):
+        if not hasattr(argument, "code"):
+            if hasattr(argument, "shape"):
+                lines.append(f"  operand {position + 1}: an array of shape {argument.shape}")
+            continue
+        label = f" '{argument.label}'" if argument.label else ""
+        place = made_at(argument._node if argument._node is not None else argument)
+        lines.append(
+            f"  operand {position + 1}:{label} shape {tuple(argument.shape)}, made at {place}"
+        )
+    lines.append(_shape_advice(op, args))
+    return ValueError("\n".join(lines))
+
+
+def _shape_advice(op: Any, args: Any) -> str:
+    shapes = [tuple(a.shape) for a in args if hasattr(a, "shape")]
+    if op.name in ("matmul", "linear") and len(shapes) >= 2:
+        x, y = shapes[0], shapes[1]
+        if op.name == "matmul" and len(y) >= 2 and x[-1:] == y[-1:]:
+            return f"Fix: the inner sizes {x[-1]} and {y[-2]} differ; transpose one: x @ y.mT."
+        return (
+            "Fix: the last size of the first operand must equal the "
+            + ("last" if op.name == "linear" else "second to last")
+            + " size of the second; transpose (.mT) or reshape one of them."
+        )
+    return "Fix: sizes must be equal or 1, counted from the last; reshape or unsqueeze one of them."

@@ -1,0 +1,223 @@
+"""autograd.Function: an operation with a backward of its own, written in Python."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine import gradients
+from gradwalk.engine.errors import AutogradError, made_at, wrong_gradient_shape
+from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.graph.node import Node
+from gradwalk.graph.source import caller
+from gradwalk.graph.versions import clock
+
+
+class Context:
+    """`ctx`: what forward hands to backward. Any attribute may be set on it."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self._to_save: tuple[Any, ...] = ()
+        self._flat: set[int] = set()
+        self._materialize = True
+        self._restore: Callable[[], tuple[Any, ...]] | None = None
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (inputs, outputs or others) for backward, guarded against changes."""
+        self._to_save = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` kept."""
+        return self._to_save if self._restore is None else self._restore()
+
+    def mark_non_differentiable(self, *outputs: Any) -> None:
+        """Declare outputs that have no gradient."""
+        self._flat |= {id(o) for o in outputs}
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether unused outputs give zeros (the default) or None to backward."""
+        self._materialize = value
+
+
+class _FunctionOp:
+    """The op of a node made by a Function: its rule is the class's `backward`."""
+
+    elementwise = False
+    broadcasts = False
+    variadic = True
+    array_only = False
+    multiple = True
+    inputs = ("input",)
+    outputs: tuple[str, ...] = ()
+
+    def __init__(self, function: type[Function], context: Context) -> None:
+        self.function = function
+        self.context = context
+        self.name = function.__name__
+
+    def pull(self, node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> list[Any]:
+        """Run the user's backward and check what it returns."""
+        graph = wrap is not None
+        tensors = []
+        for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
+            if part is None and self.context._materialize and dtype.kind == "f":
+                part = np.zeros(shape, dtype)
+            if part is not None and not hasattr(part, "_node"):
+                part = gradients.wrap(np.asarray(part))
+            tensors.append(part)
+        context = self.context
+        context._restore = functools.partial(_restore, node)
+        try:
+            with enable_grad() if graph else no_grad():
+                found = self.function.backward(context, *tensors)
+        finally:
+            context._restore = None
+        listed = list(found) if isinstance(found, (tuple, list)) else [found]
+        while len(listed) > len(node.inputs) and listed[-1] is None:
+            listed.pop()
+        if len(listed) != len(node.inputs):
+            raise AutogradError(
+                f"{self.name}.backward returned {len(listed)} gradient(s) for "
+                f"{len(node.inputs)} input(s) of forward; return one each, None where there is "
+                f"none.\n  made at:   {made_at(node)}"
+            )
+        return [self._checked(node, i, c, graph) for i, c in enumerate(listed)]
+
+    def _checked(self, node: Any, position: int, contribution: Any, graph: bool) -> Any:
+        if contribution is None or node.inputs[position] is None:
+            return None
+        shape, dtype = node.metas[position]
+        if not hasattr(contribution, "_node"):
+            contribution = gradients.wrap(np.asarray(contribution))
+        if contribution.shape != shape:
+            raise wrong_gradient_shape(node, position, contribution.shape, shape)
+        contribution = contribution.to(dtype)
+        return contribution if graph else contribution._array
+
+
+def _restore(node: Any) -> tuple[Any, ...]:
+    """The saved tensors, tied to the graph again."""
+    found = []
+    for kind, value in node.saved.get("tensors", ()):
+        if kind == "output":
+            array, index = value
+            found.append(gradients.wrap(array, node, index))
+        else:
+            found.append(value)
+    return tuple(found)
+
+
+class Function:
+    """A differentiable operation with its own `forward` and `backward`, called by `apply`.
+
+    >>> import gradwalk as gw
+    >>> class Double(gw.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return g * 2
+    >>> x = gw.tensor([1.0], requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor([2.])
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any, **keywords: Any) -> Any:
+        """Compute the result; `ctx` takes notes for backward."""
+        raise NotImplementedError("a Function needs a static method forward(ctx, ...)")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """One gradient per input of forward, None where there is none."""
+        raise NotImplementedError("a Function needs a static method backward(ctx, ...)")
+
+    @classmethod
+    def apply(cls, *args: Any, **keywords: Any) -> Any:
+        """Run forward without recording it, and record this function in its place."""
+        needs = tuple(getattr(a, "requires_grad", False) for a in args)
+        context = Context(needs)
+        with no_grad():
+            result = cls.forward(context, *args, **keywords)
+        several = isinstance(result, tuple)
+        outputs = list(result) if several else [result]
+        if not (any(needs) and state.grad_enabled):
+            return result
+        op = _FunctionOp(cls, context)
+        node = Node()
+        node.op = op
+        node.attrs = {}
+        sources = [(a.grad_fn or a) if n else None for a, n in zip(args, needs, strict=True)]
+        node.inputs = tuple(sources)
+        node.picks = tuple([a._index if n else 0 for a, n in zip(args, needs, strict=True)])
+        node.metas = tuple(
+            [(a.shape, a.dtype) if n else None for a, n in zip(args, needs, strict=True)]
+        )
+        node.many = True
+        node.plan = None
+        node.out_metas = tuple([(o.shape, o.dtype) for o in outputs])
+        node.hooks = None
+        node.label = ""
+        node.clock = node.out_clock = clock.now
+        node.code, node.position = caller()
+        # A result that is one of the inputs, or a view of one, must not drag its history along.
+        tied = []
+        for index, output in enumerate(outputs):
+            flat = output.dtype.kind != "f" or id(output) in context._flat
+            tied.append(gradients.wrap(output._array, None if flat else node, index))
+        node.saved = {}
+        if context._to_save:
+            node.saved["tensors"] = [_kept(t, outputs) for t in context._to_save]
+            node.saved["arrays"] = tuple(t._array for t in context._to_save if t is not None)
+        context._to_save = ()
+        if state.listener is not None:
+            state.listener(node)
+        return tuple(tied) if several else tied[0]
+
+
+def _kept(tensor: Any, outputs: list[Any]) -> tuple[str, Any]:
+    for index, output in enumerate(outputs):
+        if tensor is output:  # kept as an array: the tensor would point back at its own node
+            return "output", (tensor._array, index)
+    return "tensor", tensor
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a `backward` that is not itself differentiable: asking twice is an error."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *grads: Any) -> Any:
+        twice = state.grad_enabled
+        with no_grad():
+            result = backward(ctx, *grads)
+        if not twice:
+            return result
+        several = isinstance(result, tuple)
+        listed = list(result) if several else [result]
+        refused = [r if r is None else _Refuse.apply(r, *grads) for r in listed]
+        return tuple(refused) if several else refused[0]
+
+    return wrapped
+
+
+class _Refuse(Function):
+    """Passes a gradient on and raises if anyone differentiates it."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Any, *grads: Any) -> Any:
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise AutogradError(
+            "a second derivative was asked of a Function whose backward is marked "
+            "@once_differentiable. Fix: write that backward in differentiable operations and "
+            "remove the mark."
+        )

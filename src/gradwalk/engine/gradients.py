@@ -1,0 +1,181 @@
+"""Asking for gradients: `backward` into `.grad`, and `grad` as a function of what is asked."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.backward import walk
+from gradwalk.engine.errors import AutogradError, made_at, name_of
+from gradwalk.engine.modes import enable_grad, no_grad
+from gradwalk.graph.source import caller
+from gradwalk.graph.versions import touch
+
+# Makes a tensor of an array (and a node); tensor.py, which imports this module, puts it here.
+wrap: Callable[..., Any]
+
+
+def backward(
+    tensors: Sequence[Any],
+    gradients: Sequence[Any],
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulate into `.grad` of the leaves, or of `inputs` only."""
+    roots = [_root(t, g, create_graph) for t, g in zip(tensors, gradients, strict=True)]
+    wanted = None
+    if inputs is not None:
+        listed = [inputs] if hasattr(inputs, "_node") else list(inputs)
+        if not listed:
+            raise ValueError("backward(inputs=[]): name at least one tensor, or leave inputs out")
+        wanted = {_source(t, "backward(inputs=...)"): t for t in listed}
+    if create_graph:
+        warnings.warn(
+            "backward(create_graph=True) makes each .grad and its tensor keep one another alive; "
+            "use gradwalk.autograd.grad instead, or set .grad to None afterwards",
+            UserWarning,
+            stacklevel=3,
+        )
+    retain = create_graph if retain_graph is None else bool(retain_graph)
+    _sweep(
+        roots,
+        lambda node, g: accumulate(node if wanted is None else wanted[node], g),
+        wanted,
+        create_graph,
+        retain,
+    )
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """d(outputs)/d(inputs) as a tuple, leaving every `.grad` alone.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor(2.0, requires_grad=True)
+    >>> (slope,) = gw.autograd.grad(x**3, x, create_graph=True)
+    >>> gw.autograd.grad(slope, x)
+    (tensor(12.),)
+    """
+    outs = [outputs] if hasattr(outputs, "_node") else list(outputs)
+    ins = [inputs] if hasattr(inputs, "_node") else list(inputs)
+    if grad_outputs is None:
+        seeds: list[Any] = [None] * len(outs)
+    else:
+        seeds = [grad_outputs] if hasattr(grad_outputs, "_node") else list(grad_outputs)
+    if len(seeds) != len(outs):
+        raise ValueError(f"grad: {len(outs)} output(s) but {len(seeds)} grad_outputs")
+    sources = [_source(t, "grad") for t in ins]
+    roots = [_root(t, g, create_graph) for t, g in zip(outs, seeds, strict=True)]
+    found: dict[Any, Any] = {}
+    retain = create_graph if retain_graph is None else bool(retain_graph)
+    _sweep(roots, found.__setitem__, set(sources), create_graph, retain)
+    results = []
+    for tensor, source in zip(ins, sources, strict=True):
+        g = found.get(source)
+        if isinstance(g, list):
+            g = g[tensor._index]
+        if g is None and materialize_grads:
+            g = np.zeros(tensor.shape, tensor.dtype)
+        if g is None and not allow_unused:
+            raise AutogradError(
+                f"{name_of(tensor)} was not used to compute the output, so it has no gradient.\n"
+                f"  made at:   {made_at(source)}\n"
+                "Fix: pass allow_unused=True to get None for it, or look for a detach(), a "
+                "no_grad() or a conversion to NumPy between the two."
+            )
+        results.append(g if g is None or hasattr(g, "_node") else wrap(_owned(g)))
+    return tuple(results)
+
+
+def accumulate(tensor: Any, g: Any) -> None:
+    """Add a gradient (array or tensor) to `tensor.grad`."""
+    if isinstance(g, list):
+        g = g[tensor._index]
+    if hasattr(g, "_node"):  # it has a graph of its own: never added in place
+        tensor._grad = g if tensor._grad is None else tensor._grad + g
+        return
+    known = tensor._grad
+    if known is None:
+        # Nobody else holds it (the walk's and this function's names, and the call): keep it.
+        alone = sys.getrefcount(g) <= 4 and g.base is None and g.flags.writeable
+        tensor._grad = wrap(g if alone else np.array(g))
+    elif known.requires_grad or not known._array.flags.writeable:
+        tensor._grad = wrap(known._array + g)
+    else:
+        known._array += g
+        touch(known._array, *caller())
+
+
+def _sweep(
+    roots: list[tuple[Any, int, Any]],
+    deliver: Callable[[Any, Any], None],
+    wanted: Any,
+    create_graph: bool,
+    retain: bool,
+) -> None:
+    mode = enable_grad if create_graph else no_grad
+    with mode(), np.errstate(all="ignore"):
+        walk(roots, deliver, wrap, wanted=wanted, graph=create_graph, retain=retain)
+
+
+def _owned(g: Any) -> np.ndarray[Any, Any]:
+    """A gradient array handed to the user is theirs to write to."""
+    return g if g.__class__ is np.ndarray and g.base is None and g.flags.writeable else np.array(g)
+
+
+def _source(tensor: Any, asked_by: str) -> Any:
+    if not tensor.requires_grad:
+        raise AutogradError(
+            f"{asked_by}: {name_of(tensor)} does not require a gradient.\n"
+            f"  made at:   {made_at(tensor)}\n"
+            "Fix: make it with requires_grad=True before it is used."
+        )
+    return tensor.grad_fn or tensor
+
+
+def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any]:
+    """(node, output, seed) to start from; the seed of a single number is 1."""
+    node = tensor.grad_fn
+    if not tensor.requires_grad:
+        raise AutogradError(
+            f"backward from {name_of(tensor)}, which does not depend on anything that requires a "
+            "gradient.\n"
+            f"  made at:   {made_at(tensor)}\n"
+            "Fix: create a leaf with requires_grad=True, and check that no detach(), no_grad() or "
+            "conversion to NumPy lies between it and this result."
+        )
+    if gradient is None:
+        if tensor.numel() != 1:
+            raise AutogradError(
+                f"backward from {name_of(tensor)} without a `gradient`: only a single number has "
+                "one derivative per input.\n"
+                f"  made at:   {made_at(node or tensor)}\n"
+                "Fix: reduce it first (.sum() or .mean()), or pass gradient= a tensor of shape "
+                f"{tensor.shape}, the weights of its elements."
+            )
+        seed = np.ones(tensor.shape, tensor.dtype)
+    else:
+        seed = gradient._array if hasattr(gradient, "_array") else np.asarray(gradient)
+        if seed.shape != tensor.shape:
+            raise AutogradError(
+                f"gradient of shape {seed.shape} for {name_of(tensor)}: it must have the shape of "
+                f"what it belongs to.\n  made at:   {made_at(node or tensor)}"
+            )
+        if seed.dtype != tensor.dtype:
+            seed = seed.astype(tensor.dtype)
+    if create_graph:
+        same = gradient is not None and hasattr(gradient, "_array") and gradient._array is seed
+        return node or tensor, tensor._index, gradient if same else wrap(seed)
+    return node or tensor, tensor._index, seed

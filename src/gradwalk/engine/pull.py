@@ -1,0 +1,150 @@
+"""One visit: from the gradient of a node's output to the contributions to its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.errors import modified, second_time, wrong_gradient_shape
+from gradwalk.graph.node import Freed
+from gradwalk.graph.versions import clock, stamp_of
+from gradwalk.ops.op import Op
+from gradwalk.ops.reduction import sum_op
+from gradwalk.ops.shape import alias, cast, reshape
+
+
+def pull(
+    node: Any, g: Any, needed: Collection[Any] | None, wrap: Callable[..., Any] | None
+) -> Sequence[Any]:
+    """What each input receives, None where it wants nothing.
+
+    With `wrap` the rules are read as a graph: saved arrays become tensors again, tied to the
+    inputs they came from, so that the result can itself be differentiated.
+    """
+    op = node.op
+    saved = node.saved
+    if saved.__class__ is not dict:
+        saved = _restored(node)
+    if node.clock != clock.now:
+        _check_unchanged(node, saved)
+    if op.__class__ is not Op:  # a custom Function: its own backward
+        return op.pull(node, g, wrap)  # type: ignore[no-any-return]
+    if node.many:
+        g = _filled(node, g, wrap)
+    plan = node.plan
+    if needed is not None:
+        wants = tuple([i is not None and i in needed for i in node.inputs])
+        plan = op.plan(wants)
+    if wrap is not None:
+        if op.array_only:
+            return _pull_expanded(node, g, saved, needed, wrap)
+        saved = {name: _tied(node, name, value, wrap) for name, value in saved.items()}
+    contributions = plan.pull(g, saved, node.attrs)
+    if node.metas is not None or not plan.verified:
+        contributions = [
+            c if c is None else fit(c, node, position) for position, c in enumerate(contributions)
+        ]
+        plan.verified = True
+    return contributions  # type: ignore[no-any-return]
+
+
+def _restored(node: Any) -> dict[str, Any]:
+    """What a node saved is not there: freed by an earlier backward, or to be computed again."""
+    if node.saved.__class__ is Freed:
+        raise second_time(node)
+    node.saved = node.saved.take()  # a checkpointed region
+    return node.saved  # type: ignore[no-any-return]
+
+
+def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
+    """Some memory was changed in place since the node was made: was it what it saved?"""
+    for name, value in saved.items():
+        # The output of an in-place operation was itself written after the node's time.
+        limit = node.out_clock if name in node.op.outputs else node.clock
+        for array in value if isinstance(value, tuple) else (value,):
+            if isinstance(array, np.ndarray):
+                stamp = stamp_of(array)
+                if stamp is not None and stamp.time > limit:
+                    raise modified(node, name, stamp)
+
+
+def fit(contribution: Any, node: Any, position: int) -> Any:
+    """Sum over what was broadcast forward, and cast to the dtype of the input."""
+    metas = node.metas
+    shape, dtype = node.out_metas[0] if metas is None else metas[position]
+    given = getattr(contribution, "shape", None)
+    if given is None:  # a bare number: only right for an input that is one
+        contribution = np.asarray(contribution, dtype)
+        given = ()
+    if given != shape:
+        lead = len(given) - len(shape)
+        fits = lead >= 0 and all(n in (1, given[lead + i]) for i, n in enumerate(shape))
+        if not fits or not (node.op.elementwise or node.op.broadcasts):
+            raise wrong_gradient_shape(node, position, given, shape)
+        ones = (lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1)
+        contribution = sum_op(contribution, axis=(*range(lead), *ones), keepdim=False)
+        if contribution.shape != shape:
+            contribution = reshape(contribution, shape=shape)
+    if contribution.dtype != dtype:
+        contribution = cast(contribution, dtype=dtype)
+    return contribution
+
+
+def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[Any, ...]:
+    """Zeros for outputs nobody used, so that rules need not ask; integer outputs stay None."""
+    full = []
+    for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
+        if part is None and dtype.kind == "f":
+            zeros = np.zeros(shape, dtype)
+            part = zeros if wrap is None else wrap(zeros)
+        full.append(part)
+    return tuple(full)
+
+
+def _tied(node: Any, name: str, value: Any, wrap: Callable[..., Any]) -> Any:
+    """A saved array as a tensor of the graph it came from."""
+    op = node.op
+    if name in op.inputs:
+        position = op.inputs.index(name)
+        if isinstance(value, tuple):  # the tail of a variadic op
+            return tuple(_tied_input(node, position + i, v, wrap) for i, v in enumerate(value))
+        return _tied_input(node, position, value, wrap)
+    if name in op.outputs:
+        return wrap(value, node, op.outputs.index(name))
+    return value  # a shape
+
+
+def _tied_input(node: Any, position: int, value: Any, wrap: Callable[..., Any]) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value  # a Python number
+    return wrap(value, node.inputs[position], node.picks[position])
+
+
+def _pull_expanded(
+    node: Any,
+    g: Any,
+    saved: dict[str, Any],
+    needed: Collection[Any] | None,
+    wrap: Callable[..., Any],
+) -> list[Any]:
+    """Differentiate the op's definition in other ops instead of its own rule."""
+    from gradwalk.engine.backward import walk
+
+    op = node.op
+    inputs = []
+    for name in op.inputs:
+        value = _tied(node, name, saved[name], wrap)
+        inputs += list(value) if isinstance(value, tuple) else [value]
+    # An alias each: an input used twice must receive two separate contributions.
+    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
+    out = op.expand(*inputs, **node.attrs)
+    found: dict[Any, Any] = {}
+    ends = [i._node for i in inputs if getattr(i, "requires_grad", False)]
+    roots = [(out._node, out._index, g)]
+    walk(roots, found.__setitem__, wrap, wanted=ends, stop=ends, graph=True, retain=True)
+    return [
+        found.get(i._node) if source is not None and (needed is None or source in needed) else None
+        for source, i in zip(node.inputs, inputs, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""The graph: nodes, the order to visit them in, and where in the source each was made."""

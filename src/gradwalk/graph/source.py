@@ -1,0 +1,85 @@
+"""Where in the user's code a node was made.
+
+Recording is cheap because only two things are kept, the code object and the position of the
+instruction in it. They become a file, a line and the text of that line only when someone asks.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class _OwnFiles(dict[str, bool]):
+    """File name -> whether it belongs to gradwalk itself; filled in as names are met."""
+
+    def __missing__(self, filename: str) -> bool:
+        own = filename.startswith(_PACKAGE)
+        self[filename] = own
+        return own
+
+
+own_files = _OwnFiles()
+_recording = True
+
+
+def set_source_lines(on: bool) -> None:
+    """Switch the recording of source lines on (the default) or off.
+
+    Off saves a little time per operation; errors then cannot say where a tensor was made.
+
+    >>> import gradwalk
+    >>> gradwalk.set_source_lines(True)
+    """
+    global _recording
+    _recording = bool(on)
+
+
+def caller() -> tuple[CodeType | None, int]:
+    """The innermost place outside gradwalk that led here: (code object, instruction position)."""
+    if not _recording:
+        return None, -1
+    frame = sys._getframe(2)
+    while own_files[frame.f_code.co_filename]:
+        if frame.f_back is None:
+            return None, -1
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """One place in a program; `str()` gives `file.py:12: y = x * w`."""
+
+    file: str
+    line: int
+    text: str
+    function: str
+
+    def __str__(self) -> str:
+        place = f"{Path(self.file).name}:{self.line}"
+        return f"{place}: {self.text}" if self.text else place
+
+
+def source_line(code: CodeType | None, position: int) -> SourceLine | None:
+    """Turn what `caller` recorded into file, line and text; None if nothing was recorded."""
+    if code is None:
+        return None
+    line = next(
+        (where[0] for i, where in enumerate(code.co_positions()) if i == position // 2),
+        code.co_firstlineno,
+    )
+    line = line or code.co_firstlineno
+    text = linecache.getline(code.co_filename, line).strip()
+    return SourceLine(code.co_filename, line, text, code.co_name)
+
+
+def where_text(code: CodeType | None, position: int) -> str:
+    """The place as text for an error message."""
+    line = source_line(code, position)
+    return "an unrecorded line" if line is None else str(line)

@@ -1,0 +1,68 @@
+"""Which memory was changed in place, and when.
+
+There is one clock for the whole process. An in-place operation advances it and stamps the memory
+it wrote to; a node only notes the time it was made. So recording an operation costs one number,
+and backward looks closer only if the clock has moved since: then a saved array whose memory
+carries a later stamp than the node has been overwritten. Views of one array share their memory
+and with it the stamp.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+
+class Clock:
+    """The number of in-place changes so far; a class so that others can read it by reference."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
+@dataclass
+class Stamp:
+    """The last change of one piece of memory: when, how many so far, by which line."""
+
+    time: int
+    count: int
+    code: CodeType | None
+    position: int
+    owner: Any  # a weak reference, whose death takes the stamp away
+
+
+clock = Clock()
+_stamps: dict[int, Stamp] = {}
+
+
+def owner_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array that owns the memory of a view (itself if it owns it)."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def stamp_of(array: np.ndarray[Any, Any]) -> Stamp | None:
+    """The last in-place change of this array's memory, None if it was never changed."""
+    return _stamps.get(id(owner_of(array)))
+
+
+def touch(array: np.ndarray[Any, Any], code: CodeType | None, position: int) -> int:
+    """Note that the memory of `array` was changed at this line; returns the time."""
+    owner = owner_of(array)
+    key = id(owner)
+    clock.now += 1
+    stamp = _stamps.get(key)
+    if stamp is None:
+        gone = weakref.ref(owner, lambda _: _stamps.pop(key, None))
+        _stamps[key] = Stamp(clock.now, 1, code, position, gone)
+    else:
+        stamp.time, stamp.count = clock.now, stamp.count + 1
+        stamp.code, stamp.position = code, position
+    return clock.now

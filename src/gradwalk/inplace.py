@@ -1,0 +1,230 @@
+"""In-place operations: the right gradient, or an error; never a silently wrong one.
+
+The memory is overwritten, the version counter goes up (so a saved value that changed is caught),
+and the tensor's history becomes that of the result. A change through a view is also a change of
+its base: the base's history becomes "the base with that part replaced".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from gradwalk.engine.errors import made_at, name_of
+from gradwalk.engine.modes import quietly, state
+from gradwalk.graph.source import caller, where_text
+from gradwalk.graph.versions import clock, touch
+from gradwalk.ops import activation, arithmetic, choice, trigonometry
+from gradwalk.ops import index as indexing
+from gradwalk.ops.dtypes import category, result_dtype
+from gradwalk.ops.op import Op
+from gradwalk.ops.shape import cast
+from gradwalk.recording import View, operand, record, refresh, wrap
+
+_ALL: Any = ("...",)
+
+
+def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Put op(*args) into `target`'s memory and give it that history."""
+    if op.attributes and not attrs:
+        args, attrs = op._bind(args, attrs)
+    args = tuple([a if _is_tensor(a) else operand(a, op) for a in args])
+    for argument in args:
+        if _is_tensor(argument):
+            refresh(argument)
+    _refuse_leaf(target, op)
+    if op is not indexing.setitem:
+        args = _fit_dtype(target, op, args)
+    arrays = [a._array if _is_tensor(a) else a for a in args]
+    needs = state.grad_enabled and any(_is_tensor(a) and a.requires_grad for a in args)
+    try:
+        _compute(target._array, op, arrays, attrs)
+    except ValueError as error:
+        raise _cannot_write(target, op, arrays, error) from None
+    code, position = caller()
+    before = clock.now
+    after = touch(target._array, code, position)
+    if not needs:
+        return target
+    result = wrap(target._array)
+    record(op, args, arrays, attrs, None, code, position, target=result)
+    # What the inputs held in that memory is gone: they are valid only up to the time before.
+    # What the output holds was written by this very change.
+    node: Any = result._node
+    node.clock, node.out_clock = before, after
+    if target._view is None:
+        target._node, target._index = node, 0
+    else:
+        _write_through(target, result)
+    return target
+
+
+def _is_tensor(thing: Any) -> bool:
+    return hasattr(thing, "_array")
+
+
+def _write_through(target: Any, result: Any) -> None:
+    """A view changed: its base is now the old base with that part replaced."""
+    base, _, chain = target._view
+    _refuse_leaf(base, indexing.write_view)
+    op, args = indexing.write_view, (base, result)
+    record(op, args, [base._array, result._array], {"chain": chain}, None, *caller(), target=base)
+    target._view = View(base, None, chain)  # stale on purpose: made again from the new base
+    refresh(target)
+
+
+def _refuse_leaf(target: Any, op: Op) -> None:
+    if target._requires_grad and state.grad_enabled:
+        raise RuntimeError(
+            f"{name_of(target)} is a leaf that requires a gradient and cannot be changed in place "
+            f"by {op.name}: its old value is what the gradient belongs to.\n"
+            f"  made at:      {made_at(target)}\n"
+            f"  changed at:   {where_text(*caller())}\n"
+            "Fix: for a parameter update, wrap it in `with gradwalk.no_grad():`; otherwise use "
+            "the out-of-place form (x = x + y) or a .clone()."
+        )
+
+
+def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Bring the operands to the target's dtype, or refuse if that would lose something."""
+    if not op.promotes:
+        return args
+    result = result_dtype(a._array if _is_tensor(a) else a for a in args)
+    if op.to_float and result.kind != "f":
+        raise TypeError(f"{op.name} in place on a {target.dtype} tensor would not fit its integers")
+    if category(result) > category(target.dtype):
+        raise TypeError(
+            f"the result of {op.name} ({result}) cannot be stored in place in a {target.dtype} "
+            "tensor; use the out-of-place form"
+        )
+    return tuple(
+        cast(a, dtype=target.dtype) if _is_tensor(a) and a.dtype != target.dtype else a
+        for a in args
+    )
+
+
+def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[str, Any]) -> None:
+    if op is indexing.setitem:
+        place = indexing.to_numpy_index(attrs["index"], tuple(arrays[2:]))
+        quietly(out.__setitem__, place, arrays[1])
+    elif isinstance(op.forward, np.ufunc):
+        quietly(op.forward, *arrays, out=out, casting="same_kind")
+    else:
+        result = quietly(op.forward, *arrays, **attrs)
+        if np.shape(result) != out.shape:
+            raise ValueError(f"the result has shape {np.shape(result)}")
+        np.copyto(out, result, casting="same_kind")
+
+
+def _cannot_write(target: Any, op: Op, arrays: list[Any], error: Exception) -> Exception:
+    if not target._array.flags.writeable:
+        return RuntimeError(
+            f"{name_of(target)} cannot be changed in place by {op.name}: several of its elements "
+            "share one place in memory (it was expanded), or the memory is read-only.\n"
+            "Fix: .clone() it first."
+        )
+    shapes = ", ".join(str(np.shape(a)) for a in arrays[1:])
+    return ValueError(
+        f"{op.name} in place on {name_of(target)} does not fit operand(s) of shape {shapes}: "
+        f"{error}"
+    )
+
+
+class InPlace:
+    """The methods with a trailing underscore, `x += y` and `x[i] = v`."""
+
+    __slots__ = ()
+
+    def __iadd__(self, other: Any) -> Self:
+        return self.add_(other)
+
+    def __isub__(self, other: Any) -> Self:
+        return self.sub_(other)
+
+    def __imul__(self, other: Any) -> Self:
+        return self.mul_(other)
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self.div_(other)
+
+    def __ipow__(self, exponent: Any) -> Self:
+        return self.pow_(exponent)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        fixed, arrays = indexing.from_user_index(key)
+        if isinstance(value, (list, tuple)):
+            value = np.asarray(value)
+        write(self, indexing.setitem, (self, value, *arrays), {"index": fixed})
+
+    def add_(self, other: Any, *, alpha: float = 1) -> Self:
+        """self += alpha × other."""
+        return write(self, arithmetic.add, (self, other if alpha == 1 else other * alpha), {})
+
+    def sub_(self, other: Any, *, alpha: float = 1) -> Self:
+        """self −= alpha × other."""
+        return write(self, arithmetic.sub, (self, other if alpha == 1 else other * alpha), {})
+
+    def mul_(self, other: Any) -> Self:
+        """self ×= other."""
+        return write(self, arithmetic.mul, (self, other), {})
+
+    def div_(self, other: Any) -> Self:
+        """self /= other."""
+        return write(self, arithmetic.div, (self, other), {})
+
+    def pow_(self, exponent: Any) -> Self:
+        """self to the power of `exponent`, in place."""
+        if isinstance(exponent, (int, float)):
+            return write(self, arithmetic.power, (self,), {"exponent": exponent})
+        return write(self, arithmetic.pow, (self, exponent), {})
+
+    def neg_(self) -> Self:
+        """−self, in place."""
+        return write(self, arithmetic.neg, (self,), {})
+
+    def abs_(self) -> Self:
+        """|self|, in place."""
+        return write(self, arithmetic.abs, (self,), {})
+
+    def sqrt_(self) -> Self:
+        """Square root, in place."""
+        return write(self, arithmetic.sqrt, (self,), {})
+
+    def exp_(self) -> Self:
+        """Exponential, in place."""
+        return write(self, arithmetic.exp, (self,), {})
+
+    def log_(self) -> Self:
+        """Natural logarithm, in place."""
+        return write(self, arithmetic.log, (self,), {})
+
+    def relu_(self) -> Self:
+        """max(self, 0), in place."""
+        return write(self, activation.relu, (self,), {})
+
+    def sigmoid_(self) -> Self:
+        """Sigmoid, in place."""
+        return write(self, activation.sigmoid, (self,), {})
+
+    def tanh_(self) -> Self:
+        """Hyperbolic tangent, in place."""
+        return write(self, trigonometry.tanh, (self,), {})
+
+    def clip_(self, min: float | None = None, max: float | None = None) -> Self:
+        """Limit to [min, max], in place."""
+        return write(self, choice.clip, (self,), {"min": min, "max": max})
+
+    clamp_ = clip_
+
+    def fill_(self, value: Any) -> Self:
+        """Every element becomes `value`."""
+        return write(self, indexing.setitem, (self, value), {"index": _ALL})
+
+    def zero_(self) -> Self:
+        """Every element becomes 0."""
+        return self.fill_(0)
+
+    def copy_(self, source: Any) -> Self:
+        """Every element becomes that of `source` (broadcast and cast)."""
+        return self.fill_(source)

@@ -1,0 +1,99 @@
+"""Choosing between values: where, maximum, minimum, clip, and the comparisons.
+
+Masking rules put `g` inside `where`. `g * mask` would turn inf × 0 into NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.op import elementwise
+
+where = elementwise(
+    "where",
+    lambda condition, x, y: np.where(condition, x, y),
+    lambda condition, x, y: x if condition else y,
+    vjp=[
+        None,
+        lambda g, condition: where(condition, g, 0),
+        lambda g, condition: where(condition, 0, g),
+    ],
+    promotes=(1, 2),
+)
+
+
+# NaN wins, as in NumPy. At a tie both inputs get half; a NaN lets the gradient through.
+maximum = elementwise(
+    "maximum",
+    np.maximum,
+    lambda x, y: x if x >= y or x != x else y,
+    vjp=[
+        lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0, g)),
+        lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0, g)),
+    ],
+    symbol="max",
+)
+minimum = elementwise(
+    "minimum",
+    np.minimum,
+    lambda x, y: x if x <= y or x != x else y,
+    vjp=[
+        lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0, g)),
+        lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0, g)),
+    ],
+    symbol="min",
+)
+
+
+def _clip_forward(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
+    return np.clip(x, min, max)
+
+
+def _clip_number(x: float, min: float | None = None, max: float | None = None) -> float:
+    if min is not None and x < min:
+        x = min
+    if max is not None and x > max:
+        x = max
+    return x
+
+
+def _clip_rule(g: Any, x: Any, min: float | None, max: float | None) -> Any:
+    lower = -math.inf if min is None else min
+    upper = math.inf if max is None else max
+    return where((x >= lower) & (x <= upper), g, 0)  # the bounds themselves pass the gradient
+
+
+clip = elementwise("clip", _clip_forward, _clip_number, vjp=[_clip_rule], domain=(0.2, 0.8))
+
+_FLAT: dict[str, Any] = {"partials": [None, None]}
+
+equal = elementwise("equal", np.equal, operator.eq, symbol="=", **_FLAT)
+not_equal = elementwise("not_equal", np.not_equal, operator.ne, symbol="≠", **_FLAT)
+less = elementwise("less", np.less, operator.lt, symbol="<", **_FLAT)
+less_equal = elementwise("less_equal", np.less_equal, operator.le, symbol="≤", **_FLAT)
+greater = elementwise("greater", np.greater, operator.gt, symbol=">", **_FLAT)
+greater_equal = elementwise("greater_equal", np.greater_equal, operator.ge, symbol="≥", **_FLAT)
+
+logical_and = elementwise(
+    "logical_and", np.logical_and, lambda x, y: bool(x and y), symbol="and", **_FLAT
+)
+logical_or = elementwise(
+    "logical_or", np.logical_or, lambda x, y: bool(x or y), symbol="or", **_FLAT
+)
+logical_xor = elementwise(
+    "logical_xor", np.logical_xor, lambda x, y: bool(x) != bool(y), symbol="xor", **_FLAT
+)
+logical_not = elementwise(
+    "logical_not", np.logical_not, lambda x: not x, partials=[None], symbol="not"
+)
+bitwise_and = elementwise("bitwise_and", np.bitwise_and, operator.and_, symbol="&", **_FLAT)
+bitwise_or = elementwise("bitwise_or", np.bitwise_or, operator.or_, symbol="|", **_FLAT)
+bitwise_xor = elementwise("bitwise_xor", np.bitwise_xor, operator.xor, symbol="xor", **_FLAT)
+bitwise_not = elementwise(
+    "bitwise_not", np.bitwise_not, lambda x: not x if type(x) is bool else ~x, partials=[None],
+    symbol="~",
+)

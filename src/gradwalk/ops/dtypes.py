@@ -1,0 +1,84 @@
+"""Dtypes and how they promote: as in PyTorch, which differs from NumPy.
+
+Three things decide, strongest first: tensors with dimensions, 0-d tensors, Python numbers. A
+weaker one matters only if its category (bool < integer < float) is higher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+int8 = np.dtype(np.int8)
+int16 = np.dtype(np.int16)
+int32 = np.dtype(np.int32)
+int64 = np.dtype(np.int64)
+uint8 = np.dtype(np.uint8)
+bool_ = np.dtype(np.bool_)
+
+_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2}
+_default = float32
+
+
+def get_default_dtype() -> np.dtype[Any]:
+    """The dtype of new floating-point tensors: float32 unless changed."""
+    return _default
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Change the dtype of new floating-point tensors.
+
+    >>> import gradwalk as gw
+    >>> gw.set_default_dtype(gw.float32)
+    """
+    global _default
+    chosen = np.dtype(dtype)
+    if chosen.kind != "f":
+        raise TypeError(f"the default dtype must be a floating-point one, not {chosen}")
+    _default = chosen
+
+
+def category(dtype: np.dtype[Any]) -> int:
+    """bool 0, integer 1, float 2; anything else is unsupported and says so."""
+    try:
+        return _CATEGORY[dtype.kind]
+    except KeyError:
+        kind = "complex numbers are" if dtype.kind == "c" else f"{dtype} is"
+        raise TypeError(
+            f"{kind} not supported: gradwalk tensors hold floats, integers or booleans"
+        ) from None
+
+
+def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a result of two equally strong operands."""
+    if a == b:
+        return a
+    first, second = category(a), category(b)
+    if first != second:
+        return a if first > second else b  # int64 with float32 is float32
+    return np.promote_types(a, b)
+
+
+def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
+    """The dtype that arrays and Python numbers combine to."""
+    strength: list[np.dtype[Any] | None] = [None, None, None]
+    for operand in operands:
+        if isinstance(operand, np.ndarray):
+            level, dtype = (0 if operand.ndim else 1), operand.dtype
+        elif isinstance(operand, bool):
+            level, dtype = 2, bool_
+        else:
+            level, dtype = 2, int64 if isinstance(operand, int) else _default
+        known = strength[level]
+        strength[level] = dtype if known is None else promote_types(known, dtype)
+    result: np.dtype[Any] | None = None
+    for candidate in strength:
+        if candidate is None:
+            continue
+        if result is None or category(candidate) > category(result):
+            result = candidate
+    return _default if result is None else result

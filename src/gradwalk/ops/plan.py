@@ -1,0 +1,101 @@
+"""Plan: for one op and one choice of inputs that want a gradient, what to keep and what to do.
+
+A rule's parameter names say what it needs. From them small functions are written out as Python
+text, once per op and choice, so that nothing is looked up or looped over per call. For `mul`
+with both inputs wanted they are
+
+    save:  lambda i, o: {'y': i[1], 'x': i[0]}
+    pull:  lambda g, s, a: (g * r0(s['y']), g * r1(s['x']),)
+
+where i, o are the inputs and outputs of the forward, s what was saved, a the attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from gradwalk.ops.op import Op
+
+Needs = tuple[bool, ...]
+
+
+class Plan:
+    """What one op does for one choice of inputs: `save` in the forward, `pull` in the backward."""
+
+    __slots__ = ("names", "pull", "pull_text", "save", "save_text", "verified")
+
+    def __init__(self, op: Op, needs: Needs) -> None:
+        results = (*op.outputs, *op.residuals)
+        wanted: dict[str, str] = {}  # name in a rule -> where it comes from
+
+        def saved(name: str) -> str:
+            wanted[name] = _origin(op, name, results)
+            return f"s[{name!r}]"
+
+        terms, functions = contributions_text(op, needs, saved)
+        if op.array_only:  # graph readings go through the expansion and need every input
+            wanted.update({name: _origin(op, name, results) for name in op.inputs})
+        self.names = tuple(wanted)
+        entries = ", ".join(f"{name!r}: {origin}" for name, origin in wanted.items())
+        self.save_text = f"lambda i, o: {{{entries}}}"
+        self.pull_text = f"lambda g, s, a: ({', '.join(terms)},)"
+        self.save: Callable[[Any, Any], dict[str, Any]] = eval(self.save_text, {"shape": np.shape})
+        self.pull: Callable[[Any, Any, Any], tuple[Any, ...]] = eval(self.pull_text, functions)
+        self.verified = False  # whether the shapes its rules return have been looked at once
+
+
+def contributions_text(
+    op: Op, needs: Needs, spell: Callable[[str], str]
+) -> tuple[list[str], dict[str, Any]]:
+    """The contribution to each input as Python text ("None" where none is wanted).
+
+    `spell` says how to write a name that a rule asks for; g and the attributes (`a[...]`) are
+    the same everywhere. Also returns the functions that the text calls.
+    """
+    terms = []
+    functions: dict[str, Any] = {}
+    for position, needed in enumerate(needs):
+        rule = op.rule(position)
+        if not needed or rule is None:
+            terms.append("None")
+            continue
+        arguments = []
+        for name in rule.names:
+            if name == "g":
+                arguments.append("g")
+            elif name == "position":
+                arguments.append(str(position - len(op.inputs) + 1))
+            elif name in op.attributes:
+                arguments.append(f"a[{name!r}]")
+            else:
+                arguments.append(spell(name))
+        functions[f"r{position}"] = rule.function
+        terms.append(_term(rule, f"r{position}({', '.join(arguments)})", functions))
+    return terms, functions
+
+
+def _origin(op: Op, name: str, results: tuple[str, ...]) -> str:
+    """The text that fetches a name from the inputs `i` or the outputs `o` of a forward."""
+    if name in results:
+        return f"o[{results.index(name)}]"
+    of_shape = name not in op.inputs
+    place = op.inputs.index(name[: -len("_shape")] if of_shape else name)
+    if op.variadic and place == len(op.inputs) - 1:
+        return f"tuple([shape(x) for x in i[{place}:]])" if of_shape else f"tuple(i[{place}:])"
+    return f"shape(i[{place}])" if of_shape else f"i[{place}]"
+
+
+def _term(rule: Any, call: str, functions: dict[str, Any]) -> str:
+    """The contribution to one input. A bare 1 costs no multiplication."""
+    if rule.constant is None:
+        return f"g * {call}" if rule.partial else call
+    if rule.constant == 0:
+        from gradwalk.ops.arithmetic import zero
+
+        functions["zero"] = zero
+        return "zero(g)"
+    return {1: "g", -1: "-g"}.get(rule.constant, f"g * {rule.constant!r}")

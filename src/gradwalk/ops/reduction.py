@@ -1,0 +1,369 @@
+"""Reductions: many elements to one. Public functions take PyTorch's arguments.
+
+The ops themselves take `axis`, a tuple of non-negative axes, and `keepdim`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.arithmetic import exp, mul
+from gradwalk.ops.choice import where
+from gradwalk.ops.index import along, put
+from gradwalk.ops.op import Op, Shape, define
+from gradwalk.ops.shape import (
+    broadcast_to,
+    cast,
+    concatenate,
+    flip,
+    full_axes,
+    getitem_slice,
+    normal_axis,
+    permute,
+    reshape,
+)
+
+Dim = int | tuple[int, ...] | list[int] | None
+
+
+def reduced_shape(shape: Shape, *, axis: tuple[int, ...], keepdim: bool, **_: Any) -> Shape:
+    """The shape left after reducing `axis`."""
+    if keepdim:
+        return tuple(1 if i in axis else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axis)
+
+
+def _count(shape: Shape, axis: tuple[int, ...]) -> int:
+    return math.prod(shape[i] for i in axis)
+
+
+def _keep(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
+    """Give a reduced value its axes back, with length 1, so that it broadcasts against x."""
+    return reshape(value, shape=reduced_shape(x_shape, axis=axis, keepdim=True))
+
+
+def _spread(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
+    return broadcast_to(_keep(value, x_shape, axis), x_shape)
+
+
+sum_op = define(
+    "sum",
+    lambda x, *, axis, keepdim: np.sum(x, axis=axis, keepdims=keepdim),
+    vjp=[lambda g, x_shape, axis, keepdim: _spread(g, x_shape, axis)],
+    shape=reduced_shape,
+    linear=True,
+    symbol="Σ",
+)
+mean_op = define(
+    "mean",
+    lambda x, *, axis, keepdim: np.mean(x, axis=axis, keepdims=keepdim),
+    vjp=[
+        # With no elements nothing is spread, so any number will do in place of 1 / 0.
+        lambda g, x_shape, axis: _spread(g * (1 / (_count(x_shape, axis) or 1)), x_shape, axis)
+    ],
+    shape=reduced_shape,
+    linear=True,
+)
+
+
+def _product_of_the_others(g: Any, x: Any, axis: tuple[int, ...], keepdim: bool) -> Any:
+    """g × (the product of all elements but one), exact when some of them are zero."""
+    order = [i for i in range(x.ndim) if i not in axis] + list(axis)
+    kept = [x.shape[i] for i in order[: x.ndim - len(axis)]]
+    rows = np.transpose(x, order).reshape(*kept, -1)  # (kept..., reduced)
+    before = np.ones_like(rows)
+    after = np.ones_like(rows)
+    np.cumprod(rows[..., :-1], axis=-1, out=before[..., 1:])
+    np.cumprod(rows[..., :0:-1], axis=-1, out=after[..., -2::-1] if rows.shape[-1] > 1 else None)
+    others = (before * after).reshape([x.shape[i] for i in order])
+    return _keep(g, x.shape, axis) * np.transpose(others, np.argsort(order))
+
+
+def _product_by_halves(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    """The product as log₂ n rounds of multiplications: differentiable at zeros to any order."""
+    shape = x.shape
+    order = [i for i in range(len(shape)) if i not in axis] + list(axis)
+    kept = tuple(shape[i] for i in order[: len(shape) - len(axis)])
+    count = _count(shape, axis)
+    x = reshape(permute(x, axes=tuple(order)), shape=(*kept, count))
+    last = len(kept)
+    while count > 1:
+        half = count // 2
+        pairs = mul(getitem_slice(x, last, 0, half), getitem_slice(x, last, half, 2 * half))
+        if count % 2:
+            pairs = concatenate(pairs, getitem_slice(x, last, 2 * half, count), axis=last)
+        x, count = pairs, count - half
+    return reshape(x, shape=reduced_shape(shape, axis=axis, keepdim=keepdim))
+
+
+prod_op = define(
+    "prod",
+    lambda x, *, axis, keepdim: np.prod(x, axis=axis, keepdims=keepdim),
+    vjp=[_product_of_the_others],
+    shape=reduced_shape,
+    expand=_product_by_halves,
+    array_only=True,
+    symbol="Π",
+)
+
+
+def _share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
+    best = x == _keep(out, x.shape, axis)
+    ties = sum_op(cast(best, dtype=x.dtype), axis=axis, keepdim=True)
+    # 0 / ties is 0, and NaN where x has a NaN and so nothing equals the best, as in PyTorch.
+    return where(best, _keep(g, x.shape, axis) / ties, 0 / ties)
+
+
+amax_op = define(
+    "amax",
+    lambda x, *, axis, keepdim: np.amax(x, axis=axis, keepdims=keepdim),
+    vjp=[lambda g, x, out, axis: _share_ties(g, x, out, axis)],
+    shape=reduced_shape,
+)
+amin_op = define(
+    "amin",
+    lambda x, *, axis, keepdim: np.amin(x, axis=axis, keepdims=keepdim),
+    vjp=[lambda g, x, out, axis: _share_ties(g, x, out, axis)],
+    shape=reduced_shape,
+)
+
+
+def _best_along(
+    choose: Any, x: Any, axis: tuple[int, ...], keepdim: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    indices = choose(x, axis=axis[0], keepdims=True)
+    values = np.take_along_axis(x, indices, axis[0])
+    if not keepdim:
+        values, indices = values.squeeze(axis[0]), indices.squeeze(axis[0])
+    return values, indices
+
+
+def _to_chosen(g: Any, indices: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
+    """All of the gradient to the index that was returned."""
+    fixed, arrays = along(_keep(indices, x_shape, axis), axis[0])
+    return put(_keep(g[0], x_shape, axis), *arrays, index=fixed, shape=x_shape)
+
+
+def _two_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Shape, Shape]:
+    one = reduced_shape(shape, axis=axis, keepdim=keepdim)
+    return one, one
+
+
+max_along = define(
+    "max",
+    lambda x, *, axis, keepdim: _best_along(np.argmax, x, axis, keepdim),
+    vjp=[lambda g, indices, x_shape, axis: _to_chosen(g, indices, x_shape, axis)],
+    outputs=("values", "indices"),
+    shape=_two_shapes,
+)
+min_along = define(
+    "min",
+    lambda x, *, axis, keepdim: _best_along(np.argmin, x, axis, keepdim),
+    vjp=[lambda g, indices, x_shape, axis: _to_chosen(g, indices, x_shape, axis)],
+    outputs=("values", "indices"),
+    shape=_two_shapes,
+)
+def _arg_forward(choose: Any) -> Any:
+    def forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+        if len(axis) == 1:
+            return choose(x, axis=axis[0], keepdims=keepdim)
+        flat = choose(x)  # over everything
+        return np.reshape(flat, (1,) * x.ndim) if keepdim else flat
+
+    return forward
+
+
+argmax_op = define("argmax", _arg_forward(np.argmax), vjp=[None], shape=reduced_shape)
+argmin_op = define("argmin", _arg_forward(np.argmin), vjp=[None], shape=reduced_shape)
+all_op = define(
+    "all",
+    lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim),
+    vjp=[None],
+    shape=reduced_shape,
+)
+any_op = define(
+    "any",
+    lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim),
+    vjp=[None],
+    shape=reduced_shape,
+)
+
+cumsum_op = define(
+    "cumsum",
+    lambda x, *, axis: np.cumsum(x, axis=axis),
+    vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
+    shape=lambda shape, *, axis: shape,
+    linear=True,
+)
+
+
+def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    top = np.amax(x, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)  # all -inf, or an inf: let exp and log say so
+    out = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
+    return out if keepdim else np.squeeze(out, axis)
+
+
+logsumexp_op = define(
+    "logsumexp",
+    _logsumexp_forward,
+    vjp=[
+        lambda g, x, out, axis: _keep(g, x.shape, axis)
+        # A row of -inf has out = -inf; -inf - -inf would be NaN, its gradient is 0.
+        * exp(x - _keep(where(out == -math.inf, 0, out), x.shape, axis))
+    ],
+    shape=reduced_shape,
+    to_float=True,
+    promotes=True,
+)
+var_op = define(
+    "var",
+    lambda x, *, axis, correction, keepdim: np.var(
+        x, axis=axis, ddof=correction, keepdims=keepdim
+    ),
+    vjp=[
+        lambda g, x, axis, correction: _keep(g, x.shape, axis)
+        * (x - mean_op(x, axis=axis, keepdim=True))
+        * _var_scale(_count(x.shape, axis), correction)
+    ],
+    shape=reduced_shape,
+)
+
+
+def _var_scale(count: int, correction: float) -> float:
+    freedom = count - correction
+    return 2 / freedom if freedom > 0 else math.nan
+
+
+# -- the functions people call ----------------------------------------------------------------
+
+
+def _reduce(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
+    return op(x, axis=full_axes(x, dim), keepdim=bool(keepdim), **attrs)
+
+
+def sum(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Sum over `dim` (one, several, or all).
+
+    >>> import gradwalk as gw
+    >>> gw.sum(gw.tensor([[1., 2.], [3., 4.]]), dim=0)
+    tensor([4., 6.])
+    """
+    return _reduce(sum_op, x if dtype is None else cast(x, dtype=np.dtype(dtype)), dim, keepdim)
+
+
+def mean(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Mean over `dim`; integers have none, cast them first."""
+    x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
+    if x.dtype.kind != "f":
+        raise TypeError(
+            f"mean of a {x.dtype} tensor: the result would not be an integer; "
+            "use x.float().mean() or mean(dtype=gradwalk.float32)"
+        )
+    return _reduce(mean_op, x, dim, keepdim)
+
+
+def prod(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Product over `dim`."""
+    return _reduce(prod_op, x if dtype is None else cast(x, dtype=np.dtype(dtype)), dim, keepdim)
+
+
+def amax(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+    """Largest value over `dim`; the gradient is shared equally between ties."""
+    return _reduce(amax_op, x, dim, keepdim)
+
+
+def amin(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+    """Smallest value over `dim`; the gradient is shared equally between ties."""
+    return _reduce(amin_op, x, dim, keepdim)
+
+
+def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """`max(x)` the largest value, `max(x, dim)` values and indices, `max(x, y)` elementwise."""
+    return _best(amax_op, max_along, "maximum", x, dim, keepdim)
+
+
+def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """`min(x)` the smallest value, `min(x, dim)` values and indices, `min(x, y)` elementwise."""
+    return _best(amin_op, min_along, "minimum", x, dim, keepdim)
+
+
+class ValuesIndices(tuple[Any, ...]):
+    """What `max(dim)` returns: a pair that also has names."""
+
+    def __new__(cls, values: Any, indices: Any) -> ValuesIndices:
+        return super().__new__(cls, (values, indices))
+
+    @property
+    def values(self) -> Any:
+        """The chosen values."""
+        return self[0]
+
+    @property
+    def indices(self) -> Any:
+        """Where each was found."""
+        return self[1]
+
+    def __repr__(self) -> str:
+        return f"values_indices(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+
+def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) -> Any:
+    if dim is None:
+        return _reduce(whole, x, None, keepdim)
+    if hasattr(dim, "shape"):
+        from gradwalk.ops import choice
+
+        return getattr(choice, pairwise)(x, dim)
+    return ValuesIndices(*along(x, axis=(normal_axis(dim, x.ndim),), keepdim=bool(keepdim)))
+
+
+def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Index of the (first) largest value, over everything or along `dim`."""
+    return _reduce(argmax_op, x, dim, keepdim)
+
+
+def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Index of the (first) smallest value, over everything or along `dim`."""
+    return _reduce(argmin_op, x, dim, keepdim)
+
+
+def all(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+    """Whether every element is true."""
+    return _reduce(all_op, x, dim, keepdim)
+
+
+def any(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+    """Whether some element is true."""
+    return _reduce(any_op, x, dim, keepdim)
+
+
+def cumsum(x: Any, dim: int) -> Any:
+    """Running sum along `dim`."""
+    return cumsum_op(x, axis=normal_axis(dim, x.ndim)) if x.ndim else mul(x, 1)
+
+
+def logsumexp(x: Any, dim: Dim, keepdim: bool = False) -> Any:
+    """log Σ exp(x), stable for large x."""
+    return _reduce(logsumexp_op, x, dim, keepdim)
+
+
+def var(
+    x: Any, dim: Dim = None, *, correction: float = 1, keepdim: bool = False, unbiased: bool = True
+) -> Any:
+    """Variance over `dim`, divided by n − correction."""
+    return _reduce(var_op, x, dim, keepdim, correction=correction if unbiased else 0)
+
+
+def std(
+    x: Any, dim: Dim = None, *, correction: float = 1, keepdim: bool = False, unbiased: bool = True
+) -> Any:
+    """Standard deviation over `dim`: the square root of `var`."""
+    from gradwalk.ops.arithmetic import sqrt
+
+    return sqrt(var(x, dim, correction=correction, keepdim=keepdim, unbiased=unbiased))
+
+

@@ -1,0 +1,324 @@
+"""Changing shape: reshape, permute, expand, flip, join, split, pad, cast.
+
+The ops take normal, static attributes (tuples of non-negative axes, full shapes); the functions
+below them take what PyTorch takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.op import Shape, define
+
+# -- arguments as people write them -> normal form ---------------------------------------------
+
+
+def normal_axis(dim: int, ndim: int) -> int:
+    """A possibly negative axis as a non-negative one."""
+    room = ndim or 1  # PyTorch allows dim 0 and -1 of a 0-d tensor
+    try:
+        index = dim.__index__()
+    except AttributeError:
+        raise TypeError(f"a dimension must be an integer, not {dim!r}") from None
+    if not -room <= index < room:
+        raise IndexError(
+            f"dimension {index} is out of range for a tensor with {ndim} dimension(s): "
+            f"use {-room} to {room - 1}"
+        )
+    return index + room if index < 0 else index
+
+
+def normal_axes(dim: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    """One or several axes as a tuple of distinct non-negative ones."""
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    axes = tuple(normal_axis(d, ndim) for d in dims)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"dimension listed twice in {tuple(dims)}")
+    return axes if ndim else ()
+
+
+def full_axes(x: Any, dim: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The axes a reduction runs over: all of them for None or an empty list."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(len(x.shape)))
+    return normal_axes(dim, len(x.shape))
+
+
+def sizes_of(sizes: tuple[Any, ...]) -> Shape:
+    """`f(2, 3)` and `f((2, 3))` both mean (2, 3)."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = tuple(sizes[0])
+    return tuple(int(n) for n in sizes)
+
+
+def _fill_in(shape: Shape, size: int) -> Shape:
+    """Replace one -1 in a new shape by what is left."""
+    if shape.count(-1) > 1:
+        raise ValueError(f"only one dimension of {shape} may be -1")
+    known = -math.prod(shape) if -1 in shape else math.prod(shape)
+    fits = known and size % known == 0 if -1 in shape else known == size
+    if not fits or any(n < -1 for n in shape):
+        raise ValueError(f"shape {shape} does not fit {size} elements")
+    return tuple(size // known if n == -1 else n for n in shape)
+
+
+# -- the ops -----------------------------------------------------------------------------------
+
+reshape = define(
+    "reshape",
+    lambda x, *, shape: np.reshape(x, shape),
+    vjp=[lambda g, x_shape: reshape(g, shape=x_shape)],
+    shape=lambda x, *, shape: shape,
+    linear=True,
+    view=True,
+)
+permute = define(
+    "permute",
+    lambda x, *, axes: np.transpose(x, axes),
+    vjp=[lambda g, axes: permute(g, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))],
+    shape=lambda x, *, axes: tuple(x[i] for i in axes),
+    linear=True,
+    view=True,
+)
+expand_op = define(
+    "expand",
+    lambda x, *, shape: np.broadcast_to(x, shape),
+    vjp=[1],  # the engine sums over what was broadcast
+    shape=lambda x, *, shape: shape,
+    linear=True,
+    broadcasts=True,
+    view=True,
+)
+flip = define(
+    "flip",
+    lambda x, *, axis: np.flip(x, axis).copy(),
+    vjp=[lambda g, axis: flip(g, axis=axis)],
+    shape=lambda x, *, axis: x,
+    linear=True,
+)
+clone = define(
+    "clone",
+    lambda x: np.copy(x),
+    vjp=[1],
+    shape=lambda x: x,
+    linear=True,
+)
+alias = define("alias", lambda x: x, vjp=[1], shape=lambda x: x, linear=True, view=True)
+cast = define(
+    "cast",
+    lambda x, *, dtype: x.astype(dtype),
+    vjp=[1],  # the engine casts back to the dtype of x
+    shape=lambda x, *, dtype: x,
+    linear=True,
+)
+
+
+def _joined_shape(*shapes: Shape, axis: int) -> Shape:
+    total = sum(s[axis] for s in shapes)
+    return (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
+
+
+def _piece(g: Any, xs_shape: tuple[Shape, ...], position: int, axis: int) -> Any:
+    start = sum(s[axis] for s in xs_shape[:position])
+    return getitem_slice(g, axis, start, start + xs_shape[position][axis])
+
+
+concatenate = define(
+    "concatenate",
+    lambda *xs, axis: np.concatenate(xs, axis),
+    vjp=[_piece],
+    shape=_joined_shape,
+    linear=True,
+    promotes=True,
+)
+split_op = define(
+    "split",
+    lambda x, *, sizes, axis: tuple(np.split(x, np.cumsum(sizes)[:-1], axis)),
+    vjp=[lambda g, axis: concatenate(*g, axis=axis)],
+    outputs=("*pieces",),
+    shape=lambda x, *, sizes, axis: tuple((*x[:axis], n, *x[axis + 1 :]) for n in sizes),
+    linear=True,
+    view=True,
+)
+pad_op = define(
+    "pad",
+    lambda x, *, widths, value: np.pad(x, widths, constant_values=value),
+    vjp=[lambda g, widths, x_shape: _unpadded(g, widths, x_shape)],
+    shape=lambda x, *, widths, value: tuple(
+        n + before + after for n, (before, after) in zip(x, widths, strict=True)
+    ),
+)
+
+
+def _unpadded(g: Any, widths: tuple[tuple[int, int], ...], x_shape: Shape) -> Any:
+    for axis, ((before, _), n) in enumerate(zip(widths, x_shape, strict=True)):
+        g = getitem_slice(g, axis, before, before + n)
+    return g
+
+
+def getitem_slice(x: Any, axis: int, start: int, stop: int) -> Any:
+    """x[..., start:stop, ...] along one axis."""
+    from gradwalk.ops.index import getitem
+
+    return getitem(x, index=(*(("slice", None, None, None),) * axis, ("slice", start, stop, None)))
+
+
+# -- the functions people call -----------------------------------------------------------------
+
+
+def reshape_to(x: Any, *sizes: Any) -> Any:
+    """The same elements in another shape; one size may be -1."""
+    return reshape(x, shape=_fill_in(sizes_of(sizes), math.prod(x.shape)))
+
+
+def permute_to(x: Any, *dims: Any) -> Any:
+    """Reorder the dimensions.
+
+    >>> import gradwalk as gw
+    >>> gw.permute(gw.zeros(2, 3, 4), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    axes = normal_axes(sizes_of(dims), x.ndim)
+    if len(axes) != x.ndim:
+        raise ValueError(f"permute of {x.ndim} dimensions needs all of them, got {axes}")
+    return permute(x, axes=axes)
+
+
+def transpose(x: Any, dim0: int, dim1: int) -> Any:
+    """Swap two dimensions."""
+    axes = list(range(x.ndim))
+    a, b = normal_axis(dim0, x.ndim), normal_axis(dim1, x.ndim)
+    if axes:
+        axes[a], axes[b] = axes[b], axes[a]
+    return permute(x, axes=tuple(axes))
+
+
+def matrix_transpose(x: Any) -> Any:
+    """Swap the last two dimensions (`x.mT`)."""
+    if x.ndim < 2:
+        raise ValueError(f".mT needs at least 2 dimensions, this has shape {tuple(x.shape)}")
+    return transpose(x, -2, -1)
+
+
+def broadcast_to(x: Any, *sizes: Any) -> Any:
+    """Repeat x along new or length-1 dimensions, without copying."""
+    shape = sizes_of(sizes)
+    return x if x.shape == shape else expand_op(x, shape=shape)
+
+
+def expand(x: Any, *sizes: Any) -> Any:
+    """`broadcast_to` in which -1 keeps a dimension as it is."""
+    shape = sizes_of(sizes)
+    lead = len(shape) - x.ndim
+    if lead < 0 or any(n == -1 for n in shape[:lead]):
+        raise ValueError(f"cannot expand shape {tuple(x.shape)} to {shape}")
+    return expand_op(
+        x, shape=tuple(x.shape[i - lead] if n == -1 else n for i, n in enumerate(shape))
+    )
+
+
+def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Any:
+    """Drop dimensions of length 1: all of them, or those in `dim`."""
+    axes = full_axes(x, dim) if dim is None else normal_axes(dim, x.ndim)
+    kept = tuple(n for i, n in enumerate(x.shape) if not (i in axes and n == 1))
+    return reshape(x, shape=kept)
+
+
+def unsqueeze(x: Any, dim: int) -> Any:
+    """Insert a dimension of length 1 at `dim`."""
+    axis = normal_axis(dim, x.ndim + 1)
+    return reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
+
+
+def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Merge the dimensions from `start_dim` to `end_dim` into one."""
+    if not x.ndim:
+        return reshape(x, shape=(1,))
+    first, last = normal_axis(start_dim, x.ndim), normal_axis(end_dim, x.ndim)
+    if first > last:
+        raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    merged = math.prod(x.shape[first : last + 1])
+    return reshape(x, shape=(*x.shape[:first], merged, *x.shape[last + 1 :]))
+
+
+def flip_over(x: Any, *dims: Any) -> Any:
+    """Reverse the order of elements along `dims`."""
+    return flip(x, axis=normal_axes(sizes_of(dims), x.ndim))
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Join along an existing dimension.
+
+    >>> import gradwalk as gw
+    >>> gw.cat([gw.zeros(2), gw.ones(1)])
+    tensor([0., 0., 1.])
+    """
+    tensors = _several("cat", tensors)
+    return concatenate(*tensors, axis=normal_axis(dim, tensors[0].ndim))
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Join along a new dimension."""
+    tensors = _several("stack", tensors)
+    if len({tuple(t.shape) for t in tensors}) > 1:
+        raise ValueError(f"stack needs equal shapes, got {[tuple(t.shape) for t in tensors]}")
+    axis = normal_axis(dim, tensors[0].ndim + 1)
+    return concatenate(*(unsqueeze(t, axis) for t in tensors), axis=axis)
+
+
+def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
+    if hasattr(tensors, "shape"):
+        raise TypeError(f"{name} takes a list or tuple of tensors, not one tensor")
+    found = list(tensors)
+    if not found:
+        raise ValueError(f"{name} needs at least one tensor")
+    return found
+
+
+def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Cut along `dim` into pieces of one size (the last may be smaller) or of the given sizes."""
+    axis = normal_axis(dim, x.ndim)
+    length = x.shape[axis]
+    if isinstance(split_size_or_sections, (tuple, list)):
+        sizes = tuple(int(n) for n in split_size_or_sections)
+        if sum(sizes) != length:
+            raise ValueError(f"split sizes {sizes} add up to {sum(sizes)}, not to {length}")
+    else:
+        size = int(split_size_or_sections)  # type: ignore[call-overload]
+        if size <= 0:
+            raise ValueError(f"split size must be positive, got {size}")
+        whole, rest = divmod(length, size)
+        sizes = (size,) * whole + ((rest,) if rest or not length else ())
+    return split_op(x, sizes=sizes, axis=axis)  # type: ignore[no-any-return]
+
+
+def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """Cut along `dim` into (at most) `chunks` pieces of equal size."""
+    if chunks <= 0:
+        raise ValueError(f"chunks must be positive, got {chunks}")
+    length = x.shape[normal_axis(dim, x.ndim)]
+    return split(x, max(-(-length // chunks), 1), dim)
+
+
+def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    """Pad with `value`; `pad` lists (before, after) from the last dimension backwards."""
+    if mode != "constant":
+        raise NotImplementedError(f"pad mode {mode!r} is not there yet; 'constant' is")
+    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+        raise ValueError(
+            f"pad needs (before, after) pairs for at most {x.ndim} dimension(s), got {tuple(pad)}"
+        )
+    widths = [(0, 0)] * x.ndim
+    for i in range(len(pad) // 2):
+        widths[x.ndim - 1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
+    # Negative padding cuts off; PyTorch allows it.
+    for axis, (before, after) in enumerate(widths):
+        if before < 0 or after < 0:
+            stop = x.shape[axis] + min(after, 0)
+            x = getitem_slice(x, axis, max(-before, 0), stop)
+    widths = [(max(before, 0), max(after, 0)) for before, after in widths]
+    return pad_op(x, widths=tuple(widths), value=0 if value is None else value)

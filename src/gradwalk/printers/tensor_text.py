@@ -1,0 +1,121 @@
+"""The text of a tensor: what PyTorch prints for the same numbers, character for character."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+DIGITS = 4  # after the point
+LINE_WIDTH = 80
+SUMMARISE_ABOVE = 1000  # elements
+EDGE_ITEMS = 3  # shown at either end of a summarised axis
+
+# Beyond these a fixed-point column would be too wide, or would print small numbers as zero.
+LARGEST_FIXED = 1e8
+SMALLEST_FIXED = 1e-4
+LARGEST_RATIO = 1e3
+
+Array = npt.NDArray[Any]
+Spell = Callable[[Any], str]
+
+
+def tensor_text(array: Array, suffixes: Sequence[str] = (), prefix: str = "tensor(") -> str:
+    """Write `array` as PyTorch would, followed by `suffixes` such as `requires_grad=True`.
+
+    >>> print(tensor_text(np.float32([[1, -2.5], [0, 10]]), ["requires_grad=True"]))
+    tensor([[ 1.0000, -2.5000],
+            [ 0.0000, 10.0000]], requires_grad=True)
+    """
+    indent = len(prefix)
+    if array.size == 0:
+        # `[]` tells the shape (0,) and no other.
+        shape = () if array.ndim == 1 else (f"size={array.shape}",)
+        return _with_suffixes(prefix + "[]", (*shape, *suffixes), indent)
+
+    summarised = array.size > SUMMARISE_ABOVE
+    shown = _edges(array) if summarised else array
+    spell, width = _speller(shown)
+    if array.ndim == 0:
+        return _with_suffixes(prefix + spell(array.item()).rjust(width), suffixes, indent)
+
+    gaps = [summarised and length > 2 * EDGE_ITEMS for length in array.shape]
+    body = _brackets(shown.tolist(), gaps, lambda value: spell(value).rjust(width), width, indent)
+    return _with_suffixes(prefix + body, suffixes, indent)
+
+
+def _edges(array: Array) -> Array:
+    """Keep both ends of every long axis: only what is shown may decide how it is shown."""
+    for axis, length in enumerate(array.shape):
+        if length > 2 * EDGE_ITEMS:
+            kept = [*range(EDGE_ITEMS), *range(length - EDGE_ITEMS, length)]
+            array = array.take(kept, axis=axis)
+    return array
+
+
+def _speller(shown: Array) -> tuple[Spell, int]:
+    """How to spell one element, and the width of the column all of them share."""
+    if not np.issubdtype(shown.dtype, np.floating):
+        return str, max(len(str(value)) for value in shown.ravel().tolist())
+
+    # Zero, inf and NaN fit any notation, so they neither choose it nor widen the column.
+    telling = shown[np.isfinite(shown) & (shown != 0)].astype(np.float64)
+    if telling.size == 0:
+        return _spell_whole, 1
+    largest, smallest = np.abs(telling).max(), np.abs(telling).min()
+    whole = bool((telling == np.floor(telling)).all())
+    with np.errstate(over="ignore"):
+        spread = largest / smallest
+    spell: Spell
+    if spread > LARGEST_RATIO or largest > LARGEST_FIXED or smallest < SMALLEST_FIXED:
+        spell = f"{{:.{DIGITS}e}}".format
+    elif whole:
+        spell = _spell_whole
+    else:
+        spell = f"{{:.{DIGITS}f}}".format
+    return spell, max(len(spell(value)) for value in telling.tolist())
+
+
+def _spell_whole(value: float) -> str:
+    """The bare point says that a whole number is a float."""
+    return f"{value:.0f}." if np.isfinite(value) else str(value)
+
+
+def _brackets(nested: list[Any], gaps: Sequence[bool], cell: Spell, width: int, indent: int) -> str:
+    """Write nested lists one row per line; `gaps` tells on which axes the middle was left out."""
+    # One column further in than the opening bracket, so that elements line up below each other.
+    margin = " " * (indent + 1)
+    innermost = len(gaps) == 1
+    if innermost:
+        parts = [cell(value) for value in nested]
+        ellipsis = " ..."
+    else:
+        parts = [_brackets(inner, gaps[1:], cell, width, indent + 1) for inner in nested]
+        ellipsis = "..."
+    if gaps[0]:
+        parts.insert(EDGE_ITEMS, ellipsis)
+
+    if innermost:
+        per_line = max(1, (LINE_WIDTH - indent) // (width + len(", ")))
+        starts = range(0, len(parts), per_line)
+        lines = [", ".join(parts[start : start + per_line]) for start in starts]
+        return "[" + f",\n{margin}".join(lines) + "]"
+    # Rows follow directly; matrices are set apart by one empty line, stacks of them by two, ...
+    return "[" + ("," + "\n" * (len(gaps) - 1) + margin).join(parts) + "]"
+
+
+def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
+    """Append the suffixes and the closing parenthesis, on a new line where one would not fit."""
+    # PyTorch counts two characters more than the last line has, and breaks that much earlier.
+    used = len(text) - (text.rfind("\n") + 1) + 2
+    for suffix in suffixes:
+        needed = len(", ") + len(suffix)
+        if used + needed > LINE_WIDTH:
+            text += ",\n" + " " * indent + suffix
+            used = indent + len(suffix)
+        else:
+            text += ", " + suffix
+            used += needed
+    return text + ")"

@@ -1,0 +1,472 @@
+"""Value: one number that remembers how it was made. The whole of backpropagation on one page.
+
+A Value holds its number (`data`), its gradient (`grad`), the op that made it and that op's
+`inputs`. Going forward, every operator makes a new Value. Going backward, each Value hands every
+input its own gradient × the local derivative; what arrives at an input is added.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.order import inputs_first
+from gradwalk.graph.source import SourceLine, caller, source_line
+from gradwalk.ops import TABLE, activation, arithmetic, trigonometry
+from gradwalk.ops.op import Op, OpError
+from gradwalk.ops.plan import contributions_text
+
+Number = int | float
+_new = object.__new__
+_getframe = sys._getframe
+_NOT_REAL = (ZeroDivisionError, OverflowError, ValueError)  # where math raises, IEEE has an answer
+_NO_ATTRS: dict[str, Any] = {}
+
+
+class Value:
+    """A number in a graph.
+
+    >>> from gradwalk import Value
+    >>> a, b = Value(2.0, label="a"), Value(-3.0, label="b")
+    >>> e = a * b + a
+    >>> e.backward()
+    >>> a.grad, b.grad
+    (-2.0, 2.0)
+    """
+
+    __slots__ = (
+        "__weakref__", "_grad", "_own_backward", "attrs", "code", "data", "inputs", "label", "op",
+        "position",
+    )  # fmt: skip
+    __array_ufunc__ = None  # NumPy numbers leave the arithmetic to us
+
+    def __init__(
+        self,
+        data: Number,
+        _children: Iterable[Value] = (),
+        _op: str = "",
+        label: str = "",
+    ) -> None:
+        self.data = _number(data)
+        self._grad: Number = 0
+        self.inputs: tuple[Value, ...] = tuple(_children)
+        self.op: Op | str = _op
+        self.attrs = _NO_ATTRS
+        self.label = label
+        self._own_backward: Callable[[], None] | None = None
+        self.code: CodeType | None
+        self.code, self.position = caller()
+
+    def backward(self) -> None:
+        """Add d self / d v to the `grad` of every Value v this was computed from."""
+        order = inputs_first([self])
+        before = [v._grad for v in order]  # a second call adds to what the first left
+        for v in order:
+            v._grad = 0
+        self._grad = 1
+        for v in reversed(order):
+            if v._own_backward is not None:
+                v._own_backward()
+            elif v.inputs:
+                pushes[v.op](v)
+        if any(before):
+            for v, earlier in zip(order, before, strict=True):
+                v._grad += earlier
+
+    @property
+    def _backward(self) -> Callable[[], None]:
+        """Hand the gradient on to the inputs: one visit, for backpropagation by hand."""
+        if self._own_backward is not None:
+            return self._own_backward
+        return lambda: pushes[self.op](self) if self.inputs else None
+
+    @_backward.setter
+    def _backward(self, function: Callable[[], None]) -> None:
+        self._own_backward = function
+
+    @property
+    def grad(self) -> Number:
+        """The gradient so far."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self._grad = value.data if isinstance(value, Value) else _number(value)
+
+    def zero_grad(self) -> None:
+        """Set the gradient of this and of everything it was computed from to zero."""
+        for v in inputs_first([self]):
+            v._grad = 0
+
+    @property
+    def _prev(self) -> tuple[Value, ...]:
+        """The inputs, one entry per edge: a × a has two."""
+        return self.inputs
+
+    @property
+    def _op(self) -> str:
+        """The op as it is drawn: +, *, **2, tanh."""
+        if isinstance(self.op, str):
+            return self.op
+        if self.op is arithmetic.power:
+            return f"**{self.attrs['exponent']}"
+        return _DRAWN.get(self.op.name, self.op.name)
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The source line that made it."""
+        return source_line(self.code, self.position)
+
+    def __repr__(self) -> str:
+        return f"Value(data={self.data}, grad={self._grad})"
+
+    def __float__(self) -> float:
+        return float(self.data)
+
+    def __bool__(self) -> bool:
+        return bool(self.data)
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.data < _number(other))
+
+    def __le__(self, other: Any) -> bool:
+        return bool(self.data <= _number(other))
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(self.data > _number(other))
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(self.data >= _number(other))
+
+    def __pow__(self, exponent: Any) -> Value:
+        if isinstance(exponent, Value):
+            return _apply(arithmetic.pow, (self, exponent), _NO_ATTRS)
+        return _apply(arithmetic.power, (self,), {"exponent": _number(exponent)})
+
+    def __rpow__(self, base: Any) -> Value:
+        return _apply(arithmetic.pow, (base, self), _NO_ATTRS)
+
+    @staticmethod
+    def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        return _apply(op, args, attrs)
+
+
+_DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "ReLU", "pow": "**"}
+
+
+def _number(data: Any) -> Number:
+    """What may stand in a Value: a Python or NumPy number, or another Value's."""
+    if data.__class__ is float or data.__class__ is int:
+        return data  # type: ignore[no-any-return]
+    if isinstance(data, Value):
+        return data.data
+    if isinstance(data, (bool, int, float)):
+        return float(data) if isinstance(data, float) else int(data)
+    if isinstance(data, (np.generic, np.ndarray)) and data.ndim == 0 and data.dtype.kind in "biuf":
+        return data.item()  # type: ignore[no-any-return]
+    if hasattr(data, "requires_grad"):
+        raise TypeError(
+            "a Value and a Tensor do not mix: the two engines keep separate graphs. Use "
+            "tensor.item() for its number (no gradient flows to it), or tensors on both sides."
+        )
+    raise TypeError(f"a Value holds one number, not {type(data).__name__} ({data!r})")
+
+
+def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        return _apply(op, args, attrs)
+
+
+_DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "ReLU", "pow": "**"}
+
+
+def _number(data: Any) -> Number:
+    """What may stand in a Value: a Python or NumPy number, or another Value's."""
+    if data.__class__ is float or data.__class__ is int:
+        return data  # type: ignore[no-any-return]
+    if isinstance(data, Value):
+        return data.data
+    if isinstance(data, (bool, int, float)):
+        return float(data) if isinstance(data, float) else int(data)
+    if isinstance(data, (np.generic, np.ndarray)) and data.ndim == 0 and data.dtype.kind in "biuf":
+        return data.item()  # type: ignore[no-any-return]
+    if hasattr(data, "requires_grad"):
+        raise TypeError(
+            "a Value and a Tensor do not mix: the two engines keep separate graphs. Use "
+            "tensor.item() for its number (no gradient flows to it), or tensors on both sides."
+        )
+    raise TypeError(f"a Value holds one number, not {type(data).__name__} ({data!r})")
+
+
+def _make(op: Op, data: Number, inputs: tuple[Value, ...], attrs: dict[str, Any]) -> Value:
+    out = _new(Value)
+    out.data = data
+    out._grad = 0
+    out.op = op
+    out.inputs = inputs
+    out.attrs = attrs
+    out.label = ""
+    out._own_backward = None
+    out.code, out.position = caller()
+    return out
+
+
+def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Any elementwise op on Values and numbers."""
+    if not op.elementwise:
+        raise OpError(
+            f"{op.name} works on whole arrays; a Value is one number. Use gradwalk.tensor(...)."
+        )
+    if op.attributes and not attrs:
+        args, attrs = op._bind(args, attrs)
+    if not op.differentiable:  # a comparison: its answer is a plain one
+        return op.on_numbers([_number(a) for a in args], attrs)
+    inputs = tuple([a if isinstance(a, Value) else Value(_number(a)) for a in args])
+    out = Value(op.on_numbers([v.data for v in inputs], attrs), inputs)
+    out.op, out.attrs = op, attrs
+    return out
+
+
+# -- one visit ---------------------------------------------------------------------------------
+
+
+class _Pushes(dict[Any, Callable[[Value], None]]):
+    """Op -> the function that visits a Value made by it, written when first needed.
+
+    For `mul` that is
+
+        def push(v):
+            g = v._grad
+            in_x, in_y, = v.inputs
+            try:
+                to_x = g * r0(in_y.data)
+                to_y = g * r1(in_x.data)
+            except not_real:
+                to_x, to_y, = ieee(v)
+            in_x._grad += to_x
+            in_y._grad += to_y
+
+    with r0, r1 the rules of the op table: y and x.
+    """
+
+    def __missing__(self, op: Any) -> Callable[[Value], None]:
+        if not isinstance(op, Op):
+            raise OpError(
+                f"this Value was made by hand with op {op!r} and has inputs but no `_backward`: "
+                "set out._backward to a function that adds to the grad of each input"
+            )
+        names = op.inputs
+        spelled = {name: f"in_{name}.data" for name in names}
+        spelled |= {f"{name}_shape": "()" for name in names} | {"out": "v.data"}
+        terms, functions = contributions_text(op, (True,) * len(names), spelled.__getitem__)
+        pairs = [(name, term) for name, term in zip(names, terms, strict=True) if term != "None"]
+        results = ", ".join(f"to_{name}" for name, _ in pairs)
+        lines = ["def push(v):", "    g = v._grad", f"    in_{', in_'.join(names)}, = v.inputs"]
+        if op.attributes:
+            lines += ["    a = v.attrs"]
+        lines += ["    try:"]
+        lines += [f"        to_{name} = {term}" for name, term in pairs]
+        if TABLE.get(op.name) is not op:  # a user's x ** 0.5 may turn complex; ours never do
+            lines += [f"        if complex in map(type, ({results},)):", "            raise ValueError"]
+        lines += ["    except not_real:", f"        {results}, = ieee(v)"]
+        lines += [f"    in_{name}._grad += to_{name}" for name, _ in pairs]
+        functions |= {"not_real": _NOT_REAL, "ieee": _contributions_ieee}
+        exec("\n".join(lines), functions)
+        self[op] = push = functions["push"]
+        return push
+
+
+def _contributions_ieee(v: Value) -> list[float]:
+    """The same on NumPy doubles, whose 1 / 0 is inf and whose log(-1) is nan."""
+    op: Any = v.op
+    plan = op.plan((True,) * len(op.inputs))
+    with np.errstate(all="ignore"):
+        saved = plan.save([np.float64(i.data) for i in v.inputs], [np.float64(v.data)])
+        found = plan.pull(np.float64(v._grad), saved, v.attrs)
+        return [float(c) for c in found if c is not None]
+
+
+pushes = _Pushes()
+
+
+# -- operators and methods ---------------------------------------------------------------------
+
+
+# One node per call and a million calls per second: these two fill the slots themselves instead of
+# going through __init__, and take the source line from their direct caller.
+
+
+def _unary(op: Op) -> Callable[[Value], Value]:
+    number = op.number or op.forward
+
+    def method(self: Value) -> Value:
+        try:
+            data = number(self.data)
+        except _NOT_REAL:
+            data = op.on_numbers((self.data,), _NO_ATTRS)
+        out = _new(Value)
+        out.data = data
+        out._grad = 0
+        out.op = op
+        out.inputs = (self,)
+        out.attrs = _NO_ATTRS
+        out.label = ""
+        out._own_backward = None
+        frame = _getframe(1)
+        out.code, out.position = frame.f_code, frame.f_lasti
+        return out
+
+    method.__name__ = op.name
+    method.__doc__ = f"The op `{op.name}` of this Value."
+    return method
+
+
+def _binary(op: Op) -> Callable[[Value, Any], Value]:
+    number: Any = op.number
+
+    def method(self: Value, other: Any) -> Any:
+        if other.__class__ is not Value:
+            if isinstance(other, np.ndarray) and other.ndim:
+                return _each(method, self, other)
+            other = _value(other)
+        try:
+            data = number(self.data, other.data)
+        except _NOT_REAL:
+            data = op.on_numbers((self.data, other.data), _NO_ATTRS)
+        out = _new(Value)
+        out.data = data
+        out._grad = 0
+        out.op = op
+        out.inputs = (self, other)
+        out.attrs = _NO_ATTRS
+        out.label = ""
+        out._own_backward = None
+        frame = _getframe(1)
+        out.code, out.position = frame.f_code, frame.f_lasti
+        return out
+
+    method.__name__ = op.name
+    return method
+
+
+def _swapped(method: Callable[[Value, Any], Any]) -> Callable[[Value, Any], Any]:
+    """`other op self` from `self op other`."""
+
+    def reflected(self: Value, other: Any) -> Any:
+        if isinstance(other, np.ndarray) and other.ndim:
+            return _each(reflected, self, other)
+        out = method(_value(other), self)
+        frame = _getframe(1)
+        out.code, out.position = frame.f_code, frame.f_lasti
+        return out
+
+    return reflected
+
+
+def _value(thing: Any) -> Value:
+    return thing if isinstance(thing, Value) else Value(_number(thing))
+
+
+def _each(method: Callable[..., Any], self: Value, array: np.ndarray[Any, Any]) -> Any:
+    """An array of numbers and a Value: an array of Values, as in micrograd."""
+    found = np.empty(array.shape, object)
+    for place in np.ndindex(array.shape):
+        found[place] = method(self, array[place])
+    return found
+
+
+for _name, _method in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
+    setattr(Value, f"__{_method}__", _binary(TABLE[_name]))
+    setattr(Value, f"__r{_method}__", _swapped(getattr(Value, f"__{_method}__")))
+Value.__neg__ = _unary(arithmetic.neg)  # type: ignore[attr-defined]
+Value.__abs__ = _unary(arithmetic.abs)  # type: ignore[attr-defined]
+for _family in (arithmetic, trigonometry, activation):
+    for _op in vars(_family).values():
+        if isinstance(_op, Op) and len(_op.inputs) == 1 and not _op.attributes:
+            if _op.differentiable and _op.name != "neg":
+                setattr(Value, _op.name, _unary(_op))
+
+
+# -- a small neural network --------------------------------------------------------------------
+
+
+class Module:
+    """Something with parameters."""
+
+    def zero_grad(self) -> None:
+        """Set the gradient of every parameter to zero."""
+        for p in self.parameters():
+            p.grad = 0
+
+    def parameters(self) -> list[Value]:
+        """Every number that is learned."""
+        return []
+
+
+class Neuron(Module):
+    """relu(w · x + b), or without the relu."""
+
+    def __init__(self, nin: int, nonlin: bool = True) -> None:
+        self.w = [Value(random.uniform(-1, 1)) for _ in range(nin)]
+        self.b = Value(0)
+        self.nonlin = nonlin
+
+    def __call__(self, x: Sequence[Any]) -> Value:
+        act = sum((wi * xi for wi, xi in zip(self.w, x, strict=False)), self.b)
+        return act.relu() if self.nonlin else act  # type: ignore[attr-defined]
+
+    def parameters(self) -> list[Value]:
+        """The weights, then the bias."""
+        return [*self.w, self.b]
+
+    def __repr__(self) -> str:
+        return f"{'ReLU' if self.nonlin else 'Linear'}Neuron({len(self.w)})"
+
+
+class Layer(Module):
+    """Several neurons on the same inputs."""
+
+    def __init__(self, nin: int, nout: int, **kwargs: Any) -> None:
+        self.neurons = [Neuron(nin, **kwargs) for _ in range(nout)]
+
+    def __call__(self, x: Sequence[Any]) -> Any:
+        out = [n(x) for n in self.neurons]
+        return out[0] if len(out) == 1 else out
+
+    def parameters(self) -> list[Value]:
+        """Those of every neuron."""
+        return [p for n in self.neurons for p in n.parameters()]
+
+    def __repr__(self) -> str:
+        return f"Layer of [{', '.join(str(n) for n in self.neurons)}]"
+
+
+class MLP(Module):
+    """Layers one after the other; all but the last with relu.
+
+    >>> from gradwalk.scalar import MLP
+    >>> len(MLP(2, [16, 16, 1]).parameters())
+    337
+    """
+
+    def __init__(self, nin: int, nouts: Sequence[int]) -> None:
+        sizes = [nin, *nouts]
+        self.layers = [
+            Layer(sizes[i], sizes[i + 1], nonlin=i != len(nouts) - 1) for i in range(len(nouts))
+        ]
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def parameters(self) -> list[Value]:
+        """Those of every layer."""
+        return [p for layer in self.layers for p in layer.parameters()]
+
+    def __repr__(self) -> str:
+        return f"MLP of [{', '.join(str(layer) for layer in self.layers)}]"

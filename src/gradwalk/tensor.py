@@ -1,0 +1,485 @@
+"""Tensor: an array that remembers how it was made."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from gradwalk import recording
+from gradwalk.engine import gradients
+from gradwalk.graph.node import Node
+from gradwalk.graph.source import SourceLine, caller, source_line
+from gradwalk.graph.versions import stamp_of, touch
+from gradwalk.inplace import InPlace
+from gradwalk.ops.dtypes import category, get_default_dtype
+from gradwalk.ops.operators import Operators
+from gradwalk.ops.shape import cast, clone, reshape_to
+from gradwalk.ops.ufuncs import op_of_ufunc
+from gradwalk.printers.tensor_text import tensor_text
+from gradwalk.recording import View, refresh, wrap
+
+
+class Tensor(InPlace, Operators):
+    """An n-dimensional array with PyTorch's operators, methods and autograd semantics.
+
+    Make one with `gradwalk.tensor` and its relatives; this class only wraps.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor([2.0], requires_grad=True)
+    >>> y = x**3 + 5 * x
+    >>> y.backward()
+    >>> x.grad
+    tensor([17.])
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_grad",
+        "_index",  # which output of the node
+        "_label",
+        "_node",  # the operation that made it, None for a leaf
+        "_requires_grad",  # of a leaf
+        "_view",
+        "code",
+        "hooks",
+        "position",
+    )
+    inputs: tuple[Any, ...] = ()  # a leaf is its own graph node and has none,
+    many = False  # and one output
+    __array_priority__ = 1000
+
+    _array: np.ndarray[Any, Any]
+    _node: Node | None
+    _index: int
+    _requires_grad: bool
+    _grad: Tensor | None
+    _view: View | None
+    _label: str
+    hooks: dict[int, dict[int, Any]] | None
+    code: CodeType | None
+    position: int
+
+    def __init__(self, data: Any = (), requires_grad: bool = False) -> None:
+        if isinstance(data, Tensor):
+            data = data._array
+        array = np.array(data, dtype=None if isinstance(data, np.ndarray) else get_default_dtype())
+        self._set(array, None, 0)
+        self.code, self.position = caller()
+        self.requires_grad = requires_grad
+
+    def _set(self, array: np.ndarray[Any, Any], node: Node | None, index: int) -> None:
+        self._array = array
+        self._node = node
+        self._index = index
+        self._requires_grad = False
+        self._grad = None
+        self._view = None
+        self._label = ""
+        self.hooks = None
+        self.code = None
+        self.position = -1
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The length of each dimension."""
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        """The number of dimensions."""
+        return self._array.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        return self._array.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements together."""
+        return self._array.nbytes
+
+    @property
+    def device(self) -> str:
+        """Always "cpu": eager tensors are NumPy arrays."""
+        return "cpu"
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.ndim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    def stride(self) -> tuple[int, ...]:
+        """Elements between neighbours, per dimension."""
+        return tuple(s // self._array.itemsize for s in self._array.strides)
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in order."""
+        return self._array.flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
+        return self.dtype.kind == "f"
+
+    @property
+    def label(self) -> str:
+        """A name for errors and pictures; set it freely."""
+        return self._label if self._node is None else self._node.label
+
+    @label.setter
+    def label(self, text: str) -> None:
+        if self._node is None:
+            self._label = str(text)
+        else:
+            self._node.label = str(text)
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The source line that made it."""
+        owner = self if self._node is None else self._node
+        return source_line(owner.code, owner.position)
+
+    def __repr__(self) -> str:
+        suffixes = []
+        if self.dtype not in (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_)):
+            suffixes.append(f"dtype=gradwalk.{self.dtype.name}")
+        if self._node is not None:
+            suffixes.append(f"grad_fn={self._node!r}")
+        elif self._requires_grad:
+            suffixes.append("requires_grad=True")
+        return tensor_text(self._array, suffixes)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.ndim else str(self)
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made it."""
+        return self._node is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The operation that made it, None for a leaf."""
+        refresh(self)
+        return self._node
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to it."""
+        return self._requires_grad or self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        if self._node is not None:
+            if not on:
+                raise RuntimeError(
+                    "requires_grad can only be switched off on leaf tensors; this one is the "
+                    f"result of {self._node.op.name} ({self.line}). Use .detach()."
+                )
+            return
+        if on and self._array.dtype.kind != "f":
+            raise RuntimeError(
+                f"{gradients.name_of(self)} holds {self.dtype}: only floating-point tensors can "
+                "have gradients, because an integer cannot change by a little.\n"
+                f"  made at:   {self.line}\n"
+                "Fix: write the numbers with a decimal point (3. instead of 3) or pass "
+                "dtype=gradwalk.float32."
+            )
+        self._requires_grad = bool(on)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` in place."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient accumulated by `backward`, None before the first."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad must be a Tensor or None, not {type(value).__name__}")
+            if value.shape != self.shape or value.dtype != self.dtype:
+                raise RuntimeError(
+                    f"a gradient of shape {value.shape} ({value.dtype}) does not fit "
+                    f"{gradients.name_of(self)} ({self.dtype}); they must be equal"
+                )
+        self._grad = value
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add d self / d leaf to the `.grad` of every leaf this was computed from.
+
+        >>> import gradwalk as gw
+        >>> a = gw.tensor(3.0, requires_grad=True)
+        >>> (a * a).backward()
+        >>> a.grad
+        tensor(6.)
+        """
+        gradients.backward([self], [gradient], retain_graph, create_graph, inputs)
+
+    def detach(self) -> Tensor:
+        """The same memory, cut off from the graph."""
+        found = wrap(self._array)
+        found.code, found.position = caller()
+        return found
+
+    @property
+    def data(self) -> Tensor:
+        """The same as `detach()`; assigning replaces the elements."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        touch(self._array, *caller())  # whoever saved the old elements must not trust them
+        self._array = value._array if isinstance(value, Tensor) else np.asarray(value)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf tensor in `.grad`."""
+        if not self.requires_grad:
+            raise RuntimeError(
+                f"retain_grad on {gradients.name_of(self)}, which needs no gradient"
+            )
+        if self._node is None:
+            return
+        me = weakref.ref(self)  # the graph must not keep the tensor alive
+
+        def keep(g: Tensor) -> None:
+            tensor = me()
+            if tensor is not None:
+                gradients.accumulate(tensor, g._array if not g.requires_grad else g)
+
+        self.register_hook(keep)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call `hook` with this tensor's gradient; what it returns takes the gradient's place."""
+        if not self.requires_grad:
+            raise RuntimeError(
+                f"a hook on {gradients.name_of(self)} would never run: it needs no gradient"
+            )
+        owner: Any = self if self._node is None else self._node
+        if owner.hooks is None:
+            owner.hooks = {}
+        hooks = owner.hooks.setdefault(self._index, {})
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
+
+    # -- versions ----------------------------------------------------------------------------------
+
+    @property
+    def _version(self) -> int:
+        stamp = stamp_of(self._array)
+        return 0 if stamp is None else stamp.count
+
+    # -- leaving the world of tensors --------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        if self._array.size != 1:
+            raise ValueError(
+                f"item() needs exactly one element, {gradients.name_of(self)} has {self.numel()}"
+            )
+        return self._array.item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._array.tolist()
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The array itself: same memory. Refused if gradients flow through it."""
+        if self.requires_grad:
+            raise RuntimeError(
+                f"{gradients.name_of(self)} needs a gradient, and NumPy cannot record one.\n"
+                f"  made at:   {self.line}\n"
+                "Fix: x.detach().numpy()"
+            )
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        op = op_of_ufunc(ufunc)
+        if method == "__call__" and op is not None and not keywords:
+            return op(*inputs)
+        return NotImplemented
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise ValueError(
+                f"{gradients.name_of(self)} has {self.numel()} elements: is it true if some are, "
+                "or if all are? Use .any() or .all()."
+            )
+        return bool(self._array.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iub":
+            raise TypeError(f"a {self.dtype} tensor cannot be used as an index")
+        return int(self.item())
+
+    def __contains__(self, element: Any) -> bool:
+        found = element._array if isinstance(element, Tensor) else element
+        return bool(np.any(self._array == found))
+
+    # -- copies and dtypes -------------------------------------------------------------------------
+
+    def clone(self) -> Tensor:
+        """A copy that gradients flow through."""
+        return clone(self)  # type: ignore[no-any-return]
+
+    def contiguous(self) -> Tensor:
+        """Itself if its elements lie in memory in order, else a copy."""
+        return self if self.is_contiguous() else self.clone()
+
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self._node is not None:
+            raise RuntimeError(
+                f"only leaf tensors can be deep-copied, this is {gradients.name_of(self)}, made "
+                f"at {self.line}. Use .detach().clone()."
+            )
+        copied = type(self).__new__(type(self))
+        copied._set(self._array.copy(), None, 0)
+        copied._requires_grad = self._requires_grad
+        copied._label = self._label
+        if self._grad is not None:
+            copied._grad = self._grad.detach().clone()
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce__(self) -> Any:
+        if self._node is not None:
+            raise RuntimeError("only leaf tensors can be pickled; use .detach()")
+        return _unpickle, (self._array, self._requires_grad)
+
+    def to(self, dtype: Any = None, copy: bool = False, **_: Any) -> Tensor:
+        """Another dtype; `device` and the like are accepted and mean nothing here."""
+        if isinstance(dtype, Tensor):
+            dtype = dtype.dtype
+        if dtype is None or isinstance(dtype, str) and dtype.startswith(("cpu", "cuda")):
+            if dtype not in (None, "cpu"):
+                raise ValueError(f"no device {dtype!r} here: eager tensors live on the CPU")
+            return self.clone() if copy else self
+        wanted = np.dtype(dtype)
+        category(wanted)
+        if wanted == self.dtype:
+            return self.clone() if copy else self
+        return cast(self, dtype=wanted)  # type: ignore[no-any-return]
+
+    type = to  # noqa: A003
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """This in the dtype of `other`."""
+        return self.to(other.dtype)
+
+    def float(self) -> Tensor:
+        """As float32."""
+        return self.to(np.float32)
+
+    def double(self) -> Tensor:
+        """As float64."""
+        return self.to(np.float64)
+
+    def long(self) -> Tensor:
+        """As int64."""
+        return self.to(np.int64)
+
+    def int(self) -> Tensor:
+        """As int32."""
+        return self.to(np.int32)
+
+    def bool(self) -> Tensor:
+        """As bool."""
+        return self.to(np.bool_)
+
+    def cpu(self) -> Tensor:
+        """Itself."""
+        return self
+
+    def view(self, *sizes: Any) -> Tensor:
+        """Another shape on the same memory, or an error if that needs a copy."""
+        if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
+            raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
+        found = reshape_to(self, *sizes)
+        if found._array.size and not np.shares_memory(found._array, self._array):
+            raise RuntimeError(
+                f"view: the elements of {gradients.name_of(self)} do not lie in memory in the "
+                "order the new shape needs. Fix: use .reshape(...), which copies if it must."
+            )
+        return found  # type: ignore[no-any-return]
+
+    def view_as(self, other: Tensor) -> Tensor:
+        """`view` with the shape of another tensor."""
+        return self.view(*other.shape)
+
+
+class RemovableHandle:
+    """What `register_hook` returns: `remove()` takes the hook off again."""
+
+    _count = 0
+
+    def __init__(self, hooks: dict[int, Any]) -> None:
+        RemovableHandle._count += 1
+        self.id = RemovableHandle._count
+        self._hooks = hooks
+
+    def remove(self) -> None:
+        """Take the hook off; a second call does nothing."""
+        self._hooks.pop(self.id, None)
+
+
+def _unpickle(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
+    tensor = wrap(array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+recording.adopt(Tensor)
+gradients.wrap = wrap

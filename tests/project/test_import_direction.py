@@ -1,0 +1,199 @@
+"""Imports point one way, as DESIGN.md draws it, and heavy packages are imported only when used.
+
+An import counts wherever it stands, inside a function too; only those under `if TYPE_CHECKING:`
+do not, since they never run.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.project.checkout import PACKAGE, run_here
+
+# Each row may import the rows above it, and its own. `__init__` stands for the public names of
+# the package: only what is built on all of them may import gradwalk as a user does.
+LAYERS = (
+    ("graph",),
+    ("ops",),
+    ("engine",),
+    ("scalar", "tensor", "creation", "random", "autograd", "testing"),
+    ("nn", "optim", "data", "io", "compiler", "inspect"),
+    ("studio", "course", "torch", "__init__"),
+    ("cli", "__main__"),
+)
+RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}
+# Beside the chain: anyone may import printers, and they import only these.
+PRINTERS_IMPORT = ("graph", "ops", "printers")
+
+HEAVY = ("llvmlite", "scipy", "safetensors", "starlette", "uvicorn", "typer", "rich")
+HEAVY_AT_ONCE = ("cli",)  # a command line is nothing without them
+ORACLE = "torch"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One name that a module imports."""
+
+    line: int
+    target: str  # absolute and dotted: gradwalk.ops.table, numpy.linalg
+    lazy: bool  # inside a function
+
+
+class ImportFinder(ast.NodeVisitor):
+    """Collect the imports of one module, relative ones made absolute."""
+
+    def __init__(self, package: list[str]) -> None:
+        self.package = package
+        self.depth = 0
+        self.found: list[Import] = []
+
+    def add(self, node: ast.stmt | ast.expr, target: str) -> None:
+        self.found.append(Import(node.lineno, target, lazy=self.depth > 0))
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.add(node, alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        base = self.package[: len(self.package) - node.level + 1] if node.level else []
+        module = [node.module] if node.module else []
+        for alias in node.names:
+            self.add(node, ".".join([*base, *module, alias.name]))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        match node:
+            case ast.Call(
+                func=ast.Name(id="import_module" | "__import__")
+                | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                self.add(node, name)
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        match node.test:
+            case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+                for statement in node.orelse:
+                    self.visit(statement)
+            case _:
+                self.generic_visit(node)
+
+    def visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_function
+
+
+def imports(path: Path, package: Path) -> list[Import]:
+    inside = [package.name, *path.relative_to(package).parent.parts]
+    finder = ImportFinder(inside)
+    finder.visit(ast.parse(path.read_text(encoding="utf-8")))
+    return finder.found
+
+
+def violations(package: Path) -> Iterator[str]:
+    """Yield a line for every import in the package that points the wrong way."""
+    modules = sorted(package.rglob("*.py"))
+    rooms = {path: path.relative_to(package).parts[0].removesuffix(".py") for path in modules}
+    unranked = set(rooms.values()) - RANK.keys() - {"printers"}
+    if unranked:
+        names = ", ".join(sorted(unranked))
+        yield f"{package.name} has modules without a rank, add it to LAYERS here: {names}"
+        return
+    for path, room in rooms.items():
+        for found in imports(path, package):
+            complaint = judge(room, found, package.name, set(rooms.values()))
+            if complaint:
+                yield f"{path.relative_to(package.parent)}:{found.line}: {complaint}"
+
+
+def judge(room: str, found: Import, package: str, rooms: set[str]) -> str | None:
+    """Say what is wrong with `room` importing `found`, if anything is."""
+    top, _, rest = found.target.partition(".")
+    if top != package:
+        if top == ORACLE and room != "torch":
+            return f"the library never imports {ORACLE}"
+        if top in HEAVY and not found.lazy and room not in HEAVY_AT_ONCE:
+            return f"{top} is imported only when used: move the import into the function"
+        return None
+    inner = rest.partition(".")[0]
+    target = inner if inner in rooms else "__init__"
+    if room == "printers":
+        allowed = target in PRINTERS_IMPORT
+    else:
+        allowed = target == "printers" or RANK[target] <= RANK[room]
+    return None if allowed else f"{room} may not import {target} ({found.target})"
+
+
+def test_imports_point_one_way() -> None:
+    found = list(violations(PACKAGE))
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_import_gradwalk_loads_no_heavy_package(tmp_path: Path) -> None:
+    code = f"""
+import sys
+import gradwalk
+print(*sorted({{name.partition(".")[0] for name in sys.modules}} & set({(*HEAVY, ORACLE)!r})))
+"""
+    assert run_here(code, cwd=tmp_path).split() == []
+
+
+def build(package: Path, files: dict[str, str]) -> Path:
+    for name, source in files.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+    return package
+
+
+HOUSE = {
+    "__init__.py": "from .tensor import Tensor\nfrom . import nn",
+    "graph/__init__.py": "",
+    "graph/node.py": "from gradwalk.printers import formula",
+    "ops/__init__.py": "from ..graph.node import Node\nimport numpy as np",
+    "engine/__init__.py": "from typing import TYPE_CHECKING\n"
+    "if TYPE_CHECKING:\n    from ..tensor import Tensor\n",
+    "tensor.py": "from gradwalk import creation, ops\n",
+    "creation.py": "from .tensor import Tensor\n",
+    "nn/__init__.py": "from .layers import Linear",
+    "nn/layers.py": "from ..tensor import Tensor\ndef gelu():\n    import scipy.special\n",
+    "printers/__init__.py": "from ..graph import node\nfrom .. import ops",
+    "printers/formula.py": "from . import node",
+    "torch/__init__.py": "import torch\nfrom gradwalk import Tensor",
+    "cli.py": "import rich\nimport gradwalk",
+    "__main__.py": "from gradwalk.cli import main",
+}
+
+
+def test_a_good_house_has_no_violations(tmp_path: Path) -> None:
+    assert list(violations(build(tmp_path / "gradwalk", HOUSE))) == []
+
+
+@pytest.mark.parametrize(
+    "name, source, complaint",
+    [
+        ("ops/bad.py", "from gradwalk.tensor import Tensor", ":1: ops may not import tensor"),
+        ("ops/bad.py", "import gradwalk.tensor as t", ":1: ops may not import tensor"),
+        ("ops/bad.py", "from .. import tensor", ":1: ops may not import tensor"),
+        ("ops/deep/bad.py", "from ...tensor import Tensor", ":1: ops may not import tensor"),
+        ("graph/bad.py", "def f():\n    from ..ops import add", ":2: graph may not import ops"),
+        ("nn/bad.py", "from gradwalk import Tensor", ":1: nn may not import __init__"),
+        ("tensor.py", "import gradwalk", ":1: tensor may not import __init__"),
+        ("tensor.py", "f = lambda: import_module('gradwalk.nn')", "tensor may not import nn"),
+        ("__init__.py", "from .cli import main", ":1: __init__ may not import cli"),
+        ("printers/bad.py", "from ..tensor import Tensor", "printers may not import tensor"),
+        ("attic.py", "", "gradwalk has modules without a rank, add it to LAYERS here: attic"),
+        ("nn/bad.py", "def f():\n    import torch.nn", ":2: the library never imports torch"),
+        ("nn/bad.py", "from scipy import special", ":1: scipy is imported only when used"),
+        ("nn/bad.py", "try:\n    import rich\nfinally:\n    pass", ":2: rich is imported only"),
+    ],
+)
+def test_the_check_catches(name: str, source: str, complaint: str, tmp_path: Path) -> None:
+    (found,) = violations(build(tmp_path / "gradwalk", HOUSE | {name: source}))
+    assert complaint in found
