@@ -27,6 +27,7 @@ from gradwalk.creation import (
     zeros,
     zeros_like,
 )
+from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import (
     enable_grad,
@@ -34,6 +35,17 @@ from gradwalk.engine.modes import (
     is_grad_enabled,
     no_grad,
     set_grad_enabled,
+)
+from gradwalk.engine.saved import saved_bytes
+from gradwalk.engine.transforms import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jvp,
+    value_and_grad,
+    vjp,
 )
 from gradwalk.graph.source import set_source_lines
 from gradwalk.ops.activation import (
@@ -178,6 +190,10 @@ from gradwalk.ops.trigonometry import (
     tan,
     tanh,
 )
+from gradwalk.printers.formula import (
+    derivative,
+    formula,
+)
 from gradwalk.random import (
     Generator,
     get_rng_state,
@@ -217,6 +233,7 @@ __all__ = [
     "bool",
     "broadcast_to",
     "cat",
+    "checkpoint",
     "chunk",
     "clamp",
     "clip",
@@ -228,6 +245,7 @@ __all__ = [
     "cross_entropy",
     "cumsum",
     "define",
+    "derivative",
     "div",
     "dot",
     "double",
@@ -249,6 +267,7 @@ __all__ = [
     "float32",
     "float64",
     "floor",
+    "formula",
     "from_dlpack",
     "from_numpy",
     "full",
@@ -257,9 +276,12 @@ __all__ = [
     "ge",
     "get_default_dtype",
     "get_rng_state",
+    "grad",
     "greater",
     "greater_equal",
     "gt",
+    "hessian",
+    "hvp",
     "index_select",
     "inference_mode",
     "int",
@@ -269,6 +291,9 @@ __all__ = [
     "int8",
     "is_grad_enabled",
     "is_tensor",
+    "jacfwd",
+    "jacrev",
+    "jvp",
     "le",
     "leaky_relu",
     "less",
@@ -317,6 +342,7 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "saved_bytes",
     "scatter_add",
     "set_default_dtype",
     "set_grad_enabled",
@@ -344,7 +370,9 @@ __all__ = [
     "transpose",
     "uint8",
     "unsqueeze",
+    "value_and_grad",
     "var",
+    "vjp",
     "where",
     "zeros",
     "zeros_like",

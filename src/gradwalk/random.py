@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.engine import checkpoint
+
 
 class Generator:
     """A stream of random numbers with a seed and a state that can be saved and restored.
@@ -68,3 +70,6 @@ def get_rng_state() -> dict[str, Any]:
 def set_rng_state(state: dict[str, Any]) -> None:
     """Restore the default generator."""
     default_generator.set_state(state)
+
+
+checkpoint.library_random = (get_rng_state, set_rng_state)

@@ -24,11 +24,7 @@ def pull(
     inputs they came from, so that the result can itself be differentiated.
     """
     op = node.op
-    saved = node.saved
-    if saved.__class__ is not dict:
-        saved = _restored(node)
-    if node.clock != clock.now:
-        _check_unchanged(node, saved)
+    saved = saved_of(node)
     if op.__class__ is not Op:  # a custom Function: its own backward
         return op.pull(node, g, wrap)  # type: ignore[no-any-return]
     if node.many:
@@ -40,7 +36,7 @@ def pull(
     if wrap is not None:
         if op.array_only:
             return _pull_expanded(node, g, saved, needed, wrap)
-        saved = {name: _tied(node, name, value, wrap) for name, value in saved.items()}
+        saved = {name: tied(node, name, value, wrap) for name, value in saved.items()}
     contributions = plan.pull(g, saved, node.attrs)
     if node.metas is not None or not plan.verified:
         contributions = [
@@ -50,12 +46,16 @@ def pull(
     return contributions  # type: ignore[no-any-return]
 
 
-def _restored(node: Any) -> dict[str, Any]:
-    """What a node saved is not there: freed by an earlier backward, or to be computed again."""
-    if node.saved.__class__ is Freed:
-        raise second_time(node)
-    node.saved = node.saved.take()  # a checkpointed region
-    return node.saved  # type: ignore[no-any-return]
+def saved_of(node: Any) -> dict[str, Any]:
+    """What a node saved, checked to be there and unchanged."""
+    saved = node.saved
+    if saved.__class__ is not dict:
+        if saved.__class__ is Freed:
+            raise second_time(node)
+        saved = node.saved = saved.take()  # in a checkpointed region: computed again
+    if node.clock != clock.now:
+        _check_unchanged(node, saved)
+    return saved  # type: ignore[no-any-return]
 
 
 def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[A
     return tuple(full)
 
 
-def _tied(node: Any, name: str, value: Any, wrap: Callable[..., Any]) -> Any:
+def tied(node: Any, name: str, value: Any, wrap: Callable[..., Any]) -> Any:
     """A saved array as a tensor of the graph it came from."""
     op = node.op
     if name in op.inputs:
@@ -135,7 +135,7 @@ def _pull_expanded(
     op = node.op
     inputs = []
     for name in op.inputs:
-        value = _tied(node, name, saved[name], wrap)
+        value = tied(node, name, saved[name], wrap)
         inputs += list(value) if isinstance(value, tuple) else [value]
     # An alias each: an input used twice must receive two separate contributions.
     inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]

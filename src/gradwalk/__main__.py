@@ -1,0 +1,5 @@
+"""`python -m gradwalk` is the `gradwalk` command."""
+
+from gradwalk.cli import main
+
+main()

@@ -1,0 +1,147 @@
+"""Forward mode: push tangents over a recorded graph, from the inputs to the outputs.
+
+No op has a separate forward-mode rule. An elementwise rule works both ways, a linear op is
+applied to the tangent, a multilinear one gives one term per operand, and for the rest the VJP
+rule, which is linear in g, is transposed by differentiating it in g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine import gradients
+from gradwalk.engine.pull import pull, saved_of, tied
+from gradwalk.graph.order import inputs_first
+from gradwalk.ops.op import Op
+from gradwalk.ops.shape import alias, broadcast_to
+
+Tangents = dict[tuple[Any, int], Any]  # (node, output) -> tangent
+
+
+def push(outputs: Sequence[Any], starts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangent of each output (None where it does not depend on the starts).
+
+    `starts` are tensors of the recorded graph, `tangents` the directions they move in.
+    """
+    known: Tangents = {
+        (s._node or s, s._index): t for s, t in zip(starts, tangents, strict=True)
+    }
+    stop = {s._node or s for s in starts}
+    roots = [o._node or o for o in outputs if o.requires_grad]
+    for node in inputs_first(roots, stop):
+        if node.inputs and node not in stop:
+            arriving = [known.get(key) for key in zip(node.inputs, node.picks, strict=True)]
+            if any(t is not None for t in arriving):
+                for index, tangent in enumerate(_through(node, arriving)):
+                    known[node, index] = tangent
+    return [known.get((o._node or o, o._index)) if o.requires_grad else None for o in outputs]
+
+
+def _through(node: Any, arriving: list[Any]) -> Sequence[Any]:
+    """The tangents of a node's outputs from those of its inputs."""
+    op = node.op
+    saved = saved_of(node)
+    if not isinstance(op, Op):
+        return _transposed(node, arriving)
+    if op.array_only:
+        return _through_expansion(node, saved, arriving)
+    operands = {name: tied(node, name, value, gradients.wrap) for name, value in saved.items()}
+    if op.elementwise:
+        return [_elementwise(node, operands, arriving)]
+    if op.linear:
+        found = op(*_in_place_of_inputs(node, operands, arriving), **node.attrs)
+        return found if op.multiple else [found]  # type: ignore[no-any-return]
+    if op.multilinear:
+        terms = []
+        for position, tangent in enumerate(arriving):
+            if tangent is not None:
+                only = [t if i == position else None for i, t in enumerate(arriving)]
+                args = _in_place_of_inputs(node, operands, only, others_stay=True)
+                terms.append(op(*args, **node.attrs))
+        return [_total(terms)]
+    return _transposed(node, arriving)
+
+
+def _elementwise(node: Any, operands: dict[str, Any], arriving: list[Any]) -> Any:
+    """Σ local derivative × tangent: the VJP rule itself, since the Jacobian is diagonal."""
+    shape = node.out_metas[0][0]
+    terms = []
+    for position, tangent in enumerate(arriving):
+        if tangent is not None:
+            plan = node.op.plan(tuple([i == position for i in range(len(arriving))]))
+            pulled = plan.pull(broadcast_to(tangent, shape), operands, node.attrs)
+            terms.append(pulled[position])
+    return _total(terms)
+
+
+def _in_place_of_inputs(
+    node: Any, operands: dict[str, Any], tangents: list[Any], others_stay: bool = False
+) -> list[Any]:
+    """Arguments for the op: tangents where there are some, else zeros (or the input itself)."""
+    op = node.op
+    args = []
+    for position, tangent in enumerate(tangents):
+        name = op.inputs[min(position, len(op.inputs) - 1)]
+        tail = op.variadic and position >= len(op.inputs) - 1
+        if tangent is not None:
+            args.append(tangent)
+        elif others_stay or op.rule(position) is None:
+            held = operands[name]
+            args.append(held[position - len(op.inputs) + 1] if tail else held)
+        else:
+            meta = None if node.metas is None else node.metas[position]
+            shape, dtype = meta or (operands[f"{name}_shape"][position], node.out_metas[0][1])
+            args.append(gradients.wrap(np.zeros(shape, dtype)))
+    return args
+
+
+def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
+    """The VJP is linear in g; its own VJP at any g is therefore the JVP."""
+    dummies = []
+    for shape, dtype in node.out_metas:
+        dummy = gradients.wrap(np.zeros(shape, dtype))
+        if dtype.kind == "f":
+            dummy.requires_grad = True
+        dummies.append(dummy)
+    seed = list(dummies) if node.many else dummies[0]
+    contributions = pull(node, seed, None, gradients.wrap)
+    pairs = [
+        (c, t)
+        for c, t in zip(contributions, arriving, strict=True)
+        if c is not None and t is not None and c.requires_grad
+    ]
+    floats = [d for d in dummies if d.requires_grad]
+    if not pairs:
+        return [None] * len(dummies)
+    found = iter(
+        gradients.grad(
+            [c for c, _ in pairs],
+            floats,
+            [t for _, t in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
+    )
+    return [next(found) if d.requires_grad else None for d in dummies]
+
+
+def _through_expansion(node: Any, saved: dict[str, Any], arriving: list[Any]) -> list[Any]:
+    """An op whose rule keeps residuals: through its definition in other ops."""
+    inputs: list[Any] = []
+    for name in node.op.inputs:
+        value = tied(node, name, saved[name], gradients.wrap)
+        inputs += list(value) if isinstance(value, tuple) else [value]
+    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
+    out = node.op.expand(*inputs, **node.attrs)
+    moving = [(i, t) for i, t in zip(inputs, arriving, strict=True) if t is not None]
+    return push([out], [i for i, _ in moving], [t for _, t in moving])
+
+
+def _total(terms: list[Any]) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

@@ -1,0 +1,336 @@
+"""Functions of functions: grad, vjp, jvp, Jacobians, Hessians. They nest to any order.
+
+Each runs the function once on fresh stand-ins for its arguments and differentiates what was
+recorded. A stand-in for a tensor that itself needs a gradient stays tied to it, so an outer
+transform (or an outer backward) sees through the inner one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine import gradients
+from gradwalk.engine.backward import walk
+from gradwalk.engine.errors import AutogradError, made_at, name_of
+from gradwalk.engine.jvp import push
+from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.engine.tree import leaves, mapped, rebuild
+from gradwalk.graph.order import inputs_first
+from gradwalk.ops.dtypes import get_default_dtype
+from gradwalk.ops.shape import alias, reshape, stack
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int]
+
+
+class _Run:
+    """A function run once on stand-ins: what came out, and how to differentiate it."""
+
+    def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
+                 argnums: tuple[int, ...], has_aux: bool) -> None:  # fmt: skip
+        recording = state.grad_enabled  # inside no_grad nothing may hang on the outside
+        arguments = list(args)
+        with enable_grad():
+            for number in argnums:
+                arguments[number] = mapped(
+                    lambda t: _stand_in(t, recording), _at(args, number)
+                )
+            self.inputs = [t for number in argnums for t in leaves(arguments[number])]
+            result = function(*arguments, **keywords)
+        self.aux = None
+        if has_aux:
+            result, self.aux = result
+        self.result = result
+        self.outputs = [_checked_output(o) for o in leaves(result)]
+        self.graph = recording and self._reaches_outside()
+
+    def _reaches_outside(self) -> bool:
+        """Whether someone outside may ask for gradients through this: then keep the graph."""
+        if any(i._node is not None for i in self.inputs):
+            return True
+        ours = set(self.inputs)
+        roots = [o.grad_fn or o for o in self.outputs if o.requires_grad]
+        return any(not n.inputs and n not in ours for n in inputs_first(roots, ours))
+
+    def pull(self, cotangents: Sequence[Any], retain: bool) -> list[Any]:
+        """Cotangents of the outputs to gradients of the inputs, zeros where nothing arrives."""
+        found: dict[Any, Any] = {}
+        roots = []
+        for output, cotangent in zip(self.outputs, cotangents, strict=True):
+            if output.requires_grad:
+                seed = cotangent if self.graph else cotangent._array
+                roots.append((output.grad_fn or output, output._index, seed))
+        ends = {i._node or i for i in self.inputs}
+        with enable_grad() if self.graph else no_grad(), np.errstate(all="ignore"):
+            walk(
+                roots, found.__setitem__, gradients.wrap, wanted=ends, stop=ends,
+                graph=self.graph, retain=retain or self.graph,
+            )  # fmt: skip
+        return [self._gradient(found.get(i._node or i), i) for i in self.inputs]
+
+    def _gradient(self, g: Any, of: Any) -> Any:
+        if g is None:
+            return gradients.wrap(np.zeros(of.shape, of.dtype))
+        return g if self.graph else gradients.wrap(np.array(g))
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
+        with enable_grad(), np.errstate(all="ignore"):
+            found = push(self.outputs, self.inputs, tangents)
+        return [
+            gradients.wrap(np.zeros(o.shape, o.dtype))
+            if t is None
+            else (t if self._keeps(t, tangents) else t.detach())
+            for o, t in zip(self.outputs, found, strict=True)
+        ]
+
+    def _keeps(self, tangent: Any, tangents: Sequence[Any]) -> bool:
+        return self.graph or (state.grad_enabled and any(t.requires_grad for t in tangents))
+
+    def value(self) -> Any:
+        """The result; cut off from the graph if nobody outside needs it."""
+        return self.result if self.graph else mapped(lambda t: t.detach(), self.result)
+
+
+def _at(args: tuple[Any, ...], number: int) -> Any:
+    if not -len(args) <= number < len(args):
+        raise ValueError(f"argnums names argument {number}, but there are {len(args)}")
+    return args[number]
+
+
+def _stand_in(argument: Any, recording: bool) -> Any:
+    if not hasattr(argument, "_array"):
+        if isinstance(argument, (bool, int)) or not isinstance(argument, (float, np.ndarray)):
+            raise TypeError(
+                f"cannot differentiate with respect to {argument!r} ({type(argument).__name__}); "
+                "expected a floating-point tensor or a float"
+            )
+        dtype = argument.dtype if isinstance(argument, np.ndarray) else get_default_dtype()
+        argument = gradients.wrap(np.array(argument, dtype))
+    if argument.requires_grad and recording:
+        return alias(argument)
+    fresh = gradients.wrap(argument._array)
+    fresh.code, fresh.position, fresh.label = argument.code, argument.position, argument.label
+    fresh.requires_grad = True  # refuses integers, and says why
+    return fresh
+
+
+def _checked_output(output: Any) -> Any:
+    if not hasattr(output, "_array"):
+        raise TypeError(
+            f"the function returned {type(output).__name__}; a transform needs tensors "
+            "(for other results use has_aux=True)"
+        )
+    return output
+
+
+def _numbers(argnums: Argnums) -> tuple[int, ...]:
+    return (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+
+def _like_arguments(args: tuple[Any, ...], argnums: Argnums, found: list[Any]) -> Any:
+    """Results in the containers of the arguments; a tuple if argnums is one."""
+    parts = iter(found)
+    built = tuple(rebuild(args[n], parts) for n in _numbers(argnums))
+    return built[0] if isinstance(argnums, int) else built
+
+
+def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """A function that returns both the value and the gradient of `function`.
+
+    >>> import gradwalk as gw
+    >>> gw.value_and_grad(lambda x: x**2)(gw.tensor(3.0))
+    (tensor(9.), tensor(6.))
+    """
+
+    @functools.wraps(function)
+    def both(*args: Any, **keywords: Any) -> Any:
+        run = _Run(function, args, keywords, _numbers(argnums), has_aux)
+        if len(run.outputs) != 1 or run.outputs[0].numel() != 1:
+            shapes = [tuple(o.shape) for o in run.outputs]
+            raise AutogradError(
+                f"grad needs a function that returns one number; {_name(function)} returned "
+                f"shape(s) {shapes}. Fix: reduce the result (.sum(), .mean()), or use jacrev."
+            )
+        (output,) = run.outputs
+        one = gradients.wrap(np.ones(output.shape, output.dtype))
+        found = _like_arguments(args, argnums, run.pull([one], retain=False))
+        value = run.value()
+        return ((value, run.aux), found) if has_aux else (value, found)
+
+    return both
+
+
+def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """A function that returns the gradient of `function`, in the containers of its argument.
+
+    >>> import gradwalk as gw
+    >>> gw.grad(gw.grad(lambda x: x**3))(gw.tensor(2.0))
+    tensor(12.)
+    """
+    both = value_and_grad(function, argnums, has_aux)
+
+    @functools.wraps(function)
+    def gradient(*args: Any, **keywords: Any) -> Any:
+        value, found = both(*args, **keywords)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The value, and a function from cotangents of the result to those of the arguments.
+
+    >>> import gradwalk as gw
+    >>> value, pull = gw.vjp(lambda x: x**2, gw.tensor([1.0, 2.0]))
+    >>> pull(gw.tensor([1.0, 10.0]))
+    (tensor([ 2., 40.]),)
+    """
+    run = _Run(function, primals, {}, tuple(range(len(primals))), has_aux)
+
+    def pull(cotangents: Any) -> tuple[Any, ...]:
+        listed = _matching("cotangent", leaves(cotangents), run.outputs)
+        found = iter(run.pull(listed, retain=True))
+        return tuple(rebuild(p, found) for p in primals)
+
+    return (run.value(), pull, run.aux) if has_aux else (run.value(), pull)
+
+
+def jvp(
+    function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]:
+    """The value, and how it moves when the arguments move along `tangents`.
+
+    >>> import gradwalk as gw
+    >>> gw.jvp(lambda x: x**2, (gw.tensor(3.0),), (gw.tensor(1.0),))
+    (tensor(9.), tensor(6.))
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError("jvp takes tuples: jvp(f, (x,), (direction,))")
+    run = _Run(function, tuple(primals), {}, tuple(range(len(primals))), has_aux)
+    listed = _matching("tangent", leaves(tangents), run.inputs)
+    moved = rebuild(run.result, iter(run.push(listed)))
+    return (run.value(), moved, run.aux) if has_aux else (run.value(), moved)
+
+
+def _matching(what: str, given: list[Any], expected: list[Any]) -> list[Any]:
+    if len(given) != len(expected):
+        raise ValueError(f"{len(expected)} {what}(s) expected, got {len(given)}")
+    listed = []
+    for g, e in zip(given, expected, strict=True):
+        tensor = g if hasattr(g, "_array") else gradients.wrap(np.asarray(g, e.dtype))
+        if tensor.shape != e.shape:
+            raise ValueError(
+                f"a {what} of shape {tensor.shape} for {name_of(e)}: they must be equal "
+                f"(made at {made_at(e._node or e)})"
+            )
+        listed.append(tensor.to(e.dtype))
+    return listed
+
+
+def jacrev(function: Function, argnums: Argnums = 0) -> Function:
+    """The Jacobian, one reverse sweep per output element: shape (*output, *input).
+
+    >>> import gradwalk as gw
+    >>> gw.jacrev(lambda x: x**2)(gw.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(function)
+    def jacobian(*args: Any, **keywords: Any) -> Any:
+        run = _Run(function, args, keywords, _numbers(argnums), False)
+        zeros = [gradients.wrap(np.zeros(o.shape, o.dtype)) for o in run.outputs]
+        blocks = []
+        for which, output in enumerate(run.outputs):
+            rows = []
+            for basis in _basis(output):
+                seeds = [basis if i == which else z for i, z in enumerate(zeros)]
+                rows.append(run.pull(seeds, retain=True))
+            columns = [_stacked([r[i] for r in rows], t) for i, t in enumerate(run.inputs)]
+            shaped = [
+                reshape(c, shape=(*output.shape, *i.shape))
+                for c, i in zip(columns, run.inputs, strict=True)
+            ]
+            blocks.append(_like_arguments(args, argnums, shaped))
+        return rebuild(run.result, iter(blocks))
+
+    return jacobian
+
+
+def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
+    """The Jacobian, one forward sweep per input element: shape (*output, *input).
+
+    >>> import gradwalk as gw
+    >>> gw.jacfwd(lambda x: x.sum())(gw.tensor([1.0, 2.0]))
+    tensor([1., 1.])
+    """
+
+    @functools.wraps(function)
+    def jacobian(*args: Any, **keywords: Any) -> Any:
+        run = _Run(function, args, keywords, _numbers(argnums), False)
+        zeros = [gradients.wrap(np.zeros(i.shape, i.dtype)) for i in run.inputs]
+        columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
+        for which, variable in enumerate(run.inputs):
+            moved = [
+                run.push([basis if i == which else z for i, z in enumerate(zeros)])
+                for basis in _basis(variable)
+            ]
+            for k, output in enumerate(run.outputs):
+                block = _stacked([m[k] for m in moved], output, last=True)
+                columns[k].append(reshape(block, shape=(*output.shape, *variable.shape)))
+        blocks = iter([_like_arguments(args, argnums, c) for c in columns])
+        return rebuild(run.result, blocks)
+
+    return jacobian
+
+
+def hessian(function: Function, argnums: Argnums = 0) -> Function:
+    """All second derivatives: forward over reverse.
+
+    >>> import gradwalk as gw
+    >>> gw.hessian(lambda x: (x**3).sum())(gw.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(function, argnums), argnums)
+
+
+def hvp(function: Function, primals: Any, tangents: Any) -> Any:
+    """The Hessian times a direction, without forming the Hessian: forward over reverse.
+
+    >>> import gradwalk as gw
+    >>> gw.hvp(lambda x: (x**3).sum(), gw.tensor([1.0, 2.0]), gw.tensor([1.0, 0.0]))
+    tensor([6., 0.])
+    """
+    several = isinstance(primals, (tuple, list))
+    points = tuple(primals) if several else (primals,)
+    directions = tuple(tangents) if several else (tangents,)
+    gradient = grad(function, tuple(range(len(points))))
+    moved = jvp(gradient, points, directions)[1]
+    return moved if several else moved[0]
+
+
+def _basis(tensor: Any) -> list[Any]:
+    """One tensor per element, 1 there and 0 elsewhere."""
+    found = []
+    for place in range(tensor.numel()):
+        unit = np.zeros(tensor.numel(), tensor.dtype)
+        unit[place] = 1
+        found.append(gradients.wrap(unit.reshape(tensor.shape)))
+    return found
+
+
+def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:
+    if not parts:
+        shape = (*like.shape, 0) if last else (0, *like.shape)
+        return gradients.wrap(np.zeros(shape, like.dtype))
+    return stack(parts, -1 if last else 0)
+
+
+def _name(function: Function) -> str:
+    return getattr(function, "__name__", repr(function))

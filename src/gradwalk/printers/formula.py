@@ -1,0 +1,131 @@
+"""Formulas as text: `1 − out²` for the local derivative of tanh.
+
+A rule run on symbols gives an expression; this prints it. One table says how an op is spelled;
+what is not in it is written name(operands, attributes), so a user's op prints without further
+work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk.ops.check import symbolic_env
+from gradwalk.ops.op import Op
+from gradwalk.ops.symbol import Symbol
+
+# op -> (spelling, precedence); a higher precedence binds tighter.
+INFIX = {
+    "equal": ("=", 1),
+    "not_equal": ("≠", 1),
+    "less": ("<", 1),
+    "less_equal": ("≤", 1),
+    "greater": (">", 1),
+    "greater_equal": ("≥", 1),
+    "bitwise_and": ("and", 0),
+    "bitwise_or": ("or", 0),
+    "add": ("+", 2),
+    "sub": ("−", 2),
+    "mul": ("×", 3),
+    "div": ("/", 3),
+    "matmul": ("@", 3),
+    "pow": ("^", 5),
+}
+NAMED = {"sigmoid": "σ", "sqrt": "√", "maximum": "max", "minimum": "min", "asin": "arcsin",
+         "acos": "arccos", "atan": "arctan"}  # fmt: skip
+_PREFIX = 4
+_ATOM = 9
+_SUPERSCRIPT = str.maketrans("0123456789-.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻·")
+
+
+def formula(expression: Any) -> str:
+    """An expression of symbols (or a number) as one line of text.
+
+    >>> from gradwalk.ops.symbol import Symbol
+    >>> x = Symbol("x")
+    >>> formula(1 - x * x)
+    '1 − x²'
+    """
+    return _text(expression)[0]
+
+
+def derivative(op: Op, position: int = 0) -> str:
+    """The local derivative of an elementwise op for one input, as text.
+
+    >>> import gradwalk as gw
+    >>> derivative(gw.tanh)
+    '1 − out²'
+    """
+    if op.formula is not None:
+        return op.formula
+    rule = op.rule(position)
+    if rule is None:
+        return "none"
+    attrs: dict[str, Any] = {
+        name: op.defaults.get(name, Symbol(name)) for name in op.attributes
+    }
+    env = symbolic_env(op, ((),) * len(op.inputs), attrs)
+    return formula(rule.local(env, 1))
+
+
+def _text(expression: Any) -> tuple[str, int]:
+    """The text and how tightly its outermost operation binds."""
+    if not isinstance(expression, Symbol):
+        return _number(expression), _ATOM
+    op, args = expression.op, expression.args
+    if op is None:
+        return expression.name, _ATOM
+    if op.name == "mul":
+        return _product(args)
+    if op.name in INFIX:
+        sign, binding = INFIX[op.name]
+        right_side = binding + (op.name in ("sub", "div"))
+        left, right = _wrapped(args[0], binding), _wrapped(args[1], right_side)
+        return f"{left} {sign} {right}", binding
+    if op.name == "neg":
+        return f"−{_wrapped(args[0], _PREFIX)}", _PREFIX
+    if op.name in ("power", "square"):
+        exponent = expression.attrs.get("exponent", 2)
+        return f"{_wrapped(args[0], 6)}{_raised(exponent)}", 5
+    if op.name == "where":
+        condition, chosen, other = (formula(a) for a in args)
+        return f"{chosen} if {condition} else {other}", 0
+    if op.name == "permute" and expression.attrs["axes"][-2:] == (
+        len(expression.shape) - 1,
+        len(expression.shape) - 2,
+    ):
+        return f"{_wrapped(args[0], 6)}ᵀ", 6
+    listed = [formula(a) for a in args]
+    listed += [f"{name}={value}" for name, value in expression.attrs.items()]
+    call = f"{NAMED.get(op.name, op.name)}({', '.join(listed)})"
+    return (f"{call}[{expression.index}]" if op.multiple else call), _ATOM
+
+
+def _product(args: tuple[Any, ...]) -> tuple[str, int]:
+    first, second = args
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, (int, float)) and one == 1:
+            return _text(other)
+        if isinstance(one, (int, float)) and one == -1:
+            return f"−{_wrapped(other, _PREFIX)}", _PREFIX
+    if first is second:
+        return f"{_wrapped(first, 6)}²", 5
+    return f"{_wrapped(first, 3)} × {_wrapped(second, 3)}", 3
+
+
+def _wrapped(expression: Any, binding: int) -> str:
+    text, tightness = _text(expression)
+    return f"({text})" if tightness < binding else text
+
+
+def _raised(exponent: Any) -> str:
+    if isinstance(exponent, Symbol):
+        return f"^{_wrapped(exponent, _ATOM)}"
+    return _number(exponent).replace("−", "-").translate(_SUPERSCRIPT)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(formula(v) for v in value)})"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:.6g}".replace("-", "−")
+    return str(value)

@@ -1,0 +1,109 @@
+"""A scalar graph as tables for the terminal: every value going forward, every push going back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk.graph.order import inputs_first
+from gradwalk.ops.op import Op
+from gradwalk.ops.symbol import Symbol
+from gradwalk.printers.formula import derivative, formula
+
+BADGES = {"add": "distributor", "mul": "swapper", "maximum": "router", "minimum": "router"}
+
+
+def show_walk(root: Any, console: Any) -> None:
+    """Print the forward and the backward pass of a graph of Values; call backward() first."""
+    order = inputs_first([root])
+    names = _names(order)
+    console.print(_forward_table(order, names))
+    console.print()
+    console.print(_backward_table(order, names))
+    console.print()
+    console.print(_gradient_table(order, names))
+
+
+def _names(order: list[Any]) -> dict[Any, str]:
+    """Labels where there are some, else v1, v2, ... in order."""
+    unnamed = (f"v{i}" for i in range(1, len(order) + 1))
+    return {v: v.label or next(unnamed) for v in order}
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}".rstrip("0").rstrip(".") if value == value else "nan"
+
+
+def _table(title: str, *columns: tuple[str, str]) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for heading, justify in columns:
+        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    return table
+
+
+def _forward_table(order: list[Any], names: dict[Any, str]) -> Any:
+    table = _table(
+        "Forward: every node after its inputs",
+        ("node", "left"), ("computed as", "left"), ("value", "right"),
+    )  # fmt: skip
+    for v in order:
+        table.add_row(names[v], _expression(v, names), _number(v.data))
+    return table
+
+
+def _expression(v: Any, names: dict[Any, str]) -> str:
+    if not v.inputs:
+        return "leaf"
+    if not isinstance(v.op, Op):
+        return f"{v.op}({', '.join(names[i] for i in v.inputs)})"
+    symbols = [Symbol(names[i]) for i in v.inputs]
+    return formula(v.op(*symbols, **v.attrs))
+
+
+def _backward_table(order: list[Any], names: dict[Any, str]) -> Any:
+    table = _table(
+        f"Backward: from {names[order[-1]]} down, each node hands on g × local derivative",
+        ("node", "left"), ("g", "right"), ("to", "left"), ("local derivative", "left"),
+        ("adds", "right"), ("gate", "left"),
+    )  # fmt: skip
+    for v in reversed(order):
+        if not isinstance(v.op, Op):
+            continue
+        for position, source in enumerate(v.inputs):
+            slope = local_derivative(v, position)
+            text = f"{derivative(v.op, position)} = {_number(slope)}"
+            first = position == 0
+            table.add_row(
+                names[v] if first else "",
+                _number(v.grad) if first else "",
+                names[source],
+                text if not text.startswith(f"{_number(slope)} =") else _number(slope),
+                _number(v.grad * slope),
+                BADGES.get(v.op.name, "") if first else "",
+            )
+    return table
+
+
+def local_derivative(v: Any, position: int) -> float:
+    """d v / d (its input at `position`), everything else held fixed."""
+    rule = v.op.rule(position)
+    if rule is None:
+        return 0.0
+    env = {name: i.data for name, i in zip(v.op.inputs, v.inputs, strict=True)}
+    env |= {"out": v.data, **v.attrs}
+    return float(rule.local(env, 1.0))
+
+
+def _gradient_table(order: list[Any], names: dict[Any, str]) -> Any:
+    table = _table(
+        f"Gradients: how {names[order[-1]]} moves with each leaf",
+        ("leaf", "left"), ("value", "right"), ("gradient", "right"), ("to lower it", "left"),
+    )  # fmt: skip
+    for v in order:
+        if not v.inputs:
+            arrow = "—" if v.grad == 0 else ("lower ↓" if v.grad > 0 else "raise ↑")
+            table.add_row(names[v], _number(v.data), _number(v.grad), arrow)
+    return table
+
