@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gradwalk.engine.errors import made_at, name_of
+from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
 from gradwalk.engine.modes import quietly, state
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import clock, touch
@@ -20,7 +20,7 @@ from gradwalk.ops import index as indexing
 from gradwalk.ops.dtypes import category, result_dtype
 from gradwalk.ops.op import Op
 from gradwalk.ops.shape import cast
-from gradwalk.recording import View, operand, record, refresh, wrap
+from gradwalk.recording import View, move_retained, operand, record, refresh, wrap
 
 _ALL: Any = ("...",)
 
@@ -33,11 +33,15 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)
-    _refuse_leaf(target, op)
     if op is not indexing.setitem:
         args = _fit_dtype(target, op, args)
     arrays = [a._array if _is_tensor(a) else a for a in args]
-    needs = state.grad_enabled and any(_is_tensor(a) and a.requires_grad for a in args)
+    wants = tuple([_is_tensor(a) and a.requires_grad for a in args])
+    if state.here.grad_enabled:
+        _refuse(target, op, any(wants))
+    needs = state.here.grad_enabled and any(wants) and target._array.dtype.kind == "f"
+    if needs:
+        arrays = _kept(target, op, wants, arrays)
     try:
         _compute(target._array, op, arrays, attrs)
     except ValueError as error:
@@ -53,11 +57,33 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     # What the output holds was written by this very change.
     node: Any = result._node
     node.clock, node.out_clock = before, after
+    label = target.label
     if target._view is None:
-        target._node, target._index = node, 0
+        _continue(target, node)
     else:
         _write_through(target, result)
+    if label:
+        target.label = label
     return target
+
+
+def _continue(target: Any, node: Any) -> None:
+    """Give a tensor its new history."""
+    move_retained(target, node, 0)
+    target._node, target._index = node, 0
+
+
+def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> list[Any]:
+    """The operands; one that backward needs and that is about to be overwritten, as a copy."""
+    saved = {op.inputs.index(name) for name in op.plan(wants).names if name in op.inputs}
+    return [
+        array.copy() if position in saved and _overlap(array, target._array) else array
+        for position, array in enumerate(arrays)
+    ]
+
+
+def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
+    return isinstance(array, np.ndarray) and np.may_share_memory(array, target)
 
 
 def _is_tensor(thing: Any) -> bool:
@@ -66,20 +92,30 @@ def _is_tensor(thing: Any) -> bool:
 
 def _write_through(target: Any, result: Any) -> None:
     """A view changed: its base is now the old base with that part replaced."""
-    base, _, chain = target._view
-    _refuse_leaf(base, indexing.write_view)
+    base, chain = target._view.base, target._view.chain
     op, args = indexing.write_view, (base, result)
-    record(op, args, [base._array, result._array], {"chain": chain}, None, *caller(), target=base)
+    changed = wrap(base._array)
+    record(
+        op, args, [base._array, result._array], {"chain": chain}, None, *caller(), target=changed
+    )
+    _continue(base, changed._node)
     target._view = View(base, None, chain)  # stale on purpose: made again from the new base
     refresh(target)
 
 
-def _refuse_leaf(target: Any, op: Op) -> None:
-    if target._requires_grad and state.grad_enabled:
-        raise RuntimeError(
-            f"{name_of(target)} is a leaf that requires a gradient and cannot be changed in place "
+def _refuse(target: Any, op: Op, recorded: bool) -> None:
+    """Raise, before anything is written, if the change could not be followed by backward."""
+    view = target._view
+    base = target if view is None else view.base
+    if view is not None and view.lock and (recorded or base.requires_grad):
+        raise locked_view(target, view.lock, where_text(*caller()))
+    leaf = next((t for t in (target, base) if t._requires_grad and t._node is None), None)
+    if leaf is not None:
+        what = name_of(leaf) if view is None else f"{name_of(leaf)}, changed through a view,"
+        raise AutogradError(
+            f"{what} is a leaf that requires a gradient and cannot be changed in place "
             f"by {op.name}: its old value is what the gradient belongs to.\n"
-            f"  made at:      {made_at(target)}\n"
+            f"  made at:      {made_at(leaf)}\n"
             f"  changed at:   {where_text(*caller())}\n"
             "Fix: for a parameter update, wrap it in `with gradwalk.no_grad():`; otherwise use "
             "the out-of-place form (x = x + y) or a .clone()."
@@ -106,8 +142,8 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[str, Any]) -> None:
     if op is indexing.setitem:
-        place = indexing.to_numpy_index(attrs["index"], tuple(arrays[2:]))
-        quietly(out.__setitem__, place, arrays[1])
+        part, subscript = indexing.place(out, attrs["index"], tuple(arrays[2:]))
+        quietly(part.__setitem__, subscript, arrays[1])
     elif isinstance(op.forward, np.ufunc):
         quietly(op.forward, *arrays, out=out, casting="same_kind")
     else:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.engine.errors import shape_mismatch
-from gradwalk.engine.modes import quietly, state
+from gradwalk.engine.errors import shape_mismatch, stale_view
+from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.graph.node import Node
-from gradwalk.graph.source import caller
-from gradwalk.graph.versions import clock
+from gradwalk.graph.source import caller, own_files
+from gradwalk.graph.versions import clock, owner_of
 from gradwalk.ops import TABLE
 from gradwalk.ops.dtypes import category, get_default_dtype, result_dtype
 from gradwalk.ops.op import Op
@@ -21,6 +22,8 @@ from gradwalk.ops.shape import cast
 # The class that wraps results; tensor.py, which imports this module, puts it here.
 Tensor: Any = None
 
+_new = object.__new__
+_getframe = sys._getframe
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -31,6 +34,7 @@ class View(NamedTuple):
     base: Any
     base_node: Node | None  # the history of the base when the view was made
     chain: tuple[tuple[Op, dict[str, Any], int], ...]  # (op, attributes, output) from the base
+    lock: str = ""  # why no history can be made for it, if so; then it may not be changed
 
 
 def wrap(array: np.ndarray[Any, Any], node: Any = None, index: int = 0) -> Any:
@@ -47,12 +51,30 @@ def refresh(tensor: Any) -> None:
     view = tensor._view
     if view is None or view.base._node is view.base_node:
         return
+    if owner_of(view.base._array) is not owner_of(tensor._array):  # x.data = ... moved the base
+        tensor._view = None
+        return
+    if view.lock:
+        if state.here.grad_enabled:
+            raise stale_view(tensor, view)
+        return
     found: Any = view.base
-    for op, attrs, index in view.chain:
-        found = op(found, **attrs)
-        found = found[index] if op.multiple else found
+    with enable_grad():  # this history is due whoever asks first, also inside no_grad
+        for op, attrs, index in view.chain:
+            found = op(found, **attrs)
+            found = found[index] if op.multiple else found
+    move_retained(tensor, found._node, found._index)
     tensor._node, tensor._index = found._node, found._index
     tensor._view = View(view.base, view.base._node, view.chain)
+
+
+def move_retained(tensor: Any, node: Node | None, index: int) -> None:
+    """`retain_grad` goes with a tensor that gets a new history; hooks stay with the old one."""
+    old = tensor._node
+    kept = old.hooks.get(tensor._index, {}).pop(None, None) if old is not None and old.hooks else None
+    if kept is not None and node is not None:
+        node.hooks = node.hooks or {}
+        node.hooks.setdefault(index, {})[None] = kept
 
 
 def operand(value: Any, op: Op) -> Any:
@@ -102,14 +124,6 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
 
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Compute an op on tensors and record it if one of them needs a gradient."""
-    quick = _QUICK.get(op)
-    if quick is not None:
-        return quick(*args)
-    return apply_any(op, args, attrs)
-
-
-def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """`apply` for every op and every kind of operand."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op) for a in args])
@@ -130,7 +144,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
     code, position = caller()
-    if needs and state.grad_enabled and op.differentiable:
+    if needs and state.here.grad_enabled and op.differentiable:
         return record(op, args, arrays, attrs, result, code, position)
     outputs = []
     for index, array in enumerate(_results(op, result)[: len(result) if op.multiple else 1]):
@@ -169,10 +183,12 @@ def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int
         return
     link = ((op, attrs, index),)
     above = source._view
+    lock = "" if state.here.grad_enabled else "it was made inside no_grad()"
     if above is None:
-        tensor._view = View(source, source._node, link)
+        tensor._view = View(source, source._node, link, lock)
     else:
-        tensor._view = View(above.base, above.base._node, above.chain + link)
+        lock = above.lock or lock
+        tensor._view = View(above.base, above.base._node, above.chain + link, lock)
 
 
 def record(
@@ -205,24 +221,26 @@ def record(
             metas.append(None)
     results = [target._array] if target is not None else _results(op, result)
     plan = op.plan(tuple([s is not None for s in sources]))
+    count = len(results) - len(op.residuals)
     node = Node()
     node.op = op
-    node.attrs = attrs
     node.inputs = tuple(sources)
-    node.picks = tuple(picks)
-    node.many = op.multiple
     node.plan = plan
-    node.saved = plan.save(arrays, results)
+    several = op.multiple or op.residuals
+    node.saved = plan.save(results if several else results[0], *arrays)
     node.metas = tuple(metas)
-    count = len(results) - len(op.residuals)
-    node.out_metas = tuple([(r.shape, r.dtype) for r in results[:count]])
-    node.hooks = None
-    node.label = ""
-    node.clock = node.out_clock = clock.now
+    node.shape, node.dtype = results[0].shape, results[0].dtype
+    node.clock = clock.now
     node.code = code
     node.position = position
-    if state.listener is not None:
-        state.listener(node)
+    node.picks = tuple(picks)
+    if attrs:
+        node.attrs = attrs
+    if op.multiple:
+        node.many = True
+        node.other_metas = tuple([(r.shape, r.dtype) for r in results[1:count]])
+    if state.here.listener is not None:
+        state.here.listener(node)
     if target is not None:
         target._node, target._index = node, 0
         return target
@@ -239,7 +257,23 @@ def record(
 # -- the quick path -----------------------------------------------------------------------------
 # Most calls are elementwise ops on float tensors of one dtype. For those the general functions
 # above spend longer on questions than NumPy on the answer, so here the questions are asked once,
-# when the function is made; whatever is not the plain case goes to `apply_any`.
+# when the function is made; whatever is not the plain case goes to `apply`.
+
+
+_constants: dict[tuple[Any, Any], np.ndarray[Any, Any]] = {}
+
+
+def _constant(number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A Python number as a 0-d array: NumPy takes half as long with it as with the number."""
+    known = _constants.get((number, dtype))
+    if known is None:
+        if dtype.kind != "f":
+            return number  # not the plain case; the general path will look at the number itself
+        known = quietly(np.array, number, dtype)
+        known.flags.writeable = False
+        if number != 0 and len(_constants) < 1000:  # 0.0 and -0.0 are one key, but two numbers
+            _constants[number, dtype] = known
+    return known
 
 
 def _quick_unary(op: Op) -> Callable[[Any], Any]:
@@ -250,33 +284,38 @@ def _quick_unary(op: Op) -> Callable[[Any], Any]:
     def unary(x: Any) -> Any:
         array = x._array
         if array.dtype not in _FLOATS or x._view is not None:
-            return apply_any(op, (x,), _NONE)
-        out = quietly(forward, array)
+            return apply(op, (x,), _NONE)
+        here = state.here
+        out = here.run(forward, array)
         if out.__class__ is not np.ndarray:
             out = np.asarray(out)
         source = x._node or (x if x._requires_grad else None)
-        tensor = Tensor.__new__(Tensor)
-        if source is None or not state.grad_enabled:
-            tensor._set(out, None, 0)
+        tensor = _new(Tensor)
+        tensor._array = out
+        tensor._index = 0
+        if source is None or not here.grad_enabled:
+            tensor._node = None
             tensor.code, tensor.position = caller()
             return tensor
-        node = Node()
-        tensor._set(out, node, 0)
+        tensor._node = node = Node()
         node.op = op
-        node.attrs = _NONE
         node.inputs = (source,)
-        node.picks = (x._index,)
-        node.many = False
         node.plan = plan
-        node.saved = save((array,), (out,))
+        node.saved = save(out, array)
         node.metas = None
-        node.out_metas = ((out.shape, out.dtype),)
-        node.hooks = None
-        node.label = ""
-        node.clock = node.out_clock = clock.now
-        node.code, node.position = caller()
-        if state.listener is not None:
-            state.listener(node)
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.clock = clock.now
+        frame = _getframe(1)
+        if own_files[frame.f_code.co_filename]:
+            node.code, node.position = caller()
+        else:
+            node.code = frame.f_code
+            node.position = frame.f_lasti
+        if x._index:
+            node.picks = (x._index,)
+        if here.listener is not None:
+            here.listener(node)
         return tensor
 
     return unary
@@ -284,73 +323,76 @@ def _quick_unary(op: Op) -> Callable[[Any], Any]:
 
 def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
     forward = op.forward
-    plans = {
-        (one, other): op.plan((one, other)) for one in (False, True) for other in (False, True)
-    }
+    both, left, right = op.plan((True, True)), op.plan((True, False)), op.plan((False, True))
 
     def binary(x: Any, y: Any) -> Any:
-        source = other = None
-        first, second = x, y
         if isinstance(x, Tensor):
             first = x._array
             dtype = first.dtype
             source = x._node or (x if x._requires_grad else None)
-            if dtype not in _FLOATS or x._view is not None:
-                return apply_any(op, (x, y), _NONE)
             if isinstance(y, Tensor):
                 second = y._array
                 other = y._node or (y if y._requires_grad else None)
                 if second.dtype is not dtype or y._view is not None:
-                    return apply_any(op, (x, y), _NONE)
-            elif y.__class__ is not float and y.__class__ is not int:
-                return apply_any(op, (x, y), _NONE)
+                    return apply(op, (x, y), _NONE)
+            else:
+                if y.__class__ is not float and y.__class__ is not int:
+                    return apply(op, (x, y), _NONE)
+                second = _constants.get((y, dtype))
+                if second is None:
+                    second = _constant(y, dtype)
+                other = None
+            if dtype not in _FLOATS or x._view is not None:
+                return apply(op, (x, y), _NONE)
         else:
             second = y._array
-            other = y._node or (y if y._requires_grad else None)
+            dtype = second.dtype
             number = x.__class__ is float or x.__class__ is int
-            if second.dtype not in _FLOATS or y._view is not None or not number:
-                return apply_any(op, (x, y), _NONE)
+            if dtype not in _FLOATS or y._view is not None or not number:
+                return apply(op, (x, y), _NONE)
+            first = _constant(x, dtype)
+            source = None
+            other = y._node or (y if y._requires_grad else None)
+        here = state.here
         try:
-            out = quietly(forward, first, second)
+            out = here.run(forward, first, second)
         except ValueError as error:
             raise shape_mismatch(op, (x, y), error) from None
         if out.__class__ is not np.ndarray:
             out = np.asarray(out)
-        tensor = Tensor.__new__(Tensor)
-        if (source is None and other is None) or not state.grad_enabled:
-            tensor._set(out, None, 0)
+        tensor = _new(Tensor)
+        tensor._array = out
+        tensor._index = 0
+        if (source is None and other is None) or not here.grad_enabled:
+            tensor._node = None
             tensor.code, tensor.position = caller()
             return tensor
-        node = Node()
-        tensor._set(out, node, 0)
+        tensor._node = node = Node()
         node.op = op
-        node.attrs = _NONE
         node.inputs = (source, other)
-        node.picks = (
-            0 if source is None else x._index,
-            0 if other is None else y._index,
-        )
-        node.many = False
-        node.plan = plan = plans[source is not None, other is not None]
-        node.saved = plan.save((first, second), (out,))
-        shape = out.shape
-        one = shape if source is None else first.shape
-        two = shape if other is None else second.shape
-        dtype = out.dtype
-        node.metas = None if one == shape == two else ((one, dtype), (two, dtype))
-        node.out_metas = ((shape, dtype),)
-        node.hooks = None
-        node.label = ""
-        node.clock = node.out_clock = clock.now
-        node.code, node.position = caller()
-        if state.listener is not None:
-            state.listener(node)
+        node.plan = plan = right if source is None else left if other is None else both
+        node.saved = plan.save(out, first, second)
+        node.shape = shape = out.shape
+        node.dtype = dtype
+        node.metas = None
+        if (source is not None and first.shape != shape) or (
+            other is not None and second.shape != shape
+        ):
+            node.metas = ((np.shape(first), dtype), (np.shape(second), dtype))
+        node.clock = clock.now
+        frame = _getframe(1)
+        if own_files[frame.f_code.co_filename]:
+            node.code, node.position = caller()
+        else:
+            node.code = frame.f_code
+            node.position = frame.f_lasti
+        if (source is not None and x._index) or (other is not None and y._index):
+            node.picks = (0 if source is None else x._index, y._index if other is not None else 0)
+        if here.listener is not None:
+            here.listener(node)
         return tensor
 
     return binary
-
-
-_QUICK: dict[Op, Callable[..., Any]] = {}
 
 
 def adopt(tensor_class: Any) -> None:
@@ -360,9 +402,13 @@ def adopt(tensor_class: Any) -> None:
     Tensor._apply = staticmethod(apply)
     for op in TABLE.values():
         if op.elementwise and op.differentiable and not op.attributes and None not in op.rules:
-            _QUICK[op] = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
-    names = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}
-    for name, operator in names.items():
-        quick = _QUICK[TABLE[name]]
+            quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
+            op.quick[Tensor] = quick
+            method = getattr(Tensor, op.name, None)
+            if method is not None and op.name not in ("add", "sub", "pow"):  # those take more
+                quick.__name__, quick.__doc__ = op.name, method.__doc__
+                setattr(Tensor, op.name, quick)
+    for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
+        quick = TABLE[name].quick[Tensor]
         setattr(Tensor, f"__{operator}__", quick)
         setattr(Tensor, f"__r{operator}__", lambda x, y, quick=quick: quick(y, x))

@@ -26,6 +26,7 @@ _new = object.__new__
 _getframe = sys._getframe
 _NOT_REAL = (ZeroDivisionError, OverflowError, ValueError)  # where math raises, IEEE has an answer
 _NO_ATTRS: dict[str, Any] = {}
+_SLOTS = ("_left", "_right")
 
 
 class Value:
@@ -39,8 +40,11 @@ class Value:
     (-2.0, 2.0)
     """
 
+    # A graph has one Value per operation, so they are small: up to two inputs have slots of their
+    # own (a tuple would be a second object to allocate and for the garbage collector to visit),
+    # and what few Values have (a label, attributes, a third input, an own _backward) is in _extra.
     __slots__ = (
-        "__weakref__", "_grad", "_own_backward", "attrs", "code", "data", "inputs", "label", "op",
+        "__weakref__", "_extra", "_grad", "_left", "_mark", "_right", "code", "data", "op",
         "position",
     )  # fmt: skip
     __array_ufunc__ = None  # NumPy numbers leave the arithmetic to us
@@ -49,45 +53,80 @@ class Value:
         self,
         data: Number,
         _children: Iterable[Value] = (),
-        _op: str = "",
+        _op: str | Op = "",
         label: str = "",
     ) -> None:
+        inputs = tuple(_children)
         self.data = _number(data)
         self._grad: Number = 0
-        self.inputs: tuple[Value, ...] = tuple(_children)
+        self._left: Value | None = inputs[0] if inputs else None
+        self._right: Value | None = inputs[1] if len(inputs) > 1 else None
         self.op: Op | str = _op
-        self.attrs = _NO_ATTRS
-        self.label = label
-        self._own_backward: Callable[[], None] | None = None
+        self._mark: object = None
+        self._extra: dict[str, Any] | None = None
+        if label:
+            self.label = label
+        if len(inputs) > 2:
+            self._more()["inputs"] = inputs
         self.code: CodeType | None
         self.code, self.position = caller()
 
     def backward(self) -> None:
         """Add d self / d v to the `grad` of every Value v this was computed from."""
-        order = inputs_first([self])
-        before = [v._grad for v in order]  # a second call adds to what the first left
-        for v in order:
+        order = _inner_first(self)
+        before = [v._grad for v in order]
+        for v in order:  # inner gradients start from zero; leaves add to what they have
             v._grad = 0
-        self._grad = 1
+        self._grad = 1 if order else self._grad + 1
         for v in reversed(order):
-            if v._own_backward is not None:
-                v._own_backward()
-            elif v.inputs:
+            if v._extra is None:
                 pushes[v.op](v)
+            else:
+                v._backward()
         if any(before):
             for v, earlier in zip(order, before, strict=True):
                 v._grad += earlier
 
     @property
+    def inputs(self) -> tuple[Value, ...]:
+        """What it was computed from, one entry per edge: a × a has two."""
+        if self._left is None:
+            return ()
+        if self._right is None:
+            return (self._left,)
+        if self._extra is None or "inputs" not in self._extra:
+            return (self._left, self._right)
+        return self._extra["inputs"]  # type: ignore[no-any-return]
+
+    def _more(self) -> dict[str, Any]:
+        if self._extra is None:
+            self._extra = {}
+        return self._extra
+
+    @property
+    def label(self) -> str:
+        """A name for pictures and tables; set it freely."""
+        return "" if self._extra is None else self._extra.get("label", "")
+
+    @label.setter
+    def label(self, text: str) -> None:
+        self._more()["label"] = text
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of the op, such as the exponent of a power."""
+        return _NO_ATTRS if self._extra is None else self._extra.get("attrs", _NO_ATTRS)
+
+    @property
     def _backward(self) -> Callable[[], None]:
         """Hand the gradient on to the inputs: one visit, for backpropagation by hand."""
-        if self._own_backward is not None:
-            return self._own_backward
-        return lambda: pushes[self.op](self) if self.inputs else None
+        if self._extra is not None and "backward" in self._extra:
+            return self._extra["backward"]  # type: ignore[no-any-return]
+        return lambda: pushes[self.op](self) if self._left is not None else None
 
     @_backward.setter
     def _backward(self, function: Callable[[], None]) -> None:
-        self._own_backward = function
+        self._more()["backward"] = function
 
     @property
     def grad(self) -> Number:
@@ -105,7 +144,7 @@ class Value:
 
     @property
     def _prev(self) -> tuple[Value, ...]:
-        """The inputs, one entry per edge: a × a has two."""
+        """The inputs under micrograd's name."""
         return self.inputs
 
     @property
@@ -226,9 +265,41 @@ def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if not op.differentiable:  # a comparison: its answer is a plain one
         return op.on_numbers([_number(a) for a in args], attrs)
     inputs = tuple([a if isinstance(a, Value) else Value(_number(a)) for a in args])
-    out = Value(op.on_numbers([v.data for v in inputs], attrs), inputs)
-    out.op, out.attrs = op, attrs
+    out = Value(op.on_numbers([v.data for v in inputs], attrs), inputs, op)
+    if attrs:
+        out._more()["attrs"] = attrs
     return out
+
+
+def _inner_first(root: Value) -> list[Value]:
+    """The Values with inputs that `root` was computed from, each after its own inputs.
+
+    The same depth-first search as graph.order, for the one loop that decides how fast this
+    engine is: leaves are not listed (they hand nothing on), and a mark on each Value says whether
+    it is open (its inputs are being listed) or done.
+    """
+    is_open, done = object(), object()
+    order: list[Value] = []
+    stack = [root] if root._left is not None else []
+    while stack:
+        v = stack[-1]
+        if v._mark is is_open:
+            v._mark = done
+            order.append(v)
+            stack.pop()
+        elif v._mark is done:
+            stack.pop()
+        else:
+            v._mark = is_open
+            left, right = v._left, v._right
+            if right is not None:
+                if v._extra is not None and "inputs" in v._extra:
+                    stack += [i for i in v.inputs[:1:-1] if i._left is not None]
+                if right._left is not None:
+                    stack.append(right)
+            if left._left is not None:  # type: ignore[union-attr]
+                stack.append(left)  # type: ignore[arg-type]
+    return order
 
 
 # -- one visit ---------------------------------------------------------------------------------
@@ -241,16 +312,17 @@ class _Pushes(dict[Any, Callable[[Value], None]]):
 
         def push(v):
             g = v._grad
-            in_x, in_y, = v.inputs
+            in_x = v._left
+            in_y = v._right
             try:
-                to_x = g * r0(in_y.data)
-                to_y = g * r1(in_x.data)
+                to_x = g * in_y.data
+                to_y = g * in_x.data
             except not_real:
                 to_x, to_y, = ieee(v)
             in_x._grad += to_x
             in_y._grad += to_y
 
-    with r0, r1 the rules of the op table: y and x.
+    its partials in the op table being y and x.
     """
 
     def __missing__(self, op: Any) -> Callable[[Value], None]:
@@ -265,7 +337,11 @@ class _Pushes(dict[Any, Callable[[Value], None]]):
         terms, functions = contributions_text(op, (True,) * len(names), spelled.__getitem__)
         pairs = [(name, term) for name, term in zip(names, terms, strict=True) if term != "None"]
         results = ", ".join(f"to_{name}" for name, _ in pairs)
-        lines = ["def push(v):", "    g = v._grad", f"    in_{', in_'.join(names)}, = v.inputs"]
+        lines = ["def push(v):", "    g = v._grad"]
+        if len(names) > 2:
+            lines += [f"    in_{', in_'.join(names)} = v.inputs"]
+        else:
+            lines += [f"    in_{n} = v.{slot}" for n, slot in zip(names, _SLOTS, strict=False)]
         if op.attributes:
             lines += ["    a = v.attrs"]
         lines += ["    try:"]
@@ -285,7 +361,7 @@ def _contributions_ieee(v: Value) -> list[float]:
     op: Any = v.op
     plan = op.plan((True,) * len(op.inputs))
     with np.errstate(all="ignore"):
-        saved = plan.save([np.float64(i.data) for i in v.inputs], [np.float64(v.data)])
+        saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
         found = plan.pull(np.float64(v._grad), saved, v.attrs)
         return [float(c) for c in found if c is not None]
 
@@ -312,10 +388,8 @@ def _unary(op: Op) -> Callable[[Value], Value]:
         out.data = data
         out._grad = 0
         out.op = op
-        out.inputs = (self,)
-        out.attrs = _NO_ATTRS
-        out.label = ""
-        out._own_backward = None
+        out._left = self
+        out._right = out._extra = out._mark = None
         frame = _getframe(1)
         out.code, out.position = frame.f_code, frame.f_lasti
         return out
@@ -341,10 +415,9 @@ def _binary(op: Op) -> Callable[[Value, Any], Value]:
         out.data = data
         out._grad = 0
         out.op = op
-        out.inputs = (self, other)
-        out.attrs = _NO_ATTRS
-        out.label = ""
-        out._own_backward = None
+        out._left = self
+        out._right = other
+        out._extra = out._mark = None
         frame = _getframe(1)
         out.code, out.position = frame.f_code, frame.f_lasti
         return out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import itertools
 import weakref
 from collections.abc import Callable
 from types import CodeType
@@ -36,33 +38,29 @@ class Tensor(InPlace, Operators):
     tensor([17.])
     """
 
+    # As in Node: what every tensor has in slots, the rest in a dictionary that exists if used.
     __slots__ = (
+        "__dict__",
         "__weakref__",
         "_array",
-        "_grad",
         "_index",  # which output of the node
-        "_label",
         "_node",  # the operation that made it, None for a leaf
-        "_requires_grad",  # of a leaf
-        "_view",
-        "code",
-        "hooks",
-        "position",
     )
-    inputs: tuple[Any, ...] = ()  # a leaf is its own graph node and has none,
-    many = False  # and one output
-    __array_priority__ = 1000
-
     _array: np.ndarray[Any, Any]
     _node: Node | None
     _index: int
-    _requires_grad: bool
-    _grad: Tensor | None
-    _view: View | None
-    _label: str
-    hooks: dict[int, dict[int, Any]] | None
-    code: CodeType | None
-    position: int
+
+    _requires_grad = False  # of a leaf
+    _grad: Tensor | None = None
+    _view: View | None = None
+    _label = ""
+    hooks: dict[int, dict[int, Any]] | None = None
+    code: CodeType | None = None  # with `position`: the source line of a leaf
+    position = -1
+
+    inputs: tuple[Any, ...] = ()  # a leaf is its own graph node and has none,
+    many = False  # and one output
+    __array_priority__ = 1000
 
     def __init__(self, data: Any = (), requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
@@ -76,13 +74,6 @@ class Tensor(InPlace, Operators):
         self._array = array
         self._node = node
         self._index = index
-        self._requires_grad = False
-        self._grad = None
-        self._view = None
-        self._label = ""
-        self.hooks = None
-        self.code = None
-        self.position = -1
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -176,7 +167,7 @@ class Tensor(InPlace, Operators):
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operation made it."""
-        return self._node is None
+        return not (self.requires_grad and self._node is not None)
 
     @property
     def grad_fn(self) -> Node | None:
@@ -187,6 +178,8 @@ class Tensor(InPlace, Operators):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to it."""
+        if self._view is not None and not self._view.lock:
+            refresh(self)  # its base may have got a history since
         return self._requires_grad or self._node is not None
 
     @requires_grad.setter
@@ -260,8 +253,19 @@ class Tensor(InPlace, Operators):
 
     @data.setter
     def data(self, value: Any) -> None:
+        array = value._array if isinstance(value, Tensor) else np.asarray(value)
+        if self.requires_grad and category(array.dtype) != category(self.dtype):
+            raise RuntimeError(
+                f"{gradients.name_of(self)} needs a gradient and cannot hold {array.dtype} data"
+            )
+        if self._node is not None and array.shape != self.shape:
+            raise RuntimeError(
+                f"{gradients.name_of(self)} is part of a graph, so its data cannot get the shape "
+                f"{array.shape}. Fix: .detach() it first."
+            )
         touch(self._array, *caller())  # whoever saved the old elements must not trust them
-        self._array = value._array if isinstance(value, Tensor) else np.asarray(value)
+        self._array = array
+        self._view = None
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf tensor in `.grad`."""
@@ -278,7 +282,20 @@ class Tensor(InPlace, Operators):
             if tensor is not None:
                 gradients.accumulate(tensor, g._array if not g.requires_grad else g)
 
-        self.register_hook(keep)
+        self._hooks()[None] = keep  # under None: runs after all hooks, and moves with the tensor
+
+    @property
+    def retains_grad(self) -> builtins.bool:
+        """Whether `retain_grad` was called on this non-leaf tensor."""
+        hooks = None if self.is_leaf else self._node.hooks  # type: ignore[union-attr]
+        return None in hooks.get(self._index, ()) if hooks else False
+
+    def _hooks(self) -> dict[Any, Any]:
+        """The functions to call with this tensor's gradient."""
+        owner: Any = self if self._node is None else self._node
+        if owner.hooks is None:
+            owner.hooks = {}
+        return owner.hooks.setdefault(self._index, {})  # type: ignore[no-any-return]
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook` with this tensor's gradient; what it returns takes the gradient's place."""
@@ -286,10 +303,7 @@ class Tensor(InPlace, Operators):
             raise RuntimeError(
                 f"a hook on {gradients.name_of(self)} would never run: it needs no gradient"
             )
-        owner: Any = self if self._node is None else self._node
-        if owner.hooks is None:
-            owner.hooks = {}
-        hooks = owner.hooks.setdefault(self._index, {})
+        hooks = self._hooks()
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook
         return handle
@@ -463,11 +477,10 @@ class Tensor(InPlace, Operators):
 class RemovableHandle:
     """What `register_hook` returns: `remove()` takes the hook off again."""
 
-    _count = 0
+    _numbers = itertools.count()
 
-    def __init__(self, hooks: dict[int, Any]) -> None:
-        RemovableHandle._count += 1
-        self.id = RemovableHandle._count
+    def __init__(self, hooks: dict[Any, Any]) -> None:
+        self.id = next(RemovableHandle._numbers)
         self._hooks = hooks
 
     def remove(self) -> None:
@@ -483,3 +496,4 @@ def _unpickle(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
 
 recording.adopt(Tensor)
 gradients.wrap = wrap
+gradients.measure_references()

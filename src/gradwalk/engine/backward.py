@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.errors import check_hook_result
 from gradwalk.engine.pull import pull
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
@@ -52,21 +53,24 @@ def walk(
         if node.hooks:
             g = _run_hooks(node, g, wrap, graph)
         inputs = node.inputs
-        if (not inputs and wanted is None) or node in ends:
-            deliver(node, g)
-        if not inputs or node in stop:
-            continue
+        if not inputs or node in ends:
+            if wanted is None or node in ends:
+                deliver(node, g)
+            if not inputs or node in stop:
+                continue
         contributions = pull(node, g, needed, wrap if graph else None)
-        for source, index, contribution in zip(inputs, node.picks, contributions, strict=False):
+        for i, contribution in enumerate(contributions):
             if contribution is not None:
+                source = inputs[i]
                 if source in grads or source.many:
-                    _arrive(grads, ours, graph, source, index, contribution)
+                    _arrive(grads, ours, graph, source, node.picks[i], contribution)
                 else:
                     grads[source] = contribution
         if on_step is not None:
             on_step(node, g, contributions)
         if not retain and node.saved:
             node.saved = freed
+        contributions = contribution = None  # the last holder of a gradient may keep it uncopied
 
 
 def _leading_to(wanted: Collection[Any], order: list[Any]) -> set[Any]:
@@ -107,14 +111,23 @@ def _arrive(
 
 
 def _run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
-    """Each hook sees the complete gradient as a tensor and may return another in its place."""
+    """Each hook sees the complete gradient as a tensor and may return another in its place.
+
+    What it sees is read-only: others may receive the same memory.
+    """
     found = list(g) if node.many else [g]
     for index, hooks in node.hooks.items():
-        if found[index] is None:
-            continue
-        tensor = found[index] if graph else wrap(np.asarray(found[index]))
-        for hook in list(hooks.values()):
-            result = hook(tensor)
-            tensor = tensor if result is None else result
-        found[index] = tensor if graph else tensor._array
+        # `retain_grad` has the key None: it keeps what the hooks have made of the gradient.
+        for key in sorted(hooks, key=lambda key: key is None):
+            if found[index] is not None:
+                result = hooks[key](_read_only(found[index], wrap))
+                if result is not None:
+                    check_hook_result(node, hooks[key], result, found[index])
+                    found[index] = result if graph else result._array
     return found if node.many else found[0]
+
+
+def _read_only(g: Any, wrap: Wrap) -> Any:
+    shown = (g._array if hasattr(g, "_array") else np.asarray(g)).view()
+    shown.flags.writeable = False
+    return wrap(shown, getattr(g, "_node", None), getattr(g, "_index", 0))

@@ -53,11 +53,11 @@ class _Region:
 
     def run(self) -> Any:
         nodes: list[Node] = []
-        outer, state.listener = state.listener, nodes.append
+        outer, state.here.listener = state.here.listener, nodes.append
         try:
             result = self.function(*self.args, **self.keywords)
         finally:
-            state.listener = outer
+            state.here.listener = outer
         for index, node in enumerate(nodes):
             self.made.append((node.op.name, node.out_metas))
             if node.saved:
@@ -75,7 +75,7 @@ class _Region:
     def _run_again(self) -> dict[int, Any]:
         nodes: list[Node] = []
         now = _random_state()
-        outer, state.listener = state.listener, nodes.append
+        outer, state.here.listener = state.here.listener, nodes.append
         _set_random_state(self.random)
         try:
             with enable_grad():
@@ -84,7 +84,7 @@ class _Region:
                 keywords = mapped(_stand_in, self.keywords)
                 self.function(*args, **keywords)
         finally:
-            state.listener = outer
+            state.here.listener = outer
             _set_random_state(now)
         self._compare(nodes)
         self._check_unchanged(nodes)
@@ -161,7 +161,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any
     tensor([0.1413])
     """
     keywords.pop("use_reentrant", None)  # PyTorch's switch between two ways; we have one
-    if not state.grad_enabled:
+    if not state.here.grad_enabled:
         return function(*args, **keywords)
     return _Region(function, args, keywords).run()
 

@@ -14,18 +14,16 @@ class AutogradError(RuntimeError):
 def name_of(thing: Any) -> str:
     """A node or tensor in words: its label if it has one, else what it is, and its shape."""
     label = getattr(thing, "label", "")
-    if hasattr(thing, "out_metas"):
-        shape = thing.out_metas[0][0]
-        what = f"'{label}'" if label else f"the result of {thing.op.name}"
-    else:
-        shape = tuple(thing.shape)
-        what = f"tensor '{label}'" if label else "the tensor"
-    return f"{what} of shape {shape}"
+    node = getattr(thing, "_node", thing)  # of a tensor, the node that made it
+    made = getattr(node, "op", None)
+    what = f"tensor '{label}'" if label else f"the result of {made.name}" if made else "the tensor"
+    return f"{what} of shape {tuple(thing.shape)}"
 
 
 def made_at(thing: Any) -> str:
     """Where a node or tensor was made."""
-    return where_text(thing.code, thing.position)
+    owner = getattr(thing, "_node", None) or thing
+    return where_text(owner.code, owner.position)
 
 
 def second_time(node: Any) -> AutogradError:
@@ -60,6 +58,28 @@ def modified(node: Any, name: str, stamp: Any) -> AutogradError:
     )
 
 
+def locked_view(view: Any, lock: str, place: str) -> AutogradError:
+    """A view whose history is unknown was about to be changed in place."""
+    return AutogradError(
+        f"{name_of(view)} shares memory with another tensor, and {lock}: changing it in place "
+        "would change that tensor without its gradient knowing.\n"
+        f"  made at:      {made_at(view)}\n"
+        f"  changed at:   {place}\n"
+        "Fix: .clone() it first, or make it where gradients are recorded."
+    )
+
+
+def stale_view(tensor: Any, view: Any) -> AutogradError:
+    """A view whose history is unknown was used after the memory it shows got a new history."""
+    return AutogradError(
+        f"{name_of(tensor)} shares memory with {name_of(view.base)}, which was changed in place "
+        f"since, and {view.lock}: how it depends on the change is not known.\n"
+        f"  made at:      {made_at(tensor)}\n"
+        f"  changed at:   {made_at(view.base._node or view.base)}\n"
+        "Fix: make it again after the change, or .clone() it before."
+    )
+
+
 def wrong_gradient_shape(node: Any, position: int, got: Any, shape: Any) -> AutogradError:
     """A rule or a custom function returned a gradient that does not fit its input."""
     names = node.op.inputs
@@ -71,6 +91,21 @@ def wrong_gradient_shape(node: Any, position: int, got: Any, shape: Any) -> Auto
         "Fix: check the rule for that input; a missing transpose or a missing sum over a "
         "broadcast axis is the usual cause."
     )
+
+
+def check_hook_result(node: Any, hook: Any, result: Any, g: Any) -> None:
+    """Raise unless what a hook returned can take the place of the gradient it was given."""
+    fits = hasattr(result, "_array") and (result.shape, result.dtype) == (g.shape, g.dtype)
+    if not fits:
+        what = type(result).__name__
+        if hasattr(result, "_array"):
+            what = f"a {result.dtype} tensor of shape {tuple(result.shape)}"
+        raise AutogradError(
+            f"a hook on {name_of(node)} ({getattr(hook, '__name__', hook)}) returned {what} in "
+            f"place of a {g.dtype} gradient of shape {tuple(g.shape)}; they must be alike.\n"
+            f"  made at:   {made_at(node)}\n"
+            "Fix: return a tensor like the gradient, or None to leave it as it is."
+        )
 
 
 def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:

@@ -148,12 +148,11 @@ class Function:
             result = cls.forward(context, *args, **keywords)
         several = isinstance(result, tuple)
         outputs = list(result) if several else [result]
-        if not (any(needs) and state.grad_enabled):
+        if not (any(needs) and state.here.grad_enabled):
             return result
         op = _FunctionOp(cls, context)
         node = Node()
         node.op = op
-        node.attrs = {}
         sources = [(a.grad_fn or a) if n else None for a, n in zip(args, needs, strict=True)]
         node.inputs = tuple(sources)
         node.picks = tuple([a._index if n else 0 for a, n in zip(args, needs, strict=True)])
@@ -162,10 +161,9 @@ class Function:
         )
         node.many = True
         node.plan = None
-        node.out_metas = tuple([(o.shape, o.dtype) for o in outputs])
-        node.hooks = None
-        node.label = ""
-        node.clock = node.out_clock = clock.now
+        node.shape, node.dtype = outputs[0].shape, outputs[0].dtype
+        node.other_metas = tuple([(o.shape, o.dtype) for o in outputs[1:]])
+        node.clock = clock.now
         node.code, node.position = caller()
         # A result that is one of the inputs, or a view of one, must not drag its history along.
         tied = []
@@ -177,8 +175,8 @@ class Function:
             node.saved["tensors"] = [_kept(t, outputs) for t in context._to_save]
             node.saved["arrays"] = tuple(t._array for t in context._to_save if t is not None)
         context._to_save = ()
-        if state.listener is not None:
-            state.listener(node)
+        if state.here.listener is not None:
+            state.here.listener(node)
         return tuple(tied) if several else tied[0]
 
 
@@ -194,7 +192,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def wrapped(ctx: Any, *grads: Any) -> Any:
-        twice = state.grad_enabled
+        twice = state.here.grad_enabled
         with no_grad():
             result = backward(ctx, *grads)
         if not twice:

@@ -14,6 +14,7 @@ from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, no_grad
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
+from gradwalk.ops.shape import clone
 
 # Makes a tensor of an array (and a node); tensor.py, which imports this module, puts it here.
 wrap: Callable[..., Any]
@@ -28,12 +29,14 @@ def backward(
 ) -> None:
     """Accumulate into `.grad` of the leaves, or of `inputs` only."""
     roots = [_root(t, g, create_graph) for t, g in zip(tensors, gradients, strict=True)]
-    wanted = None
+    wanted: Any = None
     if inputs is not None:
         listed = [inputs] if hasattr(inputs, "_node") else list(inputs)
         if not listed:
             raise ValueError("backward(inputs=[]): name at least one tensor, or leave inputs out")
-        wanted = {_source(t, "backward(inputs=...)"): t for t in listed}
+        wanted = {_source(t, "backward(inputs=...)"): [] for t in listed}
+        for tensor in dict.fromkeys(listed):  # several may be outputs of one node; each once
+            wanted[tensor._node or tensor].append(tensor)
     if create_graph:
         warnings.warn(
             "backward(create_graph=True) makes each .grad and its tensor keep one another alive; "
@@ -42,13 +45,12 @@ def backward(
             stacklevel=3,
         )
     retain = create_graph if retain_graph is None else bool(retain_graph)
-    _sweep(
-        roots,
-        lambda node, g: accumulate(node if wanted is None else wanted[node], g),
-        wanted,
-        create_graph,
-        retain,
-    )
+
+    def deliver_to_inputs(node: Any, g: Any) -> None:
+        for tensor in wanted[node]:
+            accumulate(tensor, g)
+
+    _sweep(roots, accumulate if wanted is None else deliver_to_inputs, wanted, create_graph, retain)
 
 
 def grad(
@@ -82,6 +84,7 @@ def grad(
     retain = create_graph if retain_graph is None else bool(retain_graph)
     _sweep(roots, found.__setitem__, set(sources), create_graph, retain)
     results = []
+    handed_out = {id(getattr(seed, "_array", seed)) for seed in seeds}
     for tensor, source in zip(ins, sources, strict=True):
         g = found.get(source)
         if isinstance(g, list):
@@ -95,21 +98,44 @@ def grad(
                 "Fix: pass allow_unused=True to get None for it, or look for a detach(), a "
                 "no_grad() or a conversion to NumPy between the two."
             )
-        results.append(g if g is None or hasattr(g, "_node") else wrap(_owned(g)))
+        results.append(g if g is None else _owned(g, handed_out))
     return tuple(results)
+
+
+# References to an array that nobody but the walk holds, as `accumulate` sees them. They differ
+# between versions of Python, so they are measured; 0 is safe: it makes every gradient a copy.
+_alone = 0
+
+
+def measure_references() -> None:
+    """Count, in a real walk, the references to a gradient on delivery."""
+
+    def note(tensor: Any, g: Any) -> None:
+        global _alone
+        _alone = sys.getrefcount(g)
+
+    leaf = wrap(np.ones(1))
+    leaf.requires_grad = True
+    walk([((leaf * 2.0)._node, 0, np.ones(1))], note, wrap)
 
 
 def accumulate(tensor: Any, g: Any) -> None:
     """Add a gradient (array or tensor) to `tensor.grad`."""
     if isinstance(g, list):
         g = g[tensor._index]
+    if g is None:  # another output of the same node has one
+        return
+    if g.shape != tensor._array.shape:
+        raise AutogradError(
+            f"a gradient of shape {tuple(g.shape)} arrived at {name_of(tensor)}: its shape was "
+            f"changed after it was used.\n  made at:   {made_at(tensor)}"
+        )
     if hasattr(g, "_node"):  # it has a graph of its own: never added in place
-        tensor._grad = g if tensor._grad is None else tensor._grad + g
+        tensor._grad = clone(g) if tensor._grad is None else tensor._grad + g
         return
     known = tensor._grad
     if known is None:
-        # Nobody else holds it (the walk's and this function's names, and the call): keep it.
-        alone = sys.getrefcount(g) <= 4 and g.base is None and g.flags.writeable
+        alone = sys.getrefcount(g) <= _alone and g.base is None and g.flags.writeable
         tensor._grad = wrap(g if alone else np.array(g))
     elif known.requires_grad or not known._array.flags.writeable:
         tensor._grad = wrap(known._array + g)
@@ -130,9 +156,16 @@ def _sweep(
         walk(roots, deliver, wrap, wanted=wanted, graph=create_graph, retain=retain)
 
 
-def _owned(g: Any) -> np.ndarray[Any, Any]:
-    """A gradient array handed to the user is theirs to write to."""
-    return g if g.__class__ is np.ndarray and g.base is None and g.flags.writeable else np.array(g)
+def _owned(g: Any, handed_out: set[int]) -> Any:
+    """A gradient as a tensor that is the user's to write to: its memory is no other result's."""
+    array = g._array if hasattr(g, "_node") else np.asarray(g)
+    alone = array.base is None and array.flags.writeable and id(array) not in handed_out
+    if hasattr(g, "_node"):
+        found = g if alone else clone(g)
+    else:
+        found = wrap(array if alone else array.copy())
+    handed_out.add(id(found._array))
+    return found
 
 
 def _source(tensor: Any, asked_by: str) -> Any:
@@ -167,6 +200,8 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
             )
         seed = np.ones(tensor.shape, tensor.dtype)
     else:
+        if hasattr(gradient, "_array") and gradient.dtype != tensor.dtype:
+            gradient = gradient.to(tensor.dtype)
         seed = gradient._array if hasattr(gradient, "_array") else np.asarray(gradient)
         if seed.shape != tensor.shape:
             raise AutogradError(

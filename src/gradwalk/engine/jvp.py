@@ -33,7 +33,7 @@ def push(outputs: Sequence[Any], starts: Sequence[Any], tangents: Sequence[Any])
     roots = [o._node or o for o in outputs if o.requires_grad]
     for node in inputs_first(roots, stop):
         if node.inputs and node not in stop:
-            arriving = [known.get(key) for key in zip(node.inputs, node.picks, strict=True)]
+            arriving = [known.get(key) for key in zip(node.inputs, node.picks, strict=False)]
             if any(t is not None for t in arriving):
                 for index, tangent in enumerate(_through(node, arriving)):
                     known[node, index] = tangent

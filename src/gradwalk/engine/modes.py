@@ -15,8 +15,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _State(threading.local):
+class ThreadState:
     """What each thread has for itself."""
+
+    __slots__ = ("_quiet", "grad_enabled", "listener", "run")
 
     def __init__(self) -> None:
         self.grad_enabled = True
@@ -28,13 +30,20 @@ class _State(threading.local):
         self.run = self._quiet.run
 
 
+class _State(threading.local):
+    """`state.here` is this thread's ThreadState; one look-up instead of one per question."""
+
+    def __init__(self) -> None:
+        self.here = ThreadState()
+
+
 state = _State()
 
 
 def quietly(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
     """Call with NumPy's floating-point warnings off; may be nested."""
     try:
-        return state.run(function, *args, **keywords)
+        return state.here.run(function, *args, **keywords)
     except RuntimeError as error:
         if "already entered" not in str(error):
             raise
@@ -48,7 +57,7 @@ def is_grad_enabled() -> bool:
     >>> gw.is_grad_enabled()
     True
     """
-    return state.grad_enabled
+    return state.here.grad_enabled
 
 
 class set_grad_enabled:  # noqa: N801
@@ -62,8 +71,8 @@ class set_grad_enabled:  # noqa: N801
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
-        self.before = [state.grad_enabled]
-        state.grad_enabled = self.mode
+        self.before = [state.here.grad_enabled]
+        state.here.grad_enabled = self.mode
 
     def __enter__(self) -> Self:
         return self
@@ -74,7 +83,7 @@ class set_grad_enabled:  # noqa: N801
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        state.grad_enabled = self.before.pop()
+        state.here.grad_enabled = self.before.pop()
 
 
 class _Mode:
@@ -86,8 +95,8 @@ class _Mode:
         self._before: list[bool] = []
 
     def __enter__(self) -> Self:
-        self._before.append(state.grad_enabled)
-        state.grad_enabled = self.mode
+        self._before.append(state.here.grad_enabled)
+        state.here.grad_enabled = self.mode
         return self
 
     def __exit__(
@@ -96,7 +105,7 @@ class _Mode:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        state.grad_enabled = self._before.pop()
+        state.here.grad_enabled = self._before.pop()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         kind = type(self)

@@ -32,7 +32,7 @@ class _Run:
 
     def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
                  argnums: tuple[int, ...], has_aux: bool) -> None:  # fmt: skip
-        recording = state.grad_enabled  # inside no_grad nothing may hang on the outside
+        recording = state.here.grad_enabled  # inside no_grad nothing may hang on the outside
         arguments = list(args)
         with enable_grad():
             for number in argnums:
@@ -89,7 +89,7 @@ class _Run:
         ]
 
     def _keeps(self, tangent: Any, tangents: Sequence[Any]) -> bool:
-        return self.graph or (state.grad_enabled and any(t.requires_grad for t in tangents))
+        return self.graph or (state.here.grad_enabled and any(t.requires_grad for t in tangents))
 
     def value(self) -> Any:
         """The result; cut off from the graph if nobody outside needs it."""

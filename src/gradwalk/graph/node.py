@@ -18,40 +18,46 @@ class Node:
     no reference cycles and are freed the moment the loss goes out of scope.
     """
 
+    # What every node has, in slots. What few have is in the instance's dictionary, which exists
+    # only then, over the defaults below: recording an operation writes as little as possible.
     __slots__ = (
+        "__dict__",
         "__weakref__",
-        "attrs",  # the op's keyword arguments
         "clock",  # when it was made, in in-place changes; see graph.versions
         "code",  # with `position`: the source line, see graph.source
-        "hooks",  # {output index: {handle: function of the gradient}} or None
+        "dtype",  # of the (first) output
         "inputs",
-        "label",  # the name the user gave its output, or ""
-        "many",  # whether the op has several outputs
         "metas",  # (shape, dtype) of each input; None if all are as the output
         "op",
-        "out_clock",  # the clock after it, for an operation that was done in place
-        "out_metas",  # (shape, dtype) of each output
-        "picks",  # which output of each input
         "plan",  # ops.plan.Plan: how to pull
         "position",
         "saved",  # {name: array}; once used up Freed; in a checkpointed region Recompute
+        "shape",  # of the (first) output
     )
 
     op: Any
-    attrs: dict[str, Any]
     inputs: tuple[Any, ...]
-    picks: tuple[int, ...]
-    many: bool
     plan: Any
     saved: Any
     metas: tuple[Meta | None, ...] | None
-    out_metas: tuple[Meta, ...]
-    hooks: dict[int, dict[int, Any]] | None
-    label: str
+    shape: tuple[int, ...]
+    dtype: Any
     clock: int
-    out_clock: int
     code: CodeType | None
     position: int
+
+    attrs: dict[str, Any] = {}  # the op's keyword arguments
+    picks: tuple[int, ...] = (0,) * 8  # which output of each input
+    many = False  # whether the op has several outputs
+    hooks: dict[int, dict[int, Any]] | None = None  # {output: {handle: function of gradient}}
+    other_metas: tuple[Meta, ...] = ()  # (shape, dtype) of the outputs after the first
+    label = ""  # the name the user gave its output
+    out_clock: int | None = None  # the clock after an operation that was done in place
+
+    @property
+    def out_metas(self) -> tuple[Meta, ...]:
+        """(shape, dtype) of each output."""
+        return ((self.shape, self.dtype), *self.other_metas)
 
     @property
     def name(self) -> str:
@@ -66,7 +72,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The inputs and which of their outputs is used, under PyTorch's name for it."""
-        return tuple(zip(self.inputs, self.picks, strict=True))
+        return tuple(zip(self.inputs, self.picks, strict=False))
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

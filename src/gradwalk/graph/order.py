@@ -27,10 +27,13 @@ def inputs_first(roots: Iterable[Any], stop: Collection[Any] = ()) -> list[Any]:
         elif node not in seen:
             seen.add(node)
             inputs = node.inputs
-            if inputs and node not in stop:
+            if inputs and not (stop and node in stop):
                 stack.append(node)
                 stack.append(_LISTED)
-                stack += inputs
+                if len(inputs) == 1:
+                    stack.append(inputs[0])
+                else:
+                    stack += inputs[::-1]  # so that the first input is listed first
             else:
                 order.append(node)
     return order

@@ -16,16 +16,20 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 class _OwnFiles(dict[str, bool]):
-    """File name -> whether it belongs to gradwalk itself; filled in as names are met."""
+    """File name -> whether to look further out for the user's line; filled in as names are met.
+
+    That is so for gradwalk's own files, and for all files while recording is off.
+    """
+
+    recording = True
 
     def __missing__(self, filename: str) -> bool:
-        own = filename.startswith(_PACKAGE)
+        own = filename.startswith(_PACKAGE) or not self.recording
         self[filename] = own
         return own
 
 
 own_files = _OwnFiles()
-_recording = True
 
 
 def set_source_lines(on: bool) -> None:
@@ -36,13 +40,13 @@ def set_source_lines(on: bool) -> None:
     >>> import gradwalk
     >>> gradwalk.set_source_lines(True)
     """
-    global _recording
-    _recording = bool(on)
+    own_files.recording = bool(on)
+    own_files.clear()
 
 
 def caller() -> tuple[CodeType | None, int]:
     """The innermost place outside gradwalk that led here: (code object, instruction position)."""
-    if not _recording:
+    if not own_files.recording:
         return None, -1
     frame = sys._getframe(2)
     while own_files[frame.f_code.co_filename]:

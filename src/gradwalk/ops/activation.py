@@ -21,10 +21,16 @@ def _sigmoid_number(x: float) -> float:
     return small / (1 + small)
 
 
+def _sigmoid_forward(x: Any) -> Any:
+    # exp(-x) may overflow to inf, and 1 / inf is the right 0: no second branch needed.
+    out = np.exp(-x)
+    out += 1
+    return np.reciprocal(out)
+
+
 sigmoid = elementwise(
     "sigmoid",
-    # exp(-x) may overflow to inf, and 1 / inf is the right 0: no second branch needed.
-    lambda x: 1 / (1 + np.exp(-x)),
+    _sigmoid_forward,
     _sigmoid_number,
     partials=[lambda out: out * (1 - out)],
     symbol="σ",
@@ -35,7 +41,7 @@ sigmoid = elementwise(
 relu = elementwise(
     "relu",
     lambda x: np.maximum(x, 0),
-    lambda x: x if x > 0 or x != x else 0 * x,
+    lambda x: 0 if x < 0 else x,
     vjp=[lambda g, out: where(out <= 0, 0, g)],
     domain=(0.2, 4.0),
 )

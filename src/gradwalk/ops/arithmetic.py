@@ -48,12 +48,24 @@ pow = elementwise(
 
 
 def _power_forward(x: Any, *, exponent: float) -> Any:
-    # The common exponents as products: np.power is many times slower and no more exact.
+    # The common exponents as products and roots: np.power is many times slower, no more exact.
     if exponent == 2:
         return x * x
     if exponent == 3:
         return x * x * x
+    if exponent == 0.5:
+        return np.sqrt(x)
+    if exponent == -0.5:
+        return 1 / np.sqrt(x)
     return np.power(x, exponent)
+
+
+def _power_number(x: float, exponent: float) -> float:
+    if exponent == 0.5:
+        return math.sqrt(x)
+    if exponent == -0.5:
+        return 1 / math.sqrt(x)
+    return x**exponent  # type: ignore[no-any-return]
 
 
 def _power_slope(x: Any, exponent: float) -> Any:
@@ -70,7 +82,7 @@ def _power_slope(x: Any, exponent: float) -> Any:
 power = elementwise(
     "power",
     _power_forward,
-    lambda x, exponent: x**exponent,
+    _power_number,
     partials=[_power_slope],
     symbol="^",
     domain=(0.3, 3.0),

@@ -32,8 +32,10 @@ def symbolic_env(op: Op, shapes: tuple[Any, ...], attrs: dict[str, Any]) -> dict
 
 
 def _input_names(op: Op, count: int) -> list[str]:
-    names = list(op.inputs)
-    return names + [names[-1]] * (count - len(names)) if op.variadic else names
+    if not op.variadic:
+        return list(op.inputs)
+    *fixed, tail = op.inputs
+    return fixed + [tail] * (count - len(fixed))  # the tail may be empty
 
 
 def check_elementwise(op: Op) -> None:

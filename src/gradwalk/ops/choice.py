@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.dtypes import bool_
 from gradwalk.ops.op import elementwise
 
 where = elementwise(
@@ -70,25 +71,26 @@ def _clip_rule(g: Any, x: Any, min: float | None, max: float | None) -> Any:
 clip = elementwise("clip", _clip_forward, _clip_number, vjp=[_clip_rule], domain=(0.2, 0.8))
 
 _FLAT: dict[str, Any] = {"partials": [None, None]}
+_TRUTH: dict[str, Any] = {"partials": [None, None], "gives": bool_}
 
-equal = elementwise("equal", np.equal, operator.eq, symbol="=", **_FLAT)
-not_equal = elementwise("not_equal", np.not_equal, operator.ne, symbol="≠", **_FLAT)
-less = elementwise("less", np.less, operator.lt, symbol="<", **_FLAT)
-less_equal = elementwise("less_equal", np.less_equal, operator.le, symbol="≤", **_FLAT)
-greater = elementwise("greater", np.greater, operator.gt, symbol=">", **_FLAT)
-greater_equal = elementwise("greater_equal", np.greater_equal, operator.ge, symbol="≥", **_FLAT)
+equal = elementwise("equal", np.equal, operator.eq, symbol="=", **_TRUTH)
+not_equal = elementwise("not_equal", np.not_equal, operator.ne, symbol="≠", **_TRUTH)
+less = elementwise("less", np.less, operator.lt, symbol="<", **_TRUTH)
+less_equal = elementwise("less_equal", np.less_equal, operator.le, symbol="≤", **_TRUTH)
+greater = elementwise("greater", np.greater, operator.gt, symbol=">", **_TRUTH)
+greater_equal = elementwise("greater_equal", np.greater_equal, operator.ge, symbol="≥", **_TRUTH)
 
 logical_and = elementwise(
-    "logical_and", np.logical_and, lambda x, y: bool(x and y), symbol="and", **_FLAT
+    "logical_and", np.logical_and, lambda x, y: bool(x and y), symbol="and", **_TRUTH
 )
 logical_or = elementwise(
-    "logical_or", np.logical_or, lambda x, y: bool(x or y), symbol="or", **_FLAT
+    "logical_or", np.logical_or, lambda x, y: bool(x or y), symbol="or", **_TRUTH
 )
 logical_xor = elementwise(
-    "logical_xor", np.logical_xor, lambda x, y: bool(x) != bool(y), symbol="xor", **_FLAT
+    "logical_xor", np.logical_xor, lambda x, y: bool(x) != bool(y), symbol="xor", **_TRUTH
 )
 logical_not = elementwise(
-    "logical_not", np.logical_not, lambda x: not x, partials=[None], symbol="not"
+    "logical_not", np.logical_not, lambda x: not x, partials=[None], symbol="not", gives=bool_
 )
 bitwise_and = elementwise("bitwise_and", np.bitwise_and, operator.and_, symbol="&", **_FLAT)
 bitwise_or = elementwise("bitwise_or", np.bitwise_or, operator.or_, symbol="|", **_FLAT)

@@ -64,11 +64,11 @@ def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
-    """The dtype that arrays and Python numbers combine to."""
+    """The dtype that arrays (or what has their shape and dtype) and Python numbers combine to."""
     strength: list[np.dtype[Any] | None] = [None, None, None]
     for operand in operands:
-        if isinstance(operand, np.ndarray):
-            level, dtype = (0 if operand.ndim else 1), operand.dtype
+        if hasattr(operand, "dtype"):
+            level, dtype = (0 if operand.shape else 1), operand.dtype
         elif isinstance(operand, bool):
             level, dtype = 2, bool_
         else:

@@ -7,6 +7,7 @@ the attribute `index`, a tuple with one entry per subscript:
     ("slice", a, b, step)    a slice
     None, "..."              a new axis, the ellipsis
     ("array", 0)             the first of the index arrays
+    ("mask", 0, 2)           the first of them, a boolean one over two dimensions
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 
 from gradwalk.ops.arithmetic import add
 from gradwalk.ops.choice import where
-from gradwalk.ops.op import Shape, define
+from gradwalk.ops.dtypes import bool_
+from gradwalk.ops.op import OpError, Shape, define
 from gradwalk.ops.shape import broadcast_to, clone, normal_axis, reshape
 
 Index = tuple[Any, ...]
@@ -39,6 +41,26 @@ def to_numpy_index(index: Index, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The part of the array x that is left by the integers, and the subscript to use on it.
+
+    Beside an index array NumPy takes an integer for an array too and may move dimensions:
+    x[0, :, [1, 3]] would have its 2 before the slice. As in PyTorch, integers go first.
+    """
+    if _is_view(index) or not any(isinstance(part, int) for part in index):
+        return x, to_numpy_index(index, arrays)
+    first: list[Any] = []
+    for part in index:
+        if isinstance(part, int):
+            first.append(part)
+        elif part == "...":
+            first.append(Ellipsis)
+        elif part is not None:
+            first += [slice(None)] * (part[2] if part[0] == "mask" else 1)
+    rest = tuple(part for part in index if not isinstance(part, int))
+    return x[tuple(first)], to_numpy_index(rest, arrays)
+
+
 def from_user_index(index: Any) -> tuple[Index, list[Any]]:
     """Split what stands in `x[...]` into the fixed part and the arrays (as they are)."""
     parts = index if isinstance(index, tuple) else (index,)
@@ -52,49 +74,72 @@ def from_user_index(index: Any) -> tuple[Index, list[Any]]:
         elif isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
             fixed.append(("slice", *(None if b is None else b.__index__() for b in bounds)))
-        elif isinstance(part, (bool, np.bool_)):
-            fixed.append(("array", len(arrays)))
-            arrays.append(np.asarray(part))
-        elif hasattr(part, "__index__") and getattr(part, "ndim", 0) == 0:
-            if getattr(getattr(part, "dtype", None), "kind", "i") == "b":
-                fixed.append(("array", len(arrays)))
-                arrays.append(part)
-            else:
-                fixed.append(part.__index__())
-        elif isinstance(part, (list, tuple, range)):
-            fixed.append(("array", len(arrays)))
-            listed = np.asarray(part)
-            # An empty list is an index of no elements, not a list of floats.
-            arrays.append(listed.astype(np.int64) if listed.size == 0 else listed)
-        elif hasattr(part, "dtype"):
-            fixed.append(("array", len(arrays)))
-            arrays.append(part)
+        elif _is_integer(part):
+            fixed.append(part.__index__())
         else:
-            raise TypeError(
-                f"a tensor cannot be indexed with {part!r} ({type(part).__name__}): use integers, "
-                "slices, None, ..., lists, integer tensors or boolean masks"
-            )
-    for array in arrays:
-        if array.dtype.kind not in "iub":
-            raise IndexError(
-                f"index tensors must hold integers or booleans, this one holds {array.dtype}"
-            )
+            array = _index_array(part)
+            if array.dtype.kind == "b":
+                fixed.append(("mask", len(arrays), len(array.shape)))
+            else:
+                fixed.append(("array", len(arrays)))
+            arrays.append(array)
     return tuple(fixed), arrays
 
 
+def _is_integer(part: Any) -> bool:
+    """Whether a part of an index is one integer: a number, or an array of no dimensions."""
+    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
+        return False
+    return getattr(part, "ndim", 0) == 0 and getattr(part, "dtype", np.dtype(int)).kind != "b"
+
+
+def _index_array(part: Any) -> Any:
+    """A part of an index that holds several integers or booleans."""
+    if isinstance(part, (bool, np.bool_, list, tuple, range)):
+        part = np.asarray(part)
+        # An empty list is an index of no elements, not a list of floats.
+        part = part.astype(np.int64) if part.size == 0 and part.dtype.kind == "f" else part
+    if not hasattr(part, "dtype"):
+        raise TypeError(
+            f"a tensor cannot be indexed with {part!r} ({type(part).__name__}): use integers, "
+            "slices, None, ..., lists, integer tensors or boolean masks"
+        )
+    if part.dtype.kind not in "iub":
+        raise IndexError(
+            f"index tensors must hold integers or booleans, this one holds {part.dtype}"
+        )
+    return part
+
+
 def _is_view(index: Index) -> bool:
+    return not any(isinstance(part, tuple) and part[0] != "slice" for part in index)
+
+
+def _meets_once(index: Index) -> bool:
+    """Whether no element can be met twice: without an array of integers."""
     return not any(isinstance(part, tuple) and part[0] == "array" for part in index)
 
 
 def _getitem_shape(x: Shape, *arrays: Any, index: Index) -> Shape:
+    if any(isinstance(part, tuple) and part[0] == "mask" for part in index):
+        raise OpError(
+            "the shape of x[mask] depends on how many elements of the mask are true, so it is "
+            "not known before the mask is; use gradwalk.where(mask, x, 0) to keep the shape"
+        )
     # A stand-in that owns one element: NumPy's own index rules give the shape for free.
     stand_in = np.broadcast_to(np.zeros((), np.int8), x)
-    return stand_in[to_numpy_index(index, tuple(np.zeros(a, np.int64) for a in arrays))].shape
+    part, subscript = place(stand_in, index, tuple(np.zeros(a, np.int64) for a in arrays))
+    return part[subscript].shape  # type: ignore[no-any-return]
+
+
+def _getitem_forward(x: Any, *indices: Any, index: Index) -> Any:
+    part, subscript = place(x, index, indices)
+    return part[subscript]
 
 
 getitem = define(
     "getitem",
-    lambda x, *indices, index: x[to_numpy_index(index, indices)],
+    _getitem_forward,
     vjp=[
         lambda g, indices, x_shape, index: put(g, *indices, index=index, shape=x_shape),
         None,
@@ -106,11 +151,11 @@ getitem = define(
 
 def _put_forward(g: Any, *indices: Any, index: Index, shape: Shape) -> Any:
     out = np.zeros(shape, g.dtype)
-    where_to = to_numpy_index(index, indices)
-    if _is_view(index) or all(i.dtype.kind == "b" for i in indices):
-        out[where_to] = g  # every element is met once
+    part, subscript = place(out, index, indices)
+    if _meets_once(index):
+        part[subscript] = g
     else:
-        np.add.at(out, where_to, g)  # an element met twice receives both
+        np.add.at(part, subscript, g)  # an element met twice receives both
     return out
 
 
@@ -125,25 +170,25 @@ put = define(
 
 def _setitem_forward(x: Any, value: Any, *indices: Any, index: Index) -> Any:
     out = x.copy()
-    out[to_numpy_index(index, indices)] = value
+    part, subscript = place(out, index, indices)
+    part[subscript] = value
     return out
 
 
 def _winners_forward(x: Any, *indices: Any, index: Index) -> Any:
     """Of several writes to one element the last one stays: mark the writes that stayed."""
-    where_to = to_numpy_index(index, indices)
-    ids = np.zeros(x.shape, np.int64)
-    written = np.arange(ids[where_to].size).reshape(ids[where_to].shape)
-    ids[where_to] = written
-    return np.asarray(ids[where_to] == written)
+    ids, subscript = place(np.zeros(x.shape, np.int64), index, indices)
+    written = np.arange(ids[subscript].size).reshape(ids[subscript].shape)
+    ids[subscript] = written
+    return np.asarray(ids[subscript] == written)
 
 
-winners = define("winners", _winners_forward, vjp=[None, None], shape=_getitem_shape)
+winners = define("winners", _winners_forward, vjp=[None, None], shape=_getitem_shape, gives=bool_)
 
 
 def _setitem_value_rule(g: Any, indices: tuple[Any, ...], index: Index) -> Any:
     taken = getitem(g, *indices, index=index)
-    if _is_view(index) or all(i.dtype.kind == "b" for i in indices):
+    if _meets_once(index):
         return taken
     return where(winners(g, *indices, index=index), taken, 0)
 
@@ -166,8 +211,6 @@ setitem = define(
 
 def take_item(x: Any, index: Any) -> Any:
     """`x[index]`."""
-    if isinstance(index, tuple) and len(index) > 1:
-        index = tuple(i if not isinstance(i, list) else np.asarray(i) for i in index)
     fixed, arrays = from_user_index(index)
     return getitem(x, *arrays, index=fixed)
 
@@ -254,7 +297,12 @@ def _through(x: Any, chain: tuple[Any, ...]) -> Any:
 
 def _write_view_forward(base: Any, value: Any, *, chain: tuple[Any, ...]) -> Any:
     out = base.copy()
-    _through(out, chain)[...] = value
+    part = _through(out, chain)
+    if np.may_share_memory(part, out):
+        part[...] = value
+    else:  # the chain was a view only in the memory layout it was made for
+        places = _through(np.arange(out.size).reshape(out.shape), chain)
+        np.put(out, places, np.broadcast_to(value, places.shape))
     return out
 
 

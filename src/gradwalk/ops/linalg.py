@@ -130,12 +130,12 @@ def _einsum_rule(
     kept = "".join(c for c in mine if c in known)
     swapped = ",".join([out, *(t for t, _ in others)]) + "->" + kept
     found = einsum_op(g, *(x for _, x in others), equation=swapped)
-    if kept == mine:
-        return found
-    # A letter that only this operand has was summed away: its gradient is the same all along.
-    full = iter(found.shape)
-    return broadcast_to(reshape(found, shape=tuple(next(full) if c in known else 1 for c in mine)),
-                        tuple(shape))
+    # A letter that only this operand has was summed away, and one that the others have with
+    # length 1 was broadcast: its gradient is the same all along.
+    left = iter(found.shape)
+    lifted = tuple(next(left) if c in known else 1 for c in mine)
+    full = tuple(n if m == 1 else m for m, n in zip(lifted, shape, strict=True))
+    return broadcast_to(found if kept == mine else reshape(found, shape=lifted), full)
 
 
 def _einsum_shape(*shapes: Shape, equation: str) -> Shape:

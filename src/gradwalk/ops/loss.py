@@ -6,6 +6,7 @@ derivatives go through where the rule keeps a residual.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,14 @@ from gradwalk.ops.shape import cast, normal_axis, reshape
 
 
 def _softmax_forward(x: Any, *, axis: int) -> Any:
-    shifted = x - np.amax(x, axis=axis, keepdims=True)
+    shifted = x - np.amax(x, axis=axis, keepdims=True, initial=-math.inf)
     np.exp(shifted, out=shifted)
     shifted /= np.sum(shifted, axis=axis, keepdims=True)
     return shifted
 
 
 def _log_softmax_forward(x: Any, *, axis: int) -> Any:
-    shifted = x - np.amax(x, axis=axis, keepdims=True)
+    shifted = x - np.amax(x, axis=axis, keepdims=True, initial=-math.inf)
     shifted -= np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
     return shifted
 

@@ -81,6 +81,7 @@ class Op:
         view: bool = False,
         promotes: Sequence[int] | bool = False,
         to_float: bool = False,
+        gives: Any = None,
         expand: Callable[..., Any] | None = None,
         array_only: bool = False,
         symbol: str | None = None,
@@ -106,6 +107,9 @@ class Op:
         self.view = view
         self.promotes = promotes
         self.to_float = to_float
+        # The dtype of the output where it is not that of the operands, or a function of theirs;
+        # a tuple if there are several outputs.
+        self.gives = gives
         self.expand = expand
         # A rule that needs a residual, or NumPy itself, cannot be read as a graph: its second
         # derivative would be silently wrong. Graph readings go through `expand` instead.
@@ -116,6 +120,8 @@ class Op:
         self.differentiable = any(rule is not None for rule in self.rules)
         self.__name__ = name
         self.__doc__ = f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
+        # Class of the first operand -> a quicker way to apply this op to it (see recording.py).
+        self.quick: dict[type, Callable[..., Any]] = {}
         self._plans: dict[tuple[bool, ...], Plan] = {}
         self._check_definition()
 
@@ -123,6 +129,10 @@ class Op:
         return f"<op {self.name}>"
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
+        if args:
+            quick = self.quick.get(args[0].__class__)
+            if quick is not None and len(args) == len(self.inputs) and not attrs:
+                return quick(*args)
         if self.attributes or len(args) != len(self.inputs):
             args, attrs = self._bind(args, attrs)
         for argument in args:

@@ -4,10 +4,11 @@ A rule's parameter names say what it needs. From them small functions are writte
 text, once per op and choice, so that nothing is looked up or looped over per call. For `mul`
 with both inputs wanted they are
 
-    save:  lambda i, o: {'y': i[1], 'x': i[0]}
-    pull:  lambda g, s, a: (g * r0(s['y']), g * r1(s['x']),)
+    save:  lambda o, i0, i1: {'y': i1, 'x': i0}
+    pull:  lambda g, s, a: (g * s['y'], g * s['x'],)
 
-where i, o are the inputs and outputs of the forward, s what was saved, a the attributes.
+where o is the result of the forward (all of them, if there are several), i0, i1 its inputs, s
+what was saved and a the attributes.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ class Plan:
             wanted.update({name: _origin(op, name, results) for name in op.inputs})
         self.names = tuple(wanted)
         entries = ", ".join(f"{name!r}: {origin}" for name, origin in wanted.items())
-        self.save_text = f"lambda i, o: {{{entries}}}"
+        inputs = [f"i{k}" for k in range(len(op.inputs))]
+        inputs[-1:] = ["*" + i if op.variadic else i for i in inputs[-1:]]
+        self.save_text = f"lambda o, {', '.join(inputs)}: {{{entries}}}"
         self.pull_text = f"lambda g, s, a: ({', '.join(terms)},)"
-        self.save: Callable[[Any, Any], dict[str, Any]] = eval(self.save_text, {"shape": np.shape})
+        self.save: Callable[..., dict[str, Any]] = eval(self.save_text, {"shape": np.shape})
         self.pull: Callable[[Any, Any, Any], tuple[Any, ...]] = eval(self.pull_text, functions)
         self.verified = False  # whether the shapes its rules return have been looked at once
 
@@ -73,20 +76,33 @@ def contributions_text(
                 arguments.append(f"a[{name!r}]")
             else:
                 arguments.append(spell(name))
-        functions[f"r{position}"] = rule.function
-        terms.append(_term(rule, f"r{position}({', '.join(arguments)})", functions))
+        if rule.partial and _is_its_argument(rule):
+            call = arguments[0]
+        else:
+            functions[f"r{position}"] = rule.function
+            call = f"r{position}({', '.join(arguments)})"
+        terms.append(_term(rule, call, functions))
     return terms, functions
 
 
+def _is_its_argument(rule: Any) -> bool:
+    """Whether a rule just returns what it asked for, like those of mul: then it is not called."""
+    thing = object()
+    try:
+        return len(rule.names) == 1 and rule.function(thing) is thing
+    except Exception:  # it computes with its argument
+        return False
+
+
 def _origin(op: Op, name: str, results: tuple[str, ...]) -> str:
-    """The text that fetches a name from the inputs `i` or the outputs `o` of a forward."""
+    """The text that fetches a name from the result or the inputs of a forward."""
     if name in results:
-        return f"o[{results.index(name)}]"
+        return f"o[{results.index(name)}]" if op.multiple or op.residuals else "o"
     of_shape = name not in op.inputs
     place = op.inputs.index(name[: -len("_shape")] if of_shape else name)
-    if op.variadic and place == len(op.inputs) - 1:
-        return f"tuple([shape(x) for x in i[{place}:]])" if of_shape else f"tuple(i[{place}:])"
-    return f"shape(i[{place}])" if of_shape else f"i[{place}]"
+    if of_shape and op.variadic and place == len(op.inputs) - 1:
+        return f"tuple([shape(x) for x in i{place}])"
+    return f"shape(i{place})" if of_shape else f"i{place}"
 
 
 def _term(rule: Any, call: str, functions: dict[str, Any]) -> str:

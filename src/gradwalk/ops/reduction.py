@@ -12,6 +12,7 @@ import numpy as np
 
 from gradwalk.ops.arithmetic import exp, mul
 from gradwalk.ops.choice import where
+from gradwalk.ops.dtypes import bool_, int64
 from gradwalk.ops.index import along, put
 from gradwalk.ops.op import Op, Shape, define
 from gradwalk.ops.shape import (
@@ -22,6 +23,7 @@ from gradwalk.ops.shape import (
     full_axes,
     getitem_slice,
     normal_axis,
+    pad_op,
     permute,
     reshape,
 )
@@ -49,17 +51,30 @@ def _spread(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
     return broadcast_to(_keep(value, x_shape, axis), x_shape)
 
 
+def _total(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a sum or product: integers and booleans add up in int64."""
+    return dtype if dtype.kind == "f" else int64
+
+
 sum_op = define(
     "sum",
-    lambda x, *, axis, keepdim: np.sum(x, axis=axis, keepdims=keepdim),
-    vjp=[lambda g, x_shape, axis, keepdim: _spread(g, x_shape, axis)],
+    lambda x, *, axis, keepdim: np.sum(x, axis=axis, keepdims=keepdim, dtype=_total(x.dtype)),
+    vjp=[lambda g, x_shape, axis: _spread(g, x_shape, axis)],
     shape=reduced_shape,
     linear=True,
+    gives=_total,
     symbol="Σ",
 )
+
+
+def _mean_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    # np.mean is this, and a Python warning where there are no elements; ours is a NaN.
+    return np.true_divide(np.sum(x, axis=axis, keepdims=keepdim), _count(x.shape, axis))
+
+
 mean_op = define(
     "mean",
-    lambda x, *, axis, keepdim: np.mean(x, axis=axis, keepdims=keepdim),
+    _mean_forward,
     vjp=[
         # With no elements nothing is spread, so any number will do in place of 1 / 0.
         lambda g, x_shape, axis: _spread(g * (1 / (_count(x_shape, axis) or 1)), x_shape, axis)
@@ -69,11 +84,11 @@ mean_op = define(
 )
 
 
-def _product_of_the_others(g: Any, x: Any, axis: tuple[int, ...], keepdim: bool) -> Any:
+def _product_of_the_others(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """g × (the product of all elements but one), exact when some of them are zero."""
     order = [i for i in range(x.ndim) if i not in axis] + list(axis)
     kept = [x.shape[i] for i in order[: x.ndim - len(axis)]]
-    rows = np.transpose(x, order).reshape(*kept, -1)  # (kept..., reduced)
+    rows = np.transpose(x, order).reshape(*kept, _count(x.shape, axis))  # (kept..., reduced)
     before = np.ones_like(rows)
     after = np.ones_like(rows)
     np.cumprod(rows[..., :-1], axis=-1, out=before[..., 1:])
@@ -90,6 +105,8 @@ def _product_by_halves(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     count = _count(shape, axis)
     x = reshape(permute(x, axes=tuple(order)), shape=(*kept, count))
     last = len(kept)
+    if not count:  # no factors: 1
+        x = pad_op(x, widths=((0, 0),) * last + ((0, 1),), value=1.0)
     while count > 1:
         half = count // 2
         pairs = mul(getitem_slice(x, last, 0, half), getitem_slice(x, last, half, 2 * half))
@@ -101,9 +118,10 @@ def _product_by_halves(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
 
 prod_op = define(
     "prod",
-    lambda x, *, axis, keepdim: np.prod(x, axis=axis, keepdims=keepdim),
+    lambda x, *, axis, keepdim: np.prod(x, axis=axis, keepdims=keepdim, dtype=_total(x.dtype)),
     vjp=[_product_of_the_others],
     shape=reduced_shape,
+    gives=_total,
     expand=_product_by_halves,
     array_only=True,
     symbol="Π",
@@ -111,10 +129,9 @@ prod_op = define(
 
 
 def _share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
-    best = x == _keep(out, x.shape, axis)
+    best = (x == _keep(out, x.shape, axis)) | (x != x)  # where there is a NaN, it is the best
     ties = sum_op(cast(best, dtype=x.dtype), axis=axis, keepdim=True)
-    # 0 / ties is 0, and NaN where x has a NaN and so nothing equals the best, as in PyTorch.
-    return where(best, _keep(g, x.shape, axis) / ties, 0 / ties)
+    return where(best, _keep(g, x.shape, axis) / ties, 0)
 
 
 amax_op = define(
@@ -158,6 +175,7 @@ max_along = define(
     vjp=[lambda g, indices, x_shape, axis: _to_chosen(g, indices, x_shape, axis)],
     outputs=("values", "indices"),
     shape=_two_shapes,
+    gives=(None, int64),
 )
 min_along = define(
     "min",
@@ -165,6 +183,7 @@ min_along = define(
     vjp=[lambda g, indices, x_shape, axis: _to_chosen(g, indices, x_shape, axis)],
     outputs=("values", "indices"),
     shape=_two_shapes,
+    gives=(None, int64),
 )
 def _arg_forward(choose: Any) -> Any:
     def forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
@@ -176,32 +195,39 @@ def _arg_forward(choose: Any) -> Any:
     return forward
 
 
-argmax_op = define("argmax", _arg_forward(np.argmax), vjp=[None], shape=reduced_shape)
-argmin_op = define("argmin", _arg_forward(np.argmin), vjp=[None], shape=reduced_shape)
+argmax_op = define(
+    "argmax", _arg_forward(np.argmax), vjp=[None], shape=reduced_shape, gives=int64
+)
+argmin_op = define(
+    "argmin", _arg_forward(np.argmin), vjp=[None], shape=reduced_shape, gives=int64
+)
 all_op = define(
     "all",
     lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim),
     vjp=[None],
     shape=reduced_shape,
+    gives=bool_,
 )
 any_op = define(
     "any",
     lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim),
     vjp=[None],
     shape=reduced_shape,
+    gives=bool_,
 )
 
 cumsum_op = define(
     "cumsum",
-    lambda x, *, axis: np.cumsum(x, axis=axis),
+    lambda x, *, axis: np.cumsum(x, axis=axis, dtype=_total(x.dtype)),
     vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
     shape=lambda shape, *, axis: shape,
     linear=True,
+    gives=_total,
 )
 
 
 def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
-    top = np.amax(x, axis=axis, keepdims=True)
+    top = np.amax(x, axis=axis, keepdims=True, initial=-math.inf)  # of no elements: -inf
     top = np.where(np.isfinite(top), top, 0)  # all -inf, or an inf: let exp and log say so
     out = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
     return out if keepdim else np.squeeze(out, axis)
@@ -219,11 +245,19 @@ logsumexp_op = define(
     to_float=True,
     promotes=True,
 )
+
+
+def _var_forward(x: Any, *, axis: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    centred = x - _mean_forward(x, axis=axis, keepdim=True)
+    np.multiply(centred, centred, out=centred)
+    freedom = _count(x.shape, axis) - correction
+    total = np.sum(centred, axis=axis, keepdims=keepdim)
+    return np.true_divide(total, freedom if freedom > 0 else 0)
+
+
 var_op = define(
     "var",
-    lambda x, *, axis, correction, keepdim: np.var(
-        x, axis=axis, ddof=correction, keepdims=keepdim
-    ),
+    _var_forward,
     vjp=[
         lambda g, x, axis, correction: _keep(g, x.shape, axis)
         * (x - mean_op(x, axis=axis, keepdim=True))
@@ -235,6 +269,8 @@ var_op = define(
 
 def _var_scale(count: int, correction: float) -> float:
     freedom = count - correction
+    if freedom == 0:
+        return math.inf
     return 2 / freedom if freedom > 0 else math.nan
 
 
@@ -318,7 +354,10 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
         from gradwalk.ops import choice
 
         return getattr(choice, pairwise)(x, dim)
-    return ValuesIndices(*along(x, axis=(normal_axis(dim, x.ndim),), keepdim=bool(keepdim)))
+    axis = (normal_axis(dim, x.ndim),)
+    if not x.ndim:  # one number, found at index 0
+        return ValuesIndices(*along(reshape(x, shape=(1,)), axis=axis, keepdim=False))
+    return ValuesIndices(*along(x, axis=axis, keepdim=bool(keepdim)))
 
 
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:

@@ -102,7 +102,7 @@ flip = define(
 )
 clone = define(
     "clone",
-    lambda x: np.copy(x),
+    lambda x: np.copy(x, order="C"),  # `contiguous` relies on that
     vjp=[1],
     shape=lambda x: x,
     linear=True,

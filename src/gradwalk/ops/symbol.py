@@ -9,15 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.dtypes import bool_, category, float64, promote_types
+from gradwalk.ops.dtypes import float64, get_default_dtype, result_dtype
 from gradwalk.ops.op import Op, OpError, Shape
 from gradwalk.ops.operators import Operators
-
-_BOOLEAN = {
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
-    "logical_or", "logical_xor", "logical_not", "all", "any",
-}  # fmt: skip
-
 
 class BranchError(OpError):
     """A rule asked whether a symbol is true: it branches on its operands."""
@@ -77,9 +71,10 @@ class Symbol(Operators):
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         shapes = output_shapes(op, args, attrs)
-        dtype = _output_dtype(op, args, attrs)
+        dtypes = output_dtypes(op, args, attrs, len(shapes))
         results = tuple(
-            Symbol(op.name, shape, dtype, op, args, attrs, i) for i, shape in enumerate(shapes)
+            Symbol(op.name, shape, dtype, op, args, attrs, i)
+            for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
         )
         return results if op.multiple else results[0]
 
@@ -98,17 +93,18 @@ def output_shapes(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple
     return tuple(found) if op.multiple else (tuple(found),)
 
 
-def _output_dtype(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> np.dtype[Any]:
-    if op.name in _BOOLEAN:
-        return bool_
+def output_dtypes(
+    op: Op, args: tuple[Any, ...], attrs: dict[str, Any], count: int
+) -> tuple[np.dtype[Any], ...]:
+    """The dtype rule, for `count` outputs."""
     if "dtype" in attrs:
-        return np.dtype(attrs["dtype"])
-    dtypes = [a.dtype for a in args if hasattr(a, "dtype")]
-    if op.name == "where":
-        dtypes = dtypes[1:] or [float64]
-    result = dtypes[0] if dtypes else float64
-    for dtype in dtypes[1:] if op.elementwise else ():
-        result = promote_types(result, dtype)
-    if op.to_float and category(result) < 2:
-        return float64
-    return result
+        return (np.dtype(attrs["dtype"]),) * count
+    if op.promotes:
+        positions = range(len(args)) if op.promotes is True else op.promotes
+        dtype = result_dtype(args[i] for i in positions)
+    else:
+        dtype = result_dtype(args[:1])
+    if op.to_float and dtype.kind != "f":
+        dtype = get_default_dtype()
+    gives = op.gives if isinstance(op.gives, tuple) else (op.gives,) * count
+    return tuple(dtype if g is None else g(dtype) if callable(g) else g for g in gives)

@@ -7,6 +7,7 @@ work.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gradwalk.ops.check import symbolic_env
@@ -48,22 +49,29 @@ def formula(expression: Any) -> str:
     return _text(expression)[0]
 
 
-def derivative(op: Op, position: int = 0) -> str:
+def derivative(
+    op: Op, position: int = 0, names: Sequence[str] = (), out: str = "out", **attrs: Any
+) -> str:
     """The local derivative of an elementwise op for one input, as text.
+
+    `names` and `out` are what to call its inputs and its output.
 
     >>> import gradwalk as gw
     >>> derivative(gw.tanh)
     '1 − out²'
+    >>> derivative(gw.mul, 0, ["x1", "w1"])
+    'w1'
     """
     if op.formula is not None:
         return op.formula
     rule = op.rule(position)
     if rule is None:
         return "none"
-    attrs: dict[str, Any] = {
-        name: op.defaults.get(name, Symbol(name)) for name in op.attributes
-    }
+    unknown = {name: Symbol(name) for name in op.attributes}
+    attrs = {**unknown, **op.defaults, **attrs}
     env = symbolic_env(op, ((),) * len(op.inputs), attrs)
+    env |= {key: Symbol(name) for key, name in zip(op.inputs, names, strict=False)}
+    env["out"] = Symbol(out)
     return formula(rule.local(env, 1))
 
 

@@ -16,10 +16,12 @@ def show_walk(root: Any, console: Any) -> None:
     """Print the forward and the backward pass of a graph of Values; call backward() first."""
     order = inputs_first([root])
     names = _names(order)
+    last = names[order[-1]]
+    console.print("[bold]Forward[/bold]: every node after its inputs")
     console.print(_forward_table(order, names))
-    console.print()
+    console.print(f"[bold]Backward[/bold]: from {last} down; each node hands on g × local derivative")
     console.print(_backward_table(order, names))
-    console.print()
+    console.print(f"[bold]Gradients[/bold]: how {last} moves with each leaf")
     console.print(_gradient_table(order, names))
 
 
@@ -30,14 +32,15 @@ def _names(order: list[Any]) -> dict[Any, str]:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4f}".rstrip("0").rstrip(".") if value == value else "nan"
+    text = f"{value:.4f}".rstrip("0").rstrip(".") if value == value else "nan"
+    return text.replace("-", "−")
 
 
-def _table(title: str, *columns: tuple[str, str]) -> Any:
+def _table(*columns: tuple[str, str]) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading, justify in columns:
         table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     return table
@@ -45,7 +48,6 @@ def _table(title: str, *columns: tuple[str, str]) -> Any:
 
 def _forward_table(order: list[Any], names: dict[Any, str]) -> Any:
     table = _table(
-        "Forward: every node after its inputs",
         ("node", "left"), ("computed as", "left"), ("value", "right"),
     )  # fmt: skip
     for v in order:
@@ -64,7 +66,6 @@ def _expression(v: Any, names: dict[Any, str]) -> str:
 
 def _backward_table(order: list[Any], names: dict[Any, str]) -> Any:
     table = _table(
-        f"Backward: from {names[order[-1]]} down, each node hands on g × local derivative",
         ("node", "left"), ("g", "right"), ("to", "left"), ("local derivative", "left"),
         ("adds", "right"), ("gate", "left"),
     )  # fmt: skip
@@ -73,13 +74,13 @@ def _backward_table(order: list[Any], names: dict[Any, str]) -> Any:
             continue
         for position, source in enumerate(v.inputs):
             slope = local_derivative(v, position)
-            text = f"{derivative(v.op, position)} = {_number(slope)}"
+            rule = derivative(v.op, position, [names[i] for i in v.inputs], names[v], **v.attrs)
             first = position == 0
             table.add_row(
                 names[v] if first else "",
                 _number(v.grad) if first else "",
                 names[source],
-                text if not text.startswith(f"{_number(slope)} =") else _number(slope),
+                rule if rule == _number(slope) else f"{rule} = {_number(slope)}",
                 _number(v.grad * slope),
                 BADGES.get(v.op.name, "") if first else "",
             )
@@ -98,7 +99,6 @@ def local_derivative(v: Any, position: int) -> float:
 
 def _gradient_table(order: list[Any], names: dict[Any, str]) -> Any:
     table = _table(
-        f"Gradients: how {names[order[-1]]} moves with each leaf",
         ("leaf", "left"), ("value", "right"), ("gradient", "right"), ("to lower it", "left"),
     )  # fmt: skip
     for v in order:

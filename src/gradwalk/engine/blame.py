@@ -1,0 +1,239 @@
+"""Whose rule is wrong: each user-defined op and Function that took part, checked on its own.
+
+A wrong rule deep in a function reaches gradcheck mixed with everything around it. So every op
+that is not from our table is called again alone, on the operands it had, and compared there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine import gradients
+from gradwalk.engine.backward import walk
+from gradwalk.engine.diagnosis import Array
+from gradwalk.engine.differences import (
+    Comparison,
+    Function,
+    Tolerance,
+    compare,
+    is_checked,
+    is_tensor,
+    is_value,
+    outputs_of,
+)
+from gradwalk.engine.errors import made_at
+from gradwalk.engine.function import Context
+from gradwalk.engine.modes import enable_grad, no_grad
+from gradwalk.graph.order import inputs_first
+from gradwalk.ops import TABLE
+from gradwalk.ops.op import Op
+
+LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
+CALLS = 3  # of one op: a wrong rule shows in the first few
+
+_patching = threading.RLock()  # one at a time; func may itself call gradcheck
+Derive = Callable[[Function, Sequence[Any]], tuple[Function, tuple[Any, ...]]]
+
+
+def rule_at_fault(
+    func: Function, inputs: Sequence[Any], tolerance: Tolerance, derive: Derive | None = None
+) -> str | None:
+    """Name the first user-defined op or Function whose own derivative is wrong, and how.
+
+    `derive` turns a function and its inputs into their gradient function, for a check of second
+    derivatives; first derivatives are looked at before.
+    """
+    with enable_grad():
+        outputs = outputs_of(func, inputs)
+    for owner, node in _users_own(outputs).items():
+        for call in _calls(owner, node, func, inputs):
+            what, wrong = "gradient", _wrong(call, call.operands, tolerance)
+            if not wrong and derive is not None:
+                what, wrong = "second derivative", _wrong(*derive(call, call.operands), tolerance)
+            if wrong:
+                worst = max(wrong, key=lambda c: c.badness)
+                uses = _uses_inside(call, worst) if what == "gradient" else None
+                reason = worst.diagnose(uses) or "the backward does not belong to the forward."
+                return (
+                    f"{reason}\n"
+                    f"  The rule at fault: {call.rule}, {what} for its input {worst.input}, "
+                    f"called at\n    {made_at(node)}"
+                )
+    return None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an op or a Function class, as a function of its operands."""
+
+    owner: Any
+    operands: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+    def __call__(self, *operands: Any) -> Any:
+        run = getattr(self.owner, "apply", self.owner)  # a Function class has apply
+        return run(*operands, **self.keywords)
+
+    @property
+    def rule(self) -> str:
+        """What the user wrote its derivative as."""
+        name = self.owner.__name__
+        return f"{name}.backward" if isinstance(self.owner, type) else f"that of op '{name}'"
+
+    def recorded_forward(self, *operands: Any) -> Any:
+        """A Function's forward, with what it does recorded instead of the Function."""
+        context = Context(tuple(is_checked(x) for x in operands))
+        return self.owner.forward(context, *operands, **self.keywords)
+
+
+def _users_own(outputs: Sequence[Any]) -> dict[Any, Any]:
+    """The ops and Function classes behind `outputs` that are not ours -> a node of each."""
+    roots = [out if is_value(out) else out.grad_fn for out in outputs]
+    owners: dict[Any, Any] = {}
+    for node in inputs_first([root for root in roots if root is not None]):
+        op: Any = getattr(node, "op", None)  # a leaf tensor has none
+        if isinstance(op, Op):
+            if TABLE.get(op.name) is not op:
+                owners.setdefault(op, node)
+        elif hasattr(op, "function"):
+            owners.setdefault(op.function, node)
+    return owners
+
+
+def _calls(owner: Any, node: Any, func: Function, inputs: Sequence[Any]) -> Iterator[Call]:
+    """How the op was called on the way to `node`, the operands in float64 and cut off."""
+    if is_value(node):
+        yield Call(owner, tuple(type(node)(i.data) for i in node.inputs), node.attrs)
+        return
+    with _recorded(owner) as calls, enable_grad():
+        outputs_of(func, inputs)
+    for args, keywords in calls[:CALLS]:
+        operands = args[1:] if isinstance(owner, type) else args  # a Function's first is ctx
+        yield Call(owner, tuple(_leaf(a) for a in operands), keywords)
+
+
+@contextmanager
+def _recorded(owner: Any) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """Note what this thread calls `owner.forward` with; the call itself goes on as ever."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    thread = threading.get_ident()
+    with _patching:
+        own = vars(owner).get("forward")
+        forward = owner.forward
+
+        def noted(*args: Any, **keywords: Any) -> Any:
+            if threading.get_ident() == thread:
+                calls.append((args, keywords))
+            return forward(*args, **keywords)
+
+        owner.forward = staticmethod(noted) if isinstance(owner, type) else noted
+        try:
+            yield calls
+        finally:
+            if own is None:  # it was inherited
+                del owner.forward
+            else:
+                owner.forward = own
+
+
+def _leaf(operand: Any) -> Any:
+    """A float operand as a float64 leaf of its own; anything else as it is."""
+    array = operand._array if is_tensor(operand) else operand
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return operand
+    leaf = gradients.wrap(np.array(array, np.float64))
+    leaf.requires_grad = not is_tensor(operand) or operand.requires_grad
+    return leaf
+
+
+def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[Comparison]:
+    """The Jacobians of a call on its own that are wrong, not just kinked."""
+    checked = [x for x in operands if is_checked(x)]
+    with enable_grad():
+        sizes = [x.numel() for x in (*checked, *outputs_of(call, operands)) if is_tensor(x)]
+    if not checked or sum(sizes) > LARGEST:
+        return []
+    return [c for c in compare(call, operands, tolerance) if c.wrong.any() and not c.only_kinks]
+
+
+def _uses_inside(call: Call, worst: Comparison) -> dict[str, Array] | None:
+    """Per use of the input inside a Function's forward, the Jacobian through that use alone.
+
+    Its forward is run once more, recorded this time: the rules of the table then give what each
+    use should hand back. None if there is nothing to record, or it leaves for NumPy.
+    """
+    if not isinstance(call.owner, type):
+        return None
+    try:
+        with enable_grad():
+            output = outputs_of(call.recorded_forward, call.operands)[worst.output]
+    except Exception:  # whatever a forward does that recording forbids: no answer then
+        return None
+    source = call.operands[worst.input]
+    uses: dict[Any, Array] = {}
+    for row in range(output.numel() if output.grad_fn is not None else 0):
+
+        def step(node: Any, g: Any, contributions: Sequence[Any], row: int = row) -> None:
+            for position, (i, c) in enumerate(zip(node.inputs, contributions, strict=False)):
+                if i is source and c is not None:
+                    zeros = np.zeros((output.numel(), source.numel()))
+                    uses.setdefault((node, position), zeros)[row] = np.ravel(c)
+
+        seed = np.zeros(output.shape, output.dtype)
+        seed.flat[row] = 1
+        root = (output.grad_fn, output._index, seed)
+        with no_grad():
+            walk([root], lambda node, g: None, gradients.wrap, retain=True, on_step=step)
+    return {
+        f"{node.op.name}, operand {position + 1}, at {made_at(node)}": use
+        for (node, position), use in uses.items()
+    }
+
+
+# -- Values with a `_backward` written by hand ----------------------------------------------------
+
+
+def lost_on_arrival(output: Any, source: Any, right: float) -> str | None:
+    """Whether a hand-written `_backward` assigns a gradient (=) where it should add (+=).
+
+    Walk with every grad at 0 before each visit, and add up what the visits leave: if that gives
+    the right gradient of `source` and `backward()` does not, something was overwritten.
+    """
+    order = inputs_first([output])
+    kept = {v: v.grad for v in order}
+    try:
+        for v in order:
+            v.grad = 0
+        output.backward()
+        plain = {v: v.grad for v in order}
+        arrived: dict[Any, list[Any]] = {v: [] for v in order}
+        arrived[output] = [1]
+        for v in reversed(order):
+            sources = dict.fromkeys(v.inputs)
+            for i in sources:
+                i.grad = 0
+            v.grad = sum(arrived[v])
+            v._backward()
+            for i in sources:
+                arrived[i].append(i.grad)
+    finally:
+        for v, grad in kept.items():
+            v.grad = grad
+    if source not in arrived or not np.isclose(sum(arrived[source]), right, 1e-3, 1e-5):
+        return None
+    for v in reversed(order):
+        if not np.isclose(plain[v], sum(arrived[v]), 1e-6, 1e-9):
+            name = f"'{v.label}'" if v.label else f"the Value made at {made_at(v)}"
+            parts = " + ".join(f"{part:.6g}" for part in arrived[v])
+            return (
+                f"overwritten instead of accumulated: {name} receives {parts} = "
+                f"{sum(arrived[v]):.6g} from its consumers, but its grad is {plain[v]:.6g}. A "
+                "_backward assigns (=) where it must add (+=)."
+            )
+    return None

@@ -1,0 +1,377 @@
+"""What is wrong with a gradient, told from its numbers: a sign, a factor, a transpose, a lost use.
+
+Everything here is a pure function of two arrays, what backward gave and what is right. gradcheck
+asks it about Jacobians; whoever compares two gradients can ask it too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def diagnose(
+    analytic: npt.ArrayLike,
+    numeric: npt.ArrayLike,
+    *,
+    input_ndim: int | None = None,
+    uses: Mapping[str, npt.ArrayLike] | None = None,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+) -> str | None:
+    """Say in words how `analytic` differs from `numeric`; None if it does not, or cannot be told.
+
+    Both are gradients, in the shape of the input. Or both are Jacobians, in the shape of the
+    output followed by that of the input; then `input_ndim` says how many axes are the input's.
+    `uses` has, per place where the input is used, what should arrive from there: together they
+    are the right gradient.
+
+    >>> diagnose([2.0, -8.0, 6.0], [-2.0, 8.0, -6.0])
+    'wrong sign: backward gives the negative of the derivative.'
+    >>> diagnose([[1.0, 3.0], [2.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]])
+    'transposed: the gradient is the transpose of what it should be.'
+    """
+    given, right = np.asarray(analytic, np.float64), np.asarray(numeric, np.float64)
+    if given.shape != right.shape:
+        return _other_shape(given, right, atol, rtol)
+    split = 0 if input_ndim is None else right.ndim - input_ndim
+    listed = {place: np.asarray(use, np.float64) for place, use in (uses or {}).items()}
+    case = Case(given, right, right.shape[:split], right.shape[split:], atol, rtol, listed)
+    with np.errstate(all="ignore"):
+        if case.same(given, right):
+            return None
+        return next(filter(None, (attempt(case) for attempt in ATTEMPTS)), None)
+
+
+def differs(
+    analytic: npt.ArrayLike, numeric: npt.ArrayLike, atol: float = 1e-5, rtol: float = 1e-3
+) -> npt.NDArray[np.bool_]:
+    """Where the two are further apart than atol + rtol·|numeric|; NaN differs from everything.
+
+    >>> differs([1.0, 2.0], [1.0, 2.1])
+    array([False,  True])
+    """
+    given, right = np.asarray(analytic, np.float64), np.asarray(numeric, np.float64)
+    with np.errstate(all="ignore"):
+        near = np.abs(given - right) <= atol + rtol * np.abs(right)
+    near &= np.isfinite(right)  # inf is near nothing but itself, though inf <= rtol × inf
+    return np.asarray(~(near | (given == right)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A gradient that is wrong beside the right one.
+
+    A plain gradient is the Jacobian of a single number: its output has the shape ().
+    """
+
+    given: Array
+    right: Array
+    output_shape: tuple[int, ...]
+    input_shape: tuple[int, ...]
+    atol: float
+    rtol: float
+    uses: dict[str, Array] = field(default_factory=dict)
+
+    def same(self, given: Array, right: Array) -> bool:
+        """Whether two arrays agree within the tolerances."""
+        return given.shape == right.shape and not differs(given, right, self.atol, self.rtol).any()
+
+    def nonzero(self, array: Array) -> npt.NDArray[np.bool_]:
+        """Where an array is more than rounding away from zero."""
+        return np.asarray(np.abs(array) > self.atol)
+
+    @property
+    def input_axes(self) -> range:
+        """The axes of the arrays that belong to the input."""
+        return range(len(self.output_shape), self.right.ndim)
+
+    def matrix(self, array: Array) -> Array:
+        """One row per element of the output, one column per element of the input."""
+        return array.reshape(math.prod(self.output_shape), math.prod(self.input_shape))
+
+
+def _other_shape(given: Array, right: Array, atol: float, rtol: float) -> str:
+    case = Case(given, right, (), right.shape, atol, rtol)
+    if given.ndim >= 2 and case.same(given.swapaxes(-1, -2), right):
+        return "transposed: the gradient is the transpose of what it should be."
+    lead = given.ndim - right.ndim
+    if lead >= 0:
+        ones = [i for i, n in enumerate(right.shape) if n == 1 and given.shape[lead + i] > 1]
+        axes = [*range(lead), *(lead + i for i in ones)]
+        total = given.sum(axis=tuple(axes), keepdims=True)
+        if axes and total.size == right.size and case.same(total.reshape(right.shape), right):
+            return (
+                f"not summed over a broadcast axis: the gradient has shape {given.shape}; summed "
+                f"over axis {', '.join(map(str, axes))} it is right. What is broadcast forward is "
+                "summed backward."
+            )
+    return (
+        f"a wrong shape: the gradient has shape {given.shape} where the input has {right.shape}; "
+        "they must be equal."
+    )
+
+
+# -- the attempts, each a Case -> text or None ----------------------------------------------------
+
+
+def _not_finite(case: Case) -> str | None:
+    if not np.isfinite(case.right).all():
+        return (
+            "not finite: the function itself gives NaN or inf within eps of this input, so it has "
+            "no derivative there. Move the input into the function's domain."
+        )
+    bad = ~np.isfinite(case.given)
+    if not bad.any():
+        return None
+    kind = "NaN" if np.isnan(case.given).any() else "inf"
+    return (
+        f"not finite: backward gives {kind} for {bad.sum()} of {bad.size} elements where the "
+        "derivative is finite. A 0 × inf in the rule is the usual cause: put g inside where(...), "
+        "or rewrite the rule for the values that overflow."
+    )
+
+
+def _missing(case: Case) -> str | None:
+    if case.nonzero(case.given).any():
+        return None
+    return (
+        "missing: backward gives no gradient although the output changes with this input. Its "
+        "path is cut: a detach(), a no_grad(), an item() or a conversion to NumPy in between, or "
+        "a rule that returns None or 0."
+    )
+
+
+def _overwritten(case: Case) -> str | None:
+    """The gradient of some uses only: the others were overwritten or forgotten."""
+    places = list(case.uses)
+    if len(places) < 2 or not case.same(_total(case, places), case.right):
+        return None
+    for kept in _proper_subsets(places):
+        if case.same(case.given, _total(case, kept)):
+            lost = [place for place in places if place not in kept]
+            return (
+                f"overwritten instead of accumulated: the input is used in {len(places)} places "
+                "and what arrives from them must be added (+=), but the gradient is that of\n"
+                + "".join(f"    {place}\n" for place in kept)
+                + "  alone; lost is that of"
+                + "".join(f"\n    {place}" for place in lost)
+            )
+    return None
+
+
+def _total(case: Case, places: list[str]) -> Array:
+    return np.asarray(sum((case.uses[place] for place in places), np.zeros(case.right.shape)))
+
+
+def _proper_subsets(places: list[str]) -> Iterator[list[str]]:
+    """One of the uses, all but one, then what lies between (not for many: there are 2ⁿ)."""
+    count = len(places)
+    sizes = [1, count - 1, *(range(2, count - 1) if count <= 8 else ())]
+    for size in dict.fromkeys(sizes):
+        yield from map(list, itertools.combinations(places, size))
+
+
+def _factor(case: Case) -> str | None:
+    """A constant times the right gradient, -1 among them."""
+    square = float(np.sum(case.right * case.right))
+    if square == 0:
+        return None
+    factor = float(np.sum(case.given * case.right)) / square
+    if not case.same(case.given, factor * case.right):
+        return None
+    if _near(factor, -1):
+        return "wrong sign: backward gives the negative of the derivative."
+    size = abs(factor)
+    reasons = _reasons(size, case)
+    # A single number is always some factor times another: claim one only if it is a likely one.
+    if not reasons and np.sum(case.nonzero(case.right)) < 3:
+        return None
+    kind = "a constant factor" if factor > 0 else "wrong sign and a constant factor"
+    text = f"{kind}: backward gives {_factor_text(size)} times the derivative"
+    return f"{text}: {'; or '.join(reasons)}." if reasons else f"{text}, everywhere."
+
+
+def _reasons(factor: float, case: Case) -> list[str]:
+    """Why a gradient may be off by this factor, the likeliest first."""
+    reasons = []
+    for place, n in _sizes(case):
+        if _near(factor, n):
+            reasons.append(f"{place}: summed where the forward takes the mean")
+        elif _near(factor, 1 / n):
+            reasons.append(
+                f"{place}: averaged where the sum is meant (what is broadcast forward is summed "
+                "backward)"
+            )
+        elif n > 2 and (_near(factor, (n - 1) / n) or _near(factor, n / (n - 1))):
+            reasons.append(f"{place}, and the factor takes n for n - 1 or the other way round")
+    if _near(factor, 2):
+        reasons.append("a contribution is counted twice, or a 2 does not belong")
+    for n in range(2, 11):
+        if _near(factor, 1 / n):
+            reasons.append(
+                f"a factor {n} is missing, or one of {n} equal contributions arrives and the "
+                "others are overwritten (= instead of +=) or cut off"
+            )
+        elif n > 2 and _near(factor, n):
+            reasons.append(f"a {n} does not belong")
+    for constant, reason in _CONSTANTS.items():
+        if _near(factor, constant) or _near(factor, 1 / constant):
+            reasons.append(reason)
+    return reasons
+
+
+_CONSTANTS = {
+    math.log(2): "that is ln 2 or its inverse: a logarithm or power of base 2",
+    math.log(10): "that is ln 10 or its inverse: a logarithm or power of base 10",
+    math.pi / 180: "that is π/180 or its inverse: degrees where radians are meant",
+}
+
+
+def _sizes(case: Case) -> Iterator[tuple[str, int]]:
+    """Every size that a mean may divide by, once, with the words for it."""
+    seen = {0, 1}
+    for what, shape in (("output", case.output_shape), ("input", case.input_shape)):
+        named = [(f"{n} is the size of {what} axis {axis}", n) for axis, n in enumerate(shape)]
+        total = math.prod(shape)
+        for words, n in [*named, (f"{total} is the number of {what} elements", total)]:
+            if n not in seen:
+                seen.add(n)
+                yield words, n
+
+
+def _factor_text(factor: float) -> str:
+    inverse = 1 / factor
+    if factor < 1 and _near(inverse, round(inverse)) and inverse < 1e6:
+        return f"1/{round(inverse)}"
+    return f"{factor:.4g}"
+
+
+def _near(found: float, wanted: float) -> bool:
+    return abs(found - wanted) <= 1e-4 * abs(wanted)
+
+
+def _transposed(case: Case) -> str | None:
+    axes = case.input_axes
+    for one, other in itertools.combinations(axes, 2):
+        swapped = case.right.swapaxes(one, other)
+        if case.same(case.given, swapped):
+            if len(axes) == 2:
+                return "transposed: the gradient is the transpose of what it should be."
+            first, second = one - axes.start, other - axes.start
+            return f"transposed: axes {first} and {second} of the gradient are swapped."
+        # Of another shape, the transpose was reshaped to fit.
+        if case.same(case.given, swapped.reshape(case.right.shape)):
+            return (
+                "transposed: the gradient has the elements of the transpose, reshaped to fit. Use "
+                "a transpose (.mT) in the rule, not a reshape."
+            )
+    given, right = case.matrix(case.given), case.matrix(case.right)
+    if len(right) > 1 and case.same(given, right.T):
+        return (
+            "transposed: backward multiplies by the Jacobian where its transpose is meant "
+            "(A @ g instead of A.mT @ g)."
+        )
+    return None
+
+
+def _spread(case: Case) -> str | None:
+    """Summed or averaged over an axis and handed to all of its elements."""
+    for axis in case.input_axes:
+        if case.right.shape[axis] == 1:
+            continue
+        for how, reduce in (("summed", np.sum), ("averaged", np.mean)):
+            spread = np.broadcast_to(reduce(case.right, axis=axis, keepdims=True), case.right.shape)
+            if case.same(case.given, spread):
+                return (
+                    f"{how} over input axis {axis - case.input_axes.start} and handed to every "
+                    "element alike; each element has a gradient of its own."
+                )
+    return None
+
+
+def _reversed(case: Case) -> str | None:
+    for axis in case.input_axes:
+        if case.same(case.given, np.flip(case.right, axis)):
+            return (
+                f"reversed: the gradient runs backwards along input axis "
+                f"{axis - case.input_axes.start}."
+            )
+    return None
+
+
+def _missing_in_part(case: Case) -> str | None:
+    """Zero at some elements, right at the others."""
+    given, right = case.matrix(case.given), case.matrix(case.right)
+    arrived = case.nonzero(given)
+    missing = case.nonzero(right) & ~arrived
+    if not missing.any() or not case.same(np.where(missing, right, given), right):
+        return None
+    rows, columns = np.asarray(missing.any(axis=1)), np.asarray(missing.any(axis=0))
+    still_reached = np.asarray(arrived.any(axis=0))[columns].all()
+    if still_reached and not arrived[rows].any():
+        return _one_of_several_outputs(case, np.asarray(arrived.any(axis=1)), rows)
+    on_diagonal = np.eye(*right.shape, dtype=bool)
+    square = case.output_shape == case.input_shape
+    if square and not arrived[~on_diagonal].any() and not missing[on_diagonal].any():
+        return (
+            "missing in part: only the diagonal of the Jacobian is there. Each output depends on "
+            "several input elements (as in softmax), and the rule treats it as elementwise."
+        )
+    first = np.unravel_index(int(np.argmax(missing)), case.right.shape)
+    return (
+        f"missing in part: backward gives 0 for {missing.sum()} of {missing.size} elements, the "
+        f"first at {tuple(map(int, first))}; the others are right."
+    )
+
+
+def _one_of_several_outputs(
+    case: Case, arrived: npt.NDArray[np.bool_], missing: npt.NDArray[np.bool_]
+) -> str:
+    """Some outputs hand nothing back to an input element that other outputs do reach."""
+    arrived, missing = arrived.reshape(case.output_shape), missing.reshape(case.output_shape)
+    for axis in range(arrived.ndim):
+        others = tuple(i for i in range(arrived.ndim) if i != axis)
+        there, lost = arrived.any(axis=others), missing.any(axis=others)
+        if there.sum() == 1 and not (there & lost).any():
+            return (
+                f"not summed over a broadcast axis: only index {int(np.argmax(there))} of output "
+                f"axis {axis} reaches the input. What is broadcast forward is summed backward."
+            )
+    return (
+        "overwritten instead of accumulated: several output elements come from the same input "
+        "element, and only one of them hands its gradient back. Add what arrives (np.add.at, "
+        "scatter_add) instead of assigning it."
+    )
+
+
+def _too_much(case: Case) -> str | None:
+    extra = case.nonzero(case.given) & ~case.nonzero(case.right)
+    if not extra.any() or not case.same(np.where(extra, case.right, case.given), case.right):
+        return None
+    if not case.nonzero(case.right).any():
+        return "too much: the output does not change with this input, yet it gets a gradient."
+    return (
+        f"too much: {extra.sum()} of {extra.size} elements get a gradient though the output does "
+        "not depend on them; the others are right. A mask is missing in the rule."
+    )
+
+
+ATTEMPTS: tuple[Callable[[Case], str | None], ...] = (
+    _not_finite,
+    _missing,
+    _overwritten,
+    _factor,
+    _transposed,
+    _spread,
+    _reversed,
+    _missing_in_part,
+    _too_much,
+)
