@@ -29,6 +29,10 @@ from gradwalk.creation import (
 )
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
+from gradwalk.engine.gradcheck import (
+    gradcheck,
+    gradgradcheck,
+)
 from gradwalk.engine.modes import (
     enable_grad,
     inference_mode,
@@ -78,17 +82,11 @@ from gradwalk.ops.choice import (
     bitwise_not,
     bitwise_or,
     bitwise_xor,
-    clip as clamp,
     clip,
-    equal as eq,
     equal,
     greater,
-    greater as gt,
-    greater_equal as ge,
     greater_equal,
     less,
-    less as lt,
-    less_equal as le,
     less_equal,
     logical_and,
     logical_not,
@@ -96,26 +94,56 @@ from gradwalk.ops.choice import (
     logical_xor,
     maximum,
     minimum,
-    not_equal as ne,
     not_equal,
     where,
 )
+from gradwalk.ops.choice import (
+    clip as clamp,
+)
+from gradwalk.ops.choice import (
+    equal as eq,
+)
+from gradwalk.ops.choice import (
+    greater as gt,
+)
+from gradwalk.ops.choice import (
+    greater_equal as ge,
+)
+from gradwalk.ops.choice import (
+    less as lt,
+)
+from gradwalk.ops.choice import (
+    less_equal as le,
+)
+from gradwalk.ops.choice import (
+    not_equal as ne,
+)
 from gradwalk.ops.dtypes import (
     bool_ as bool,
-    float32 as float,
+)
+from gradwalk.ops.dtypes import (
     float32,
-    float64 as double,
     float64,
     get_default_dtype,
+    int8,
     int16,
-    int32 as int,
     int32,
     int64,
-    int64 as long,
-    int8,
     promote_types,
     set_default_dtype,
     uint8,
+)
+from gradwalk.ops.dtypes import (
+    float32 as float,
+)
+from gradwalk.ops.dtypes import (
+    float64 as double,
+)
+from gradwalk.ops.dtypes import (
+    int32 as int,
+)
+from gradwalk.ops.dtypes import (
+    int64 as long,
 )
 from gradwalk.ops.index import (
     gather,
@@ -163,21 +191,31 @@ from gradwalk.ops.reduction import (
 from gradwalk.ops.shape import (
     broadcast_to,
     cat,
-    cat as concat,
-    cat as concatenate,
     chunk,
     clone,
     expand,
     flatten,
-    flip_over as flip,
     pad,
-    permute_to as permute,
-    reshape_to as reshape,
     split,
     squeeze,
     stack,
     transpose,
     unsqueeze,
+)
+from gradwalk.ops.shape import (
+    cat as concat,
+)
+from gradwalk.ops.shape import (
+    cat as concatenate,
+)
+from gradwalk.ops.shape import (
+    flip_over as flip,
+)
+from gradwalk.ops.shape import (
+    permute_to as permute,
+)
+from gradwalk.ops.shape import (
+    reshape_to as reshape,
 )
 from gradwalk.ops.trigonometry import (
     acos,
@@ -277,6 +315,8 @@ __all__ = [
     "get_default_dtype",
     "get_rng_state",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "greater",
     "greater_equal",
     "gt",

@@ -1,6 +1,7 @@
 """PyTorch's `autograd` namespace: `grad`, `backward`, custom Functions, gradcheck."""
 
 from gradwalk.engine.function import Function, once_differentiable
+from gradwalk.engine.gradcheck import gradcheck, gradgradcheck
 from gradwalk.engine.gradients import backward, grad
 from gradwalk.engine.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
@@ -9,6 +10,8 @@ __all__ = [
     "backward",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "inference_mode",
     "no_grad",
     "once_differentiable",

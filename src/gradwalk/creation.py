@@ -11,7 +11,8 @@ from gradwalk.graph.source import caller
 from gradwalk.ops.dtypes import category, get_default_dtype
 from gradwalk.ops.shape import sizes_of
 from gradwalk.random import Generator, default_generator
-from gradwalk.tensor import Tensor, wrap
+from gradwalk.recording import wrap
+from gradwalk.tensor import Tensor
 
 Dtype = Any
 
@@ -81,7 +82,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 def from_dlpack(other: Any) -> Tensor:
     """A tensor on the memory of any object with `__dlpack__` (PyTorch, JAX, CuPy on CPU...)."""
-    return _new(np.from_dlpack(other))
+    return from_numpy(np.from_dlpack(other))
 
 
 def zeros(*sizes: Any, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:

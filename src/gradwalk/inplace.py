@@ -14,13 +14,13 @@ import numpy as np
 from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
 from gradwalk.engine.modes import quietly, state
 from gradwalk.graph.source import caller, where_text
-from gradwalk.graph.versions import clock, touch
+from gradwalk.graph.versions import View, clock, touch
 from gradwalk.ops import activation, arithmetic, choice, trigonometry
 from gradwalk.ops import index as indexing
 from gradwalk.ops.dtypes import category, result_dtype
 from gradwalk.ops.op import Op
 from gradwalk.ops.shape import cast
-from gradwalk.recording import View, move_retained, operand, record, refresh, wrap
+from gradwalk.recording import move_retained, operand, record, refresh, wrap
 
 _ALL: Any = ("...",)
 
@@ -187,6 +187,15 @@ class InPlace:
     def __ipow__(self, exponent: Any) -> Self:
         return self.pow_(exponent)
 
+    def __iand__(self, other: Any) -> Self:
+        return write(self, choice.bitwise_and, (self, other), {})
+
+    def __ior__(self, other: Any) -> Self:
+        return write(self, choice.bitwise_or, (self, other), {})
+
+    def __ixor__(self, other: Any) -> Self:
+        return write(self, choice.bitwise_xor, (self, other), {})
+
     def __setitem__(self, key: Any, value: Any) -> None:
         fixed, arrays = indexing.from_user_index(key)
         if isinstance(value, (list, tuple)):
@@ -249,7 +258,7 @@ class InPlace:
 
     def clip_(self, min: float | None = None, max: float | None = None) -> Self:
         """Limit to [min, max], in place."""
-        return write(self, choice.clip, (self,), {"min": min, "max": max})
+        return write(self, choice.clip_op, (self,), {"min": min, "max": max})
 
     clamp_ = clip_
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from gradwalk.engine.errors import shape_mismatch, stale_view
 from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, own_files
-from gradwalk.graph.versions import clock, owner_of
+from gradwalk.graph.versions import View, clock, owner_of
 from gradwalk.ops import TABLE
 from gradwalk.ops.dtypes import category, get_default_dtype, result_dtype
 from gradwalk.ops.op import Op
@@ -26,15 +26,6 @@ _new = object.__new__
 _getframe = sys._getframe
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-
-class View(NamedTuple):
-    """How a view hangs on its base: enough to make its history again if the base changes."""
-
-    base: Any
-    base_node: Node | None  # the history of the base when the view was made
-    chain: tuple[tuple[Op, dict[str, Any], int], ...]  # (op, attributes, output) from the base
-    lock: str = ""  # why no history can be made for it, if so; then it may not be changed
 
 
 def wrap(array: np.ndarray[Any, Any], node: Any = None, index: int = 0) -> Any:
@@ -71,7 +62,9 @@ def refresh(tensor: Any) -> None:
 def move_retained(tensor: Any, node: Node | None, index: int) -> None:
     """`retain_grad` goes with a tensor that gets a new history; hooks stay with the old one."""
     old = tensor._node
-    kept = old.hooks.get(tensor._index, {}).pop(None, None) if old is not None and old.hooks else None
+    kept = (
+        old.hooks.get(tensor._index, {}).pop(None, None) if old is not None and old.hooks else None
+    )
     if kept is not None and node is not None:
         node.hooks = node.hooks or {}
         node.hooks.setdefault(index, {})[None] = kept
@@ -161,9 +154,11 @@ def _same_float(args: Sequence[Any]) -> bool:
     dtype = None
     for argument in args:
         if isinstance(argument, Tensor):
-            if argument._array.dtype not in _FLOATS or dtype not in (None, argument._array.dtype):
+            found = argument._array.dtype
+            # `is not None`, because to NumPy float64 equals None
+            if found not in _FLOATS or (dtype is not None and dtype != found):
                 return False
-            dtype = argument._array.dtype
+            dtype = found
         elif argument.__class__ is bool:
             return False
     return dtype is not None

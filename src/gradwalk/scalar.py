@@ -11,22 +11,20 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwalk.engine.scalars import NOT_REAL, inner_first, pushes
 from gradwalk.graph.order import inputs_first
-from gradwalk.graph.source import SourceLine, caller, source_line
+from gradwalk.graph.source import SourceLine, caller, own_files, source_line
 from gradwalk.ops import TABLE, activation, arithmetic, trigonometry
 from gradwalk.ops.op import Op, OpError
-from gradwalk.ops.plan import contributions_text
 
 Number = int | float
 _new = object.__new__
 _getframe = sys._getframe
-_NOT_REAL = (ZeroDivisionError, OverflowError, ValueError)  # where math raises, IEEE has an answer
 _NO_ATTRS: dict[str, Any] = {}
-_SLOTS = ("_left", "_right")
 
 
 class Value:
@@ -73,7 +71,7 @@ class Value:
 
     def backward(self) -> None:
         """Add d self / d v to the `grad` of every Value v this was computed from."""
-        order = _inner_first(self)
+        order = inner_first(self)
         before = [v._grad for v in order]
         for v in order:  # inner gradients start from zero; leaves add to what they have
             v._grad = 0
@@ -96,7 +94,7 @@ class Value:
             return (self._left,)
         if self._extra is None or "inputs" not in self._extra:
             return (self._left, self._right)
-        return self._extra["inputs"]  # type: ignore[no-any-return]
+        return self._extra["inputs"]
 
     def _more(self) -> dict[str, Any]:
         if self._extra is None:
@@ -121,7 +119,7 @@ class Value:
     def _backward(self) -> Callable[[], None]:
         """Hand the gradient on to the inputs: one visit, for backpropagation by hand."""
         if self._extra is not None and "backward" in self._extra:
-            return self._extra["backward"]  # type: ignore[no-any-return]
+            return self._extra["backward"]
         return lambda: pushes[self.op](self) if self._left is not None else None
 
     @_backward.setter
@@ -194,30 +192,19 @@ class Value:
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         return _apply(op, args, attrs)
 
+    if TYPE_CHECKING:  # made below from the op table; here for type checkers and editors
 
-_DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "ReLU", "pow": "**"}
-
-
-def _number(data: Any) -> Number:
-    """What may stand in a Value: a Python or NumPy number, or another Value's."""
-    if data.__class__ is float or data.__class__ is int:
-        return data  # type: ignore[no-any-return]
-    if isinstance(data, Value):
-        return data.data
-    if isinstance(data, (bool, int, float)):
-        return float(data) if isinstance(data, float) else int(data)
-    if isinstance(data, (np.generic, np.ndarray)) and data.ndim == 0 and data.dtype.kind in "biuf":
-        return data.item()  # type: ignore[no-any-return]
-    if hasattr(data, "requires_grad"):
-        raise TypeError(
-            "a Value and a Tensor do not mix: the two engines keep separate graphs. Use "
-            "tensor.item() for its number (no gradient flows to it), or tensors on both sides."
-        )
-    raise TypeError(f"a Value holds one number, not {type(data).__name__} ({data!r})")
-
-
-def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        return _apply(op, args, attrs)
+        def __add__(self, other: Any) -> Value: ...
+        def __radd__(self, other: Any) -> Value: ...
+        def __sub__(self, other: Any) -> Value: ...
+        def __rsub__(self, other: Any) -> Value: ...
+        def __mul__(self, other: Any) -> Value: ...
+        def __rmul__(self, other: Any) -> Value: ...
+        def __truediv__(self, other: Any) -> Value: ...
+        def __rtruediv__(self, other: Any) -> Value: ...
+        def __neg__(self) -> Value: ...
+        def __abs__(self) -> Value: ...
+        def __getattr__(self, name: str) -> Any: ...  # exp, log, tanh, relu, sigmoid, sin, ...
 
 
 _DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "ReLU", "pow": "**"}
@@ -226,32 +213,19 @@ _DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "R
 def _number(data: Any) -> Number:
     """What may stand in a Value: a Python or NumPy number, or another Value's."""
     if data.__class__ is float or data.__class__ is int:
-        return data  # type: ignore[no-any-return]
+        return data
     if isinstance(data, Value):
         return data.data
     if isinstance(data, (bool, int, float)):
         return float(data) if isinstance(data, float) else int(data)
     if isinstance(data, (np.generic, np.ndarray)) and data.ndim == 0 and data.dtype.kind in "biuf":
-        return data.item()  # type: ignore[no-any-return]
+        return data.item()
     if hasattr(data, "requires_grad"):
         raise TypeError(
             "a Value and a Tensor do not mix: the two engines keep separate graphs. Use "
             "tensor.item() for its number (no gradient flows to it), or tensors on both sides."
         )
     raise TypeError(f"a Value holds one number, not {type(data).__name__} ({data!r})")
-
-
-def _make(op: Op, data: Number, inputs: tuple[Value, ...], attrs: dict[str, Any]) -> Value:
-    out = _new(Value)
-    out.data = data
-    out._grad = 0
-    out.op = op
-    out.inputs = inputs
-    out.attrs = attrs
-    out.label = ""
-    out._own_backward = None
-    out.code, out.position = caller()
-    return out
 
 
 def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -271,107 +245,7 @@ def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     return out
 
 
-def _inner_first(root: Value) -> list[Value]:
-    """The Values with inputs that `root` was computed from, each after its own inputs.
-
-    The same depth-first search as graph.order, for the one loop that decides how fast this
-    engine is: leaves are not listed (they hand nothing on), and a mark on each Value says whether
-    it is open (its inputs are being listed) or done.
-    """
-    is_open, done = object(), object()
-    order: list[Value] = []
-    stack = [root] if root._left is not None else []
-    while stack:
-        v = stack[-1]
-        if v._mark is is_open:
-            v._mark = done
-            order.append(v)
-            stack.pop()
-        elif v._mark is done:
-            stack.pop()
-        else:
-            v._mark = is_open
-            left, right = v._left, v._right
-            if right is not None:
-                if v._extra is not None and "inputs" in v._extra:
-                    stack += [i for i in v.inputs[:1:-1] if i._left is not None]
-                if right._left is not None:
-                    stack.append(right)
-            if left._left is not None:  # type: ignore[union-attr]
-                stack.append(left)  # type: ignore[arg-type]
-    return order
-
-
-# -- one visit ---------------------------------------------------------------------------------
-
-
-class _Pushes(dict[Any, Callable[[Value], None]]):
-    """Op -> the function that visits a Value made by it, written when first needed.
-
-    For `mul` that is
-
-        def push(v):
-            g = v._grad
-            in_x = v._left
-            in_y = v._right
-            try:
-                to_x = g * in_y.data
-                to_y = g * in_x.data
-            except not_real:
-                to_x, to_y, = ieee(v)
-            in_x._grad += to_x
-            in_y._grad += to_y
-
-    its partials in the op table being y and x.
-    """
-
-    def __missing__(self, op: Any) -> Callable[[Value], None]:
-        if not isinstance(op, Op):
-            raise OpError(
-                f"this Value was made by hand with op {op!r} and has inputs but no `_backward`: "
-                "set out._backward to a function that adds to the grad of each input"
-            )
-        names = op.inputs
-        spelled = {name: f"in_{name}.data" for name in names}
-        spelled |= {f"{name}_shape": "()" for name in names} | {"out": "v.data"}
-        terms, functions = contributions_text(op, (True,) * len(names), spelled.__getitem__)
-        pairs = [(name, term) for name, term in zip(names, terms, strict=True) if term != "None"]
-        results = ", ".join(f"to_{name}" for name, _ in pairs)
-        lines = ["def push(v):", "    g = v._grad"]
-        if len(names) > 2:
-            lines += [f"    in_{', in_'.join(names)} = v.inputs"]
-        else:
-            lines += [f"    in_{n} = v.{slot}" for n, slot in zip(names, _SLOTS, strict=False)]
-        if op.attributes:
-            lines += ["    a = v.attrs"]
-        lines += ["    try:"]
-        lines += [f"        to_{name} = {term}" for name, term in pairs]
-        if TABLE.get(op.name) is not op:  # a user's x ** 0.5 may turn complex; ours never do
-            lines += [f"        if complex in map(type, ({results},)):", "            raise ValueError"]
-        lines += ["    except not_real:", f"        {results}, = ieee(v)"]
-        lines += [f"    in_{name}._grad += to_{name}" for name, _ in pairs]
-        functions |= {"not_real": _NOT_REAL, "ieee": _contributions_ieee}
-        exec("\n".join(lines), functions)
-        self[op] = push = functions["push"]
-        return push
-
-
-def _contributions_ieee(v: Value) -> list[float]:
-    """The same on NumPy doubles, whose 1 / 0 is inf and whose log(-1) is nan."""
-    op: Any = v.op
-    plan = op.plan((True,) * len(op.inputs))
-    with np.errstate(all="ignore"):
-        saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
-        found = plan.pull(np.float64(v._grad), saved, v.attrs)
-        return [float(c) for c in found if c is not None]
-
-
-pushes = _Pushes()
-
-
 # -- operators and methods ---------------------------------------------------------------------
-
-
 # One node per call and a million calls per second: these two fill the slots themselves instead of
 # going through __init__, and take the source line from their direct caller.
 
@@ -382,7 +256,7 @@ def _unary(op: Op) -> Callable[[Value], Value]:
     def method(self: Value) -> Value:
         try:
             data = number(self.data)
-        except _NOT_REAL:
+        except NOT_REAL:
             data = op.on_numbers((self.data,), _NO_ATTRS)
         out = _new(Value)
         out.data = data
@@ -390,8 +264,11 @@ def _unary(op: Op) -> Callable[[Value], Value]:
         out.op = op
         out._left = self
         out._right = out._extra = out._mark = None
-        frame = _getframe(1)
-        out.code, out.position = frame.f_code, frame.f_lasti
+        if own_files.recording:
+            frame = _getframe(1)
+            out.code, out.position = frame.f_code, frame.f_lasti
+        else:
+            out.code, out.position = None, -1
         return out
 
     method.__name__ = op.name
@@ -409,7 +286,7 @@ def _binary(op: Op) -> Callable[[Value, Any], Value]:
             other = _value(other)
         try:
             data = number(self.data, other.data)
-        except _NOT_REAL:
+        except NOT_REAL:
             data = op.on_numbers((self.data, other.data), _NO_ATTRS)
         out = _new(Value)
         out.data = data
@@ -418,8 +295,11 @@ def _binary(op: Op) -> Callable[[Value, Any], Value]:
         out._left = self
         out._right = other
         out._extra = out._mark = None
-        frame = _getframe(1)
-        out.code, out.position = frame.f_code, frame.f_lasti
+        if own_files.recording:
+            frame = _getframe(1)
+            out.code, out.position = frame.f_code, frame.f_lasti
+        else:
+            out.code, out.position = None, -1
         return out
 
     method.__name__ = op.name
@@ -433,8 +313,7 @@ def _swapped(method: Callable[[Value, Any], Any]) -> Callable[[Value, Any], Any]
         if isinstance(other, np.ndarray) and other.ndim:
             return _each(reflected, self, other)
         out = method(_value(other), self)
-        frame = _getframe(1)
-        out.code, out.position = frame.f_code, frame.f_lasti
+        out.code, out.position = caller()  # not this line but the user's
         return out
 
     return reflected
@@ -452,17 +331,22 @@ def _each(method: Callable[..., Any], self: Value, array: np.ndarray[Any, Any]) 
     return found
 
 
-for _name, _method in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
-    setattr(Value, f"__{_method}__", _binary(TABLE[_name]))
-    setattr(Value, f"__r{_method}__", _swapped(getattr(Value, f"__{_method}__")))
-Value.__neg__ = _unary(arithmetic.neg)  # type: ignore[attr-defined]
-Value.__abs__ = _unary(arithmetic.abs)  # type: ignore[attr-defined]
-for _family in (arithmetic, trigonometry, activation):
-    for _op in vars(_family).values():
-        if isinstance(_op, Op) and len(_op.inputs) == 1 and not _op.attributes:
-            if _op.differentiable and _op.name != "neg":
-                setattr(Value, _op.name, _unary(_op))
+def _equip() -> None:
+    """Give Value its operators and methods, each from the op of that name."""
+    for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
+        method = _binary(TABLE[name])
+        setattr(Value, f"__{operator}__", method)
+        setattr(Value, f"__r{operator}__", _swapped(method))
+    for family in (arithmetic, trigonometry, activation):
+        for op in vars(family).values():
+            one_operand = isinstance(op, Op) and len(op.inputs) == 1 and not op.attributes
+            if one_operand and op.differentiable:
+                setattr(Value, op.name, _unary(op))
+    setattr(Value, "__neg__", _unary(arithmetic.neg))  # noqa: B010 (the class has slots)
+    setattr(Value, "__abs__", _unary(arithmetic.abs))  # noqa: B010
 
+
+_equip()
 
 # -- a small neural network --------------------------------------------------------------------
 
@@ -489,8 +373,8 @@ class Neuron(Module):
         self.nonlin = nonlin
 
     def __call__(self, x: Sequence[Any]) -> Value:
-        act = sum((wi * xi for wi, xi in zip(self.w, x, strict=False)), self.b)
-        return act.relu() if self.nonlin else act  # type: ignore[attr-defined]
+        act: Value = sum((wi * xi for wi, xi in zip(self.w, x, strict=False)), self.b)
+        return act.relu() if self.nonlin else act
 
     def parameters(self) -> list[Value]:
         """The weights, then the bias."""

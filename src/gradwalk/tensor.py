@@ -13,16 +13,17 @@ import numpy as np
 
 from gradwalk import recording
 from gradwalk.engine import gradients
+from gradwalk.engine.errors import name_of
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
-from gradwalk.graph.versions import stamp_of, touch
+from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.inplace import InPlace
 from gradwalk.ops.dtypes import category, get_default_dtype
 from gradwalk.ops.operators import Operators
 from gradwalk.ops.shape import cast, clone, reshape_to
 from gradwalk.ops.ufuncs import op_of_ufunc
 from gradwalk.printers.tensor_text import tensor_text
-from gradwalk.recording import View, refresh, wrap
+from gradwalk.recording import refresh, wrap
 
 
 class Tensor(InPlace, Operators):
@@ -193,7 +194,7 @@ class Tensor(InPlace, Operators):
             return
         if on and self._array.dtype.kind != "f":
             raise RuntimeError(
-                f"{gradients.name_of(self)} holds {self.dtype}: only floating-point tensors can "
+                f"{name_of(self)} holds {self.dtype}: only floating-point tensors can "
                 "have gradients, because an integer cannot change by a little.\n"
                 f"  made at:   {self.line}\n"
                 "Fix: write the numbers with a decimal point (3. instead of 3) or pass "
@@ -219,7 +220,7 @@ class Tensor(InPlace, Operators):
             if value.shape != self.shape or value.dtype != self.dtype:
                 raise RuntimeError(
                     f"a gradient of shape {value.shape} ({value.dtype}) does not fit "
-                    f"{gradients.name_of(self)} ({self.dtype}); they must be equal"
+                    f"{name_of(self)} ({self.dtype}); they must be equal"
                 )
         self._grad = value
 
@@ -256,11 +257,11 @@ class Tensor(InPlace, Operators):
         array = value._array if isinstance(value, Tensor) else np.asarray(value)
         if self.requires_grad and category(array.dtype) != category(self.dtype):
             raise RuntimeError(
-                f"{gradients.name_of(self)} needs a gradient and cannot hold {array.dtype} data"
+                f"{name_of(self)} needs a gradient and cannot hold {array.dtype} data"
             )
         if self._node is not None and array.shape != self.shape:
             raise RuntimeError(
-                f"{gradients.name_of(self)} is part of a graph, so its data cannot get the shape "
+                f"{name_of(self)} is part of a graph, so its data cannot get the shape "
                 f"{array.shape}. Fix: .detach() it first."
             )
         touch(self._array, *caller())  # whoever saved the old elements must not trust them
@@ -270,9 +271,7 @@ class Tensor(InPlace, Operators):
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf tensor in `.grad`."""
         if not self.requires_grad:
-            raise RuntimeError(
-                f"retain_grad on {gradients.name_of(self)}, which needs no gradient"
-            )
+            raise RuntimeError(f"retain_grad on {name_of(self)}, which needs no gradient")
         if self._node is None:
             return
         me = weakref.ref(self)  # the graph must not keep the tensor alive
@@ -295,13 +294,13 @@ class Tensor(InPlace, Operators):
         owner: Any = self if self._node is None else self._node
         if owner.hooks is None:
             owner.hooks = {}
-        return owner.hooks.setdefault(self._index, {})  # type: ignore[no-any-return]
+        return owner.hooks.setdefault(self._index, {})
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook` with this tensor's gradient; what it returns takes the gradient's place."""
         if not self.requires_grad:
             raise RuntimeError(
-                f"a hook on {gradients.name_of(self)} would never run: it needs no gradient"
+                f"a hook on {name_of(self)} would never run: it needs no gradient"
             )
         hooks = self._hooks()
         handle = RemovableHandle(hooks)
@@ -321,7 +320,7 @@ class Tensor(InPlace, Operators):
         """The only element as a Python number."""
         if self._array.size != 1:
             raise ValueError(
-                f"item() needs exactly one element, {gradients.name_of(self)} has {self.numel()}"
+                f"item() needs exactly one element, {name_of(self)} has {self.numel()}"
             )
         return self._array.item()
 
@@ -333,17 +332,14 @@ class Tensor(InPlace, Operators):
         """The array itself: same memory. Refused if gradients flow through it."""
         if self.requires_grad:
             raise RuntimeError(
-                f"{gradients.name_of(self)} needs a gradient, and NumPy cannot record one.\n"
+                f"{name_of(self)} needs a gradient, and NumPy cannot record one.\n"
                 f"  made at:   {self.line}\n"
                 "Fix: x.detach().numpy()"
             )
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
+        return np.array(self.numpy(), dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         op = op_of_ufunc(ufunc)
@@ -360,7 +356,7 @@ class Tensor(InPlace, Operators):
     def __bool__(self) -> bool:
         if self._array.size != 1:
             raise ValueError(
-                f"{gradients.name_of(self)} has {self.numel()} elements: is it true if some are, "
+                f"{name_of(self)} has {self.numel()} elements: is it true if some are, "
                 "or if all are? Use .any() or .all()."
             )
         return bool(self._array.item())
@@ -384,40 +380,49 @@ class Tensor(InPlace, Operators):
 
     def clone(self) -> Tensor:
         """A copy that gradients flow through."""
-        return clone(self)  # type: ignore[no-any-return]
+        return clone(self)
 
     def contiguous(self) -> Tensor:
         """Itself if its elements lie in memory in order, else a copy."""
         return self if self.is_contiguous() else self.clone()
 
     def __copy__(self) -> Tensor:
-        return self.__deepcopy__({})
+        return self._copied(self._array)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self._node is not None:
+    def _copied(self, array: np.ndarray[Any, Any]) -> Tensor:
+        """Another leaf like this one."""
+        if not self.is_leaf:
             raise RuntimeError(
-                f"only leaf tensors can be deep-copied, this is {gradients.name_of(self)}, made "
-                f"at {self.line}. Use .detach().clone()."
+                f"only leaf tensors can be copied, this is {name_of(self)}, made at "
+                f"{self.line}. Use .detach().clone()."
             )
         copied = type(self).__new__(type(self))
-        copied._set(self._array.copy(), None, 0)
+        copied._set(array, None, 0)
         copied._requires_grad = self._requires_grad
         copied._label = self._label
+        copied.code, copied.position = caller()
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        copied = self._copied(self._array.copy())
         if self._grad is not None:
             copied._grad = self._grad.detach().clone()
         memo[id(self)] = copied
         return copied
 
     def __reduce__(self) -> Any:
-        if self._node is not None:
-            raise RuntimeError("only leaf tensors can be pickled; use .detach()")
-        return _unpickle, (self._array, self._requires_grad)
+        if not self.is_leaf:
+            raise RuntimeError(
+                f"only leaf tensors can be pickled, this is {name_of(self)}, made at "
+                f"{self.line}. Use .detach()."
+            )
+        return _unpickle, (type(self), self._array, self._requires_grad, self._label)
 
     def to(self, dtype: Any = None, copy: bool = False, **_: Any) -> Tensor:
         """Another dtype; `device` and the like are accepted and mean nothing here."""
         if isinstance(dtype, Tensor):
             dtype = dtype.dtype
-        if dtype is None or isinstance(dtype, str) and dtype.startswith(("cpu", "cuda")):
+        if dtype is None or (isinstance(dtype, str) and dtype.startswith(("cpu", "cuda"))):
             if dtype not in (None, "cpu"):
                 raise ValueError(f"no device {dtype!r} here: eager tensors live on the CPU")
             return self.clone() if copy else self
@@ -425,9 +430,9 @@ class Tensor(InPlace, Operators):
         category(wanted)
         if wanted == self.dtype:
             return self.clone() if copy else self
-        return cast(self, dtype=wanted)  # type: ignore[no-any-return]
+        return cast(self, dtype=wanted)
 
-    type = to  # noqa: A003
+    type = to
 
     def type_as(self, other: Tensor) -> Tensor:
         """This in the dtype of `other`."""
@@ -464,10 +469,10 @@ class Tensor(InPlace, Operators):
         found = reshape_to(self, *sizes)
         if found._array.size and not np.shares_memory(found._array, self._array):
             raise RuntimeError(
-                f"view: the elements of {gradients.name_of(self)} do not lie in memory in the "
+                f"view: the elements of {name_of(self)} do not lie in memory in the "
                 "order the new shape needs. Fix: use .reshape(...), which copies if it must."
             )
-        return found  # type: ignore[no-any-return]
+        return found
 
     def view_as(self, other: Tensor) -> Tensor:
         """`view` with the shape of another tensor."""
@@ -488,9 +493,11 @@ class RemovableHandle:
         self._hooks.pop(self.id, None)
 
 
-def _unpickle(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
-    tensor = wrap(array)
+def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -> Tensor:
+    tensor = kind.__new__(kind)
+    tensor._set(array, None, 0)
     tensor._requires_grad = requires_grad
+    tensor._label = label
     return tensor
 
 

@@ -100,6 +100,10 @@ KINKED_STRUCTURAL: dict[str, Shaped] = {
 }
 
 
+ELEMENTWISE = {**UNARY, **BINARY, **KINKED_UNARY, **KINKED_BINARY}
+EVERY_OP = [*ELEMENTWISE, *STRUCTURAL, *KINKED_STRUCTURAL, "matmul"]
+
+
 def _sum_of_products(parts: Any) -> Any:
     return sum(p.sum() * (i + 1) for i, p in enumerate(parts))
 
@@ -130,9 +134,8 @@ def take(lib: Any, nodes: list[Any], step: Step) -> Any:
     """One step."""
     name, operands, axis = step
     args = [nodes[i] for i in operands]
-    for table in (UNARY, BINARY, KINKED_UNARY, KINKED_BINARY):
-        if name in table:
-            return table[name](lib, *args)
+    if name in ELEMENTWISE:
+        return ELEMENTWISE[name](lib, *args)
     if name == "matmul":
         return args[0] @ args[1]
     (_, function) = {**STRUCTURAL, **KINKED_STRUCTURAL}[name]
@@ -159,7 +162,7 @@ def programs(draw: Any, tensors: bool, kinks: bool = False, longest: int = 10) -
         steps.append(step)
         nodes.append(take(torch, nodes, step))
 
-    for _ in range(draw(st.integers(1, longest))):
+    for _ in range(draw(st.integers(min(4, longest), longest))):
         first = draw(st.integers(0, len(nodes) - 1))
         x = nodes[first]
         kind = draw(st.sampled_from(["unary", "binary", "binary", "shaped", "shaped", "matmul"]))

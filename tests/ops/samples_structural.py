@@ -14,13 +14,13 @@ add = table.add
 
 # -- reductions ---------------------------------------------------------------------------------
 
-for name in ("sum", "mean", "amax", "amin", "prod", "var"):
+for name in ("sum", "mean", "amax", "amin", "prod", "var", "std"):
     add(name, lambda m, x, name=name: getattr(m, name)(x), floats(3, 4))
     add(name, lambda m, x, name=name: getattr(m, name)(x), floats(7))
     add(name, lambda m, x, name=name: getattr(m, name)(x, 1), floats(3, 4))
     add(name, lambda m, x, name=name: getattr(m, name)(x, dim=-1, keepdim=True), floats(2, 3, 4))
     add(name, lambda m, x, name=name: getattr(m, name)(x, 0), floats(3, 0, 2))
-    if name != "var":
+    if name not in ("var", "std"):
         add(name, lambda m, x, name=name: getattr(m, name)(x), floats())
         add(name, lambda m, x, name=name: getattr(m, name)(x, 0), floats())
         add(name, lambda m, x, name=name: getattr(m, name)(x, 0, True), floats(1, 2))
@@ -40,8 +40,8 @@ add("mean", lambda m, x: m.mean(x, dtype=m.float64), integers(3, 4))
 add("var", lambda m, x: m.var(x, correction=0), floats(5))
 add("var", lambda m, x: m.var(x, 1, correction=2), floats(2, 5))
 add("var", lambda m, x: m.var(x, 0, unbiased=False), floats(4, 2))
-add("var", lambda m, x: m.std(x, 1), floats(3, 4))
-add("var", lambda m, x: m.std(x, dim=(0, 1), correction=0, keepdim=True), floats(3, 4))
+add("std", lambda m, x: m.std(x, 1), floats(3, 4))
+add("std", lambda m, x: m.std(x, dim=(0, 1), correction=0, keepdim=True), floats(3, 4))
 
 for name in ("max", "min"):
     add(name, lambda m, x, name=name: tuple(getattr(m, name)(x, 1)), floats(3, 4))
@@ -68,7 +68,7 @@ add("cumsum", lambda m, x: m.cumsum(x, 0), floats(5))
 add("cumsum", lambda m, x: m.cumsum(x, -1), floats(2, 3, 4))
 add("cumsum", lambda m, x: m.cumsum(x, 1), floats(2, 0))
 add("cumsum", lambda m, x: m.cumsum(x, 0), integers(4))
-add("mul", lambda m, x: m.cumsum(x, 0), floats())
+add("sum", lambda m, x: m.cumsum(x, 0), floats())
 add("logsumexp", lambda m, x: m.logsumexp(x, 1), floats(3, 4))
 add("logsumexp", lambda m, x: m.logsumexp(x, (0, 2), keepdim=True), floats(3, 2, 4))
 add("logsumexp", lambda m, x: m.logsumexp(x, 0), floats())

@@ -154,9 +154,6 @@ def gradient(call: Any, values: Any) -> Any:
     ],
 )
 def test_the_numbers_themselves(call: Any, values: Any, expected: Any) -> None:
-    if call.__code__.co_consts and "log" in call.__code__.co_names and values[0] == -1.0:
-        # PyTorch and we alike: 0 × (1 / -1) is -0.0; never NaN, because x is not 0
-        pass
     assert gradient(call, values) == expected
 
 
@@ -248,9 +245,9 @@ def test_assignment_to_any_subscript(subscript: tuple[Any, ...]) -> None:
         return out
 
     arrays = [np.arange(24.0).reshape(SIZES), np.array(7.0)]
-    ours = run(OURS, call, arrays)
-    theirs = run(THEIRS, call, arrays)
-    repeats = any(isinstance(p, list) and len(set(p)) < len(p) for p in subscript)
-    if repeats:  # PyTorch gives every value a gradient, also one that was overwritten
-        ours.gradients, theirs.gradients = ours.gradients[:1], theirs.gradients[:1]
+    ours, theirs = run(OURS, call, arrays), run(THEIRS, call, arrays)
+    # An element written twice counts once: what does not reach x reaches the value. (PyTorch
+    # gives a gradient to every write, also to one that was overwritten.)
+    cotangent = np.random.default_rng(0).uniform(0.5, 1.5, SIZES)
+    theirs.gradients[1] = np.array(cotangent.sum() - theirs.gradients[0].sum())
     assert_same(ours, theirs, TIGHT)

@@ -58,7 +58,7 @@ def walk(
                 deliver(node, g)
             if not inputs or node in stop:
                 continue
-        contributions = pull(node, g, needed, wrap if graph else None)
+        contributions: Any = pull(node, g, needed, wrap if graph else None)
         for i, contribution in enumerate(contributions):
             if contribution is not None:
                 source = inputs[i]
@@ -120,14 +120,17 @@ def _run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
         # `retain_grad` has the key None: it keeps what the hooks have made of the gradient.
         for key in sorted(hooks, key=lambda key: key is None):
             if found[index] is not None:
-                result = hooks[key](_read_only(found[index], wrap))
+                result = hooks[key](read_only(found[index], wrap))
                 if result is not None:
                     check_hook_result(node, hooks[key], result, found[index])
                     found[index] = result if graph else result._array
     return found if node.many else found[0]
 
 
-def _read_only(g: Any, wrap: Wrap) -> Any:
+def read_only(g: Any, wrap: Wrap) -> Any:
+    """A gradient (array or tensor) as a tensor that cannot be changed in place."""
     shown = (g._array if hasattr(g, "_array") else np.asarray(g)).view()
     shown.flags.writeable = False
-    return wrap(shown, getattr(g, "_node", None), getattr(g, "_index", 0))
+    if not hasattr(g, "_array"):
+        return wrap(shown)
+    return wrap(shown, g._node or (g if g.requires_grad else None), g._index)

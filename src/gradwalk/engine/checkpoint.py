@@ -18,7 +18,7 @@ from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, state
 from gradwalk.engine.tree import leaves, mapped
 from gradwalk.graph.node import Node
-from gradwalk.graph.source import where_text
+from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import clock, stamp_of
 
 # (get, set) of the library's own random state; random.py, which is above us, puts it here.
@@ -34,9 +34,10 @@ class Recompute:
         self.region = region
         self.index = index
 
-    def take(self) -> dict[str, Any]:
-        """What the node would have saved."""
-        return self.region.saved_of(self.index)
+    def take(self, node: Any) -> dict[str, Any]:
+        """What the node would have saved; its clock is set to when that was computed again."""
+        saved, node.clock, node.out_clock = self.region.saved_of(self.index)
+        return saved
 
 
 class _Region:
@@ -47,9 +48,11 @@ class _Region:
         self.args = args
         self.keywords = keywords
         self.random = _random_state()
-        self.clock = clock.now
+        self.place = caller()
+        self.began = self.ended = clock.now
         self.made: list[tuple[str, Any]] = []  # op name and output shapes of each node
-        self.again: dict[int, Any] | None = None
+        self.traces: list[Any] = []  # a few numbers of each result
+        self.again: dict[int, Any] = {}
 
     def run(self) -> Any:
         nodes: list[Node] = []
@@ -58,6 +61,8 @@ class _Region:
             result = self.function(*self.args, **self.keywords)
         finally:
             state.here.listener = outer
+        self.ended = clock.now
+        self.traces = _traces(result)
         for index, node in enumerate(nodes):
             self.made.append((node.op.name, node.out_metas))
             if node.saved:
@@ -66,15 +71,21 @@ class _Region:
                 outer(node)
         return result
 
-    def saved_of(self, index: int) -> dict[str, Any]:
-        if self.again is None or index not in self.again:
-            self.again = self._run_again()
-        saved = self.again.pop(index)
-        return saved.take() if isinstance(saved, Recompute) else saved
+    def saved_of(self, index: int) -> tuple[dict[str, Any], int, int | None]:
+        """What node `index` saved, and its clocks, of a second run."""
+        if index not in self.again:
+            self._run_again()
+        found = self.again.pop(index)
+        if isinstance(found, Recompute):  # of a region within this one
+            return found.region.saved_of(found.index)
+        return found
 
-    def _run_again(self) -> dict[int, Any]:
+    def _run_again(self) -> None:
+        for tensor in leaves((self.args, self.keywords)):
+            if hasattr(tensor, "_array"):
+                self._refuse_changed(tensor, tensor._array, self.began, clock.now)
         nodes: list[Node] = []
-        now = _random_state()
+        now, again = _random_state(), clock.now
         outer, state.here.listener = state.here.listener, nodes.append
         _set_random_state(self.random)
         try:
@@ -82,45 +93,97 @@ class _Region:
                 # Stand-ins: running again must not touch the real graph or its gradients.
                 args = mapped(_stand_in, self.args)
                 keywords = mapped(_stand_in, self.keywords)
-                self.function(*args, **keywords)
+                result = self.function(*args, **keywords)
         finally:
             state.here.listener = outer
             _set_random_state(now)
         self._compare(nodes)
-        self._check_unchanged(nodes)
-        return {index: node.saved for index, node in enumerate(nodes) if node.saved}
+        for index, node in enumerate(nodes):
+            for source in node.inputs:
+                if hasattr(source, "_array"):  # a parameter that the function knows by itself
+                    self._refuse_changed(source, source._array, self.ended, again)
+            if isinstance(node.saved, Recompute):
+                self.again[index] = node.saved
+            elif node.saved:
+                for array in saved_arrays(node):
+                    self._refuse_changed(node, array, self.ended, again)
+                self.again[index] = (node.saved, node.clock, node.out_clock)
+        if not _alike(self.traces, _traces(result)):
+            raise AutogradError(
+                f"{self._name()} gave other numbers when it was run again for backward.\n"
+                f"  checkpointed at:   {where_text(*self.place)}\n"
+                "Fix: let it depend only on its arguments and on the random numbers of gradwalk, "
+                "np.random or random, which are restored; not on a generator of its own (such as "
+                "np.random.default_rng()) nor on anything that changes."
+            )
+
+    def _name(self) -> str:
+        return f"the checkpointed function {getattr(self.function, '__name__', self.function)}"
 
     def _compare(self, nodes: list[Node]) -> None:
         for (name, metas), node in zip(self.made, nodes, strict=False):
             if name != node.op.name or metas != node.out_metas:
                 raise AutogradError(
-                    "a checkpointed function did something else when it was run again for "
-                    f"backward: {name} gave {_shapes(metas)} the first time, now "
+                    f"{self._name()} did something else when it was run again for backward: "
+                    f"{name} gave {_shapes(metas)} the first time, now "
                     f"{node.op.name} gives {_shapes(node.out_metas)}.\n"
-                    f"  at:   {made_at(node)}\n"
+                    f"  at:                {made_at(node)}\n"
+                    f"  checkpointed at:   {where_text(*self.place)}\n"
                     "Fix: let the function depend only on its arguments and on gradwalk, NumPy "
                     "or Python random numbers (which are restored), not on anything that changes."
                 )
         if len(nodes) != len(self.made):
             raise AutogradError(
-                f"a checkpointed function recorded {len(self.made)} operations the first time "
-                f"and {len(nodes)} when it was run again for backward.\n"
+                f"{self._name()} recorded {len(self.made)} operations the first time and "
+                f"{len(nodes)} when it was run again for backward.\n"
+                f"  checkpointed at:   {where_text(*self.place)}\n"
                 "Fix: let the function depend only on its arguments."
             )
 
-    def _check_unchanged(self, nodes: list[Node]) -> None:
+    def _refuse_changed(self, thing: Any, array: Any, after: int, until: int) -> None:
         """Running again is only right on what the first run saw."""
-        seen = [a for a in leaves((self.args, self.keywords)) if hasattr(a, "_array")]
-        seen += [i for node in nodes for i in node.inputs if hasattr(i, "_array")]
-        for tensor in seen:
-            stamp = stamp_of(tensor._array)
-            if stamp is not None and stamp.time > self.clock:
-                raise AutogradError(
-                    f"{name_of(tensor)}, used in a checkpointed function, was modified in place "
-                    "before backward could run the function again.\n"
-                    f"  modified at:   {where_text(stamp.code, stamp.position)}\n"
-                    "Fix: move the modification after backward(), or modify a .clone()."
-                )
+        stamp = stamp_of(array)
+        if stamp is not None and after < stamp.time <= until:
+            raise AutogradError(
+                f"{name_of(thing)}, used in {self._name()}, was modified in place before backward "
+                "could run the function again.\n"
+                f"  checkpointed at:   {where_text(*self.place)}\n"
+                f"  modified at:       {where_text(stamp.code, stamp.position)}\n"
+                "Fix: move the modification after backward(), or modify a .clone()."
+            )
+
+
+_SAMPLED = 64  # elements of each result that are compared when a region is run again
+
+
+def _traces(result: Any) -> list[Any]:
+    """Of each result some elements and two sums: enough to notice other numbers."""
+    found = []
+    for tensor in leaves(result):
+        if hasattr(tensor, "_array") and tensor._array.size:
+            array = tensor._array
+            flat = array.reshape(-1)
+            some = flat[:: -(-flat.size // _SAMPLED)].astype(np.float64)
+            size = np.abs(flat).sum(dtype=np.float64)
+            found.append((some, flat.sum(dtype=np.float64), size))
+    return found
+
+
+def _alike(before: list[Any], after: list[Any]) -> bool:
+    """Equal but for the roundings of float32 sums in another order."""
+    with np.errstate(all="ignore"):
+        return len(before) == len(after) and all(
+            np.allclose(some, again, rtol=1e-4, atol=1e-4 * size / some.size, equal_nan=True)
+            and np.isclose(total, total_again, rtol=0, atol=1e-5 * size, equal_nan=True)
+            for (some, total, size), (again, total_again, _) in zip(before, after, strict=True)
+        )
+
+
+def saved_arrays(node: Any) -> list[np.ndarray[Any, Any]]:
+    """All arrays among what a node saved."""
+    values = node.saved.values()
+    listed = [a for value in values for a in (value if isinstance(value, tuple) else (value,))]
+    return [a for a in listed if isinstance(a, np.ndarray)]
 
 
 def _shapes(metas: Any) -> str:
@@ -164,5 +227,3 @@ def checkpoint(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any
     if not state.here.grad_enabled:
         return function(*args, **keywords)
     return _Region(function, args, keywords).run()
-
-

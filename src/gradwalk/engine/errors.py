@@ -39,15 +39,14 @@ def second_time(node: Any) -> AutogradError:
     )
 
 
-def modified(node: Any, name: str, stamp: Any) -> AutogradError:
+def modified(node: Any, name: str, shape: Any, stamp: Any) -> AutogradError:
     """A value that backward still needs was changed in place."""
     if name in node.op.inputs and not node.op.variadic:
         source = node.inputs[node.op.inputs.index(name)]
         what = f"input '{name}' of {node.op.name}"
-        if source is not None:
-            what += f" ({name_of(source)})"
+        what += f" ({name_of(source)})" if source is not None else f" of shape {shape}"
     else:
-        what = f"'{name}' of {node.op.name} ({name_of(node)})"
+        what = f"'{name}' of {node.op.name}, of shape {shape},"
     return AutogradError(
         f"{what} is needed to compute the gradient, but it was modified in place after it was "
         f"used.\n"

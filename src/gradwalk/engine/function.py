@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
+from gradwalk.engine.backward import read_only
 from gradwalk.engine.errors import AutogradError, made_at, wrong_gradient_shape
 from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller
-from gradwalk.graph.versions import clock
+from gradwalk.graph.versions import View, clock
 
 
 class Context:
@@ -38,6 +39,13 @@ class Context:
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs that have no gradient."""
         self._flat |= {id(o) for o in outputs}
+
+    def mark_dirty(self, *inputs: Any) -> None:
+        """PyTorch's way to declare inputs changed in place; not supported, and says so."""
+        raise NotImplementedError(
+            "mark_dirty: a Function here must not change its inputs in place. Fix: compute on a "
+            ".clone() and return that."
+        )
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether unused outputs give zeros (the default) or None to backward."""
@@ -67,9 +75,7 @@ class _FunctionOp:
         for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
             if part is None and self.context._materialize and dtype.kind == "f":
                 part = np.zeros(shape, dtype)
-            if part is not None and not hasattr(part, "_node"):
-                part = gradients.wrap(np.asarray(part))
-            tensors.append(part)
+            tensors.append(None if part is None else read_only(part, gradients.wrap))
         context = self.context
         context._restore = functools.partial(_restore, node)
         try:
@@ -103,10 +109,11 @@ class _FunctionOp:
 def _restore(node: Any) -> tuple[Any, ...]:
     """The saved tensors, tied to the graph again."""
     found = []
-    for kind, value in node.saved.get("tensors", ()):
+    for kind, value, place in node.saved.get("tensors", ()):
         if kind == "output":
-            array, index = value
-            found.append(gradients.wrap(array, node, index))
+            found.append(gradients.wrap(value, node, place))
+        elif kind == "input":
+            found.append(gradients.wrap(value, node.inputs[place], node.picks[place]))
         else:
             found.append(value)
     return tuple(found)
@@ -120,6 +127,7 @@ class Function:
     ...     @staticmethod
     ...     def forward(ctx, x):
     ...         return x * 2
+    ...
     ...     @staticmethod
     ...     def backward(ctx, g):
     ...         return g * 2
@@ -143,10 +151,16 @@ class Function:
     def apply(cls, *args: Any, **keywords: Any) -> Any:
         """Run forward without recording it, and record this function in its place."""
         needs = tuple(getattr(a, "requires_grad", False) for a in args)
+        for name, value in keywords.items():
+            if getattr(value, "requires_grad", False):
+                raise TypeError(
+                    f"{cls.__name__}.apply: '{name}' needs a gradient and must be passed by "
+                    "position: backward returns one gradient per positional argument"
+                )
         context = Context(needs)
         with no_grad():
             result = cls.forward(context, *args, **keywords)
-        several = isinstance(result, tuple)
+        several = isinstance(result, (tuple, list))
         outputs = list(result) if several else [result]
         if not (any(needs) and state.here.grad_enabled):
             return result
@@ -161,30 +175,52 @@ class Function:
         )
         node.many = True
         node.plan = None
-        node.shape, node.dtype = outputs[0].shape, outputs[0].dtype
-        node.other_metas = tuple([(o.shape, o.dtype) for o in outputs[1:]])
+        metas = [
+            (o.shape, o.dtype) if hasattr(o, "_array") else ((), np.dtype(object)) for o in outputs
+        ]
+        (node.shape, node.dtype), *others = metas
+        node.other_metas = tuple(others)
         node.clock = clock.now
         node.code, node.position = caller()
-        # A result that is one of the inputs, or a view of one, must not drag its history along.
-        tied = []
-        for index, output in enumerate(outputs):
-            flat = output.dtype.kind != "f" or id(output) in context._flat
-            tied.append(gradients.wrap(output._array, None if flat else node, index))
+        tied = [_tied(o, index, node, args, context) for index, o in enumerate(outputs)]
         node.saved = {}
         if context._to_save:
-            node.saved["tensors"] = [_kept(t, outputs) for t in context._to_save]
-            node.saved["arrays"] = tuple(t._array for t in context._to_save if t is not None)
+            node.saved["tensors"] = [_kept(t, args, outputs) for t in context._to_save]
+            node.saved["saved_tensors"] = tuple(t._array for t in context._to_save if t is not None)
         context._to_save = ()
         if state.here.listener is not None:
             state.here.listener(node)
-        return tuple(tied) if several else tied[0]
+        return (tied if isinstance(result, list) else tuple(tied)) if several else tied[0]
 
 
-def _kept(tensor: Any, outputs: list[Any]) -> tuple[str, Any]:
+def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Context) -> Any:
+    """An output of forward as one of the node; what is not a tensor stays what it is."""
+    if not hasattr(output, "_array"):
+        return output
+    flat = output.dtype.kind != "f" or id(output) in context._flat
+    # A new tensor: a result that is one of the inputs must not drag that one's history along.
+    found = gradients.wrap(output._array, None if flat else node, index)
+    for argument in args:
+        if hasattr(argument, "_array") and np.may_share_memory(argument._array, output._array):
+            base = argument if argument._view is None else argument._view.base
+            lock = f"it was made inside {node.op.name}.forward"
+            found._view = View(base, base._node, (), lock)
+    return found
+
+
+def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> tuple[str, Any, int]:
+    """How to find a saved tensor again: by what it is, without pointing at a tensor.
+
+    A tensor of this graph would point back at its own node, and one of a checkpointed region
+    belongs to another run.
+    """
     for index, output in enumerate(outputs):
-        if tensor is output:  # kept as an array: the tensor would point back at its own node
-            return "output", (tensor._array, index)
-    return "tensor", tensor
+        if tensor is output:
+            return "output", tensor._array, index
+    for index, argument in enumerate(args):
+        if tensor is argument:
+            return "input", tensor._array, index
+    return "tensor", tensor, 0
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

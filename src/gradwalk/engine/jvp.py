@@ -26,9 +26,7 @@ def push(outputs: Sequence[Any], starts: Sequence[Any], tangents: Sequence[Any])
 
     `starts` are tensors of the recorded graph, `tangents` the directions they move in.
     """
-    known: Tangents = {
-        (s._node or s, s._index): t for s, t in zip(starts, tangents, strict=True)
-    }
+    known: Tangents = {(s._node or s, s._index): t for s, t in zip(starts, tangents, strict=True)}
     stop = {s._node or s for s in starts}
     roots = [o._node or o for o in outputs if o.requires_grad]
     for node in inputs_first(roots, stop):
@@ -53,7 +51,7 @@ def _through(node: Any, arriving: list[Any]) -> Sequence[Any]:
         return [_elementwise(node, operands, arriving)]
     if op.linear:
         found = op(*_in_place_of_inputs(node, operands, arriving), **node.attrs)
-        return found if op.multiple else [found]  # type: ignore[no-any-return]
+        return found if op.multiple else [found]
     if op.multilinear:
         terms = []
         for position, tangent in enumerate(arriving):

@@ -60,7 +60,7 @@ def is_grad_enabled() -> bool:
     return state.here.grad_enabled
 
 
-class set_grad_enabled:  # noqa: N801
+class set_grad_enabled:
     """Switch recording on or off: as a statement, a `with` block or a decorator.
 
     >>> import gradwalk as gw
@@ -71,8 +71,19 @@ class set_grad_enabled:  # noqa: N801
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
-        self.before = [state.here.grad_enabled]
+        self.before = state.here.grad_enabled
         state.here.grad_enabled = self.mode
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        state.here.grad_enabled = self.before  # as a decorator it changes nothing by itself
+        mode = self.mode
+
+        @functools.wraps(function)
+        def wrapped(*args: P.args, **keywords: P.kwargs) -> R:
+            with set_grad_enabled(mode):
+                return function(*args, **keywords)
+
+        return wrapped
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +94,7 @@ class set_grad_enabled:  # noqa: N801
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        state.here.grad_enabled = self.before.pop()
+        state.here.grad_enabled = self.before
 
 
 class _Mode:
@@ -108,16 +119,18 @@ class _Mode:
         state.here.grad_enabled = self._before.pop()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        kind = type(self)
+        kind, mode = type(self), self.mode
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **keywords: P.kwargs) -> R:
-            with kind():
+            entered = kind()  # one of its own per call: calls may nest, in several threads
+            entered.mode = mode
+            with entered:
                 return function(*args, **keywords)
 
         return wrapped
 
-    def __new__(cls, *args: Any) -> Any:
+    def __new__(cls, *args: Any, **keywords: Any) -> Any:
         self = super().__new__(cls)
         if args and callable(args[0]):  # @no_grad without parentheses
             self.__init__()  # type: ignore[misc]
@@ -125,7 +138,7 @@ class _Mode:
         return self
 
 
-class no_grad(_Mode):  # noqa: N801
+class no_grad(_Mode):
     """Record nothing inside; also a decorator, with or without parentheses.
 
     >>> import gradwalk as gw
@@ -136,13 +149,13 @@ class no_grad(_Mode):  # noqa: N801
     """
 
 
-class enable_grad(_Mode):  # noqa: N801
+class enable_grad(_Mode):
     """Record again inside a `no_grad` block."""
 
     mode = True
 
 
-class inference_mode(_Mode):  # noqa: N801
+class inference_mode(_Mode):
     """The same as `no_grad` here: nothing is recorded.
 
     PyTorch's also forbids later use of its results in recorded code; ours has no such trap.

@@ -24,13 +24,13 @@ def pull(
     inputs they came from, so that the result can itself be differentiated.
     """
     saved, plan = node.saved, node.plan
-    if node.metas is None and wrap is None and needed is None:
-        if node.clock == clock.now and saved.__class__ is dict and plan.verified:
-            return plan.pull(g, saved, node.attrs)  # type: ignore[no-any-return]  # the plain case
+    plain = node.metas is None and wrap is None and needed is None
+    if plain and node.clock == clock.now and saved.__class__ is dict and plan.verified:
+        return plan.pull(g, saved, node.attrs)
     op = node.op
     saved = saved_of(node)
     if op.__class__ is not Op:  # a custom Function: its own backward
-        return op.pull(node, g, wrap)  # type: ignore[no-any-return]
+        return op.pull(node, g, wrap)
     if node.many:
         g = _filled(node, g, wrap)
     if needed is not None:
@@ -46,7 +46,7 @@ def pull(
             c if c is None else fit(c, node, position) for position, c in enumerate(contributions)
         ]
         plan.verified = True
-    return contributions  # type: ignore[no-any-return]
+    return contributions
 
 
 def saved_of(node: Any) -> dict[str, Any]:
@@ -55,10 +55,10 @@ def saved_of(node: Any) -> dict[str, Any]:
     if saved.__class__ is not dict:
         if saved.__class__ is Freed:
             raise second_time(node)
-        saved = node.saved = saved.take()  # in a checkpointed region: computed again
+        saved = node.saved = saved.take(node)  # in a checkpointed region: computed again
     if node.clock != clock.now:
         _check_unchanged(node, saved)
-    return saved  # type: ignore[no-any-return]
+    return saved
 
 
 def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
             if isinstance(array, np.ndarray):
                 stamp = stamp_of(array)
                 if stamp is not None and stamp.time > limit:
-                    raise modified(node, name, stamp)
+                    raise modified(node, name, array.shape, stamp)
 
 
 def fit(contribution: Any, node: Any, position: int) -> Any:

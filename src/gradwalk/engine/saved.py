@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.checkpoint import Recompute, saved_arrays
+from gradwalk.engine.tree import leaves
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.versions import owner_of
 
@@ -25,10 +27,16 @@ def saved_bytes(root: Any) -> int:
     order = inputs_first([root.grad_fn] if root.grad_fn is not None else [])
     own = {id(owner_of(leaf._array)) for leaf in order if not leaf.inputs}
     for node in order:
-        if node.inputs and isinstance(node.saved, dict):
-            for value in node.saved.values():
-                for array in value if isinstance(value, tuple) else (value,):
-                    if isinstance(array, np.ndarray):
-                        owner = owner_of(array)
-                        owners[id(owner)] = owner
+        for array in _kept_by(node) if node.inputs else ():
+            owner = owner_of(array)
+            owners[id(owner)] = owner
     return sum(owner.nbytes for key, owner in owners.items() if key not in own)
+
+
+def _kept_by(node: Any) -> list[np.ndarray[Any, Any]]:
+    """The arrays that one node keeps."""
+    if isinstance(node.saved, Recompute):  # the arguments of the region, to run it again
+        region = node.saved.region
+        tensors = leaves((region.args, region.keywords))
+        return [t._array for t in tensors if hasattr(t, "_array") and not t.is_leaf]
+    return saved_arrays(node) if isinstance(node.saved, dict) else []

@@ -36,9 +36,7 @@ class _Run:
         arguments = list(args)
         with enable_grad():
             for number in argnums:
-                arguments[number] = mapped(
-                    lambda t: _stand_in(t, recording), _at(args, number)
-                )
+                arguments[number] = mapped(lambda t: _stand_in(t, recording), _at(args, number))
             self.inputs = [t for number in argnums for t in leaves(arguments[number])]
             result = function(*arguments, **keywords)
         self.aux = None
@@ -47,13 +45,16 @@ class _Run:
         self.result = result
         self.outputs = [_checked_output(o) for o in leaves(result)]
         self.graph = recording and self._reaches_outside()
+        if not self.graph:  # nobody outside can follow the graph: what else came out is cut off
+            self.aux = mapped(lambda t: t.detach() if hasattr(t, "_array") else t, self.aux)
 
     def _reaches_outside(self) -> bool:
         """Whether someone outside may ask for gradients through this: then keep the graph."""
         if any(i._node is not None for i in self.inputs):
             return True
         ours = set(self.inputs)
-        roots = [o.grad_fn or o for o in self.outputs if o.requires_grad]
+        found = [*self.outputs, *(t for t in leaves(self.aux) if hasattr(t, "_array"))]
+        roots = [o.grad_fn or o for o in found if o.requires_grad]
         return any(not n.inputs and n not in ours for n in inputs_first(roots, ours))
 
     def pull(self, cotangents: Sequence[Any], retain: bool) -> list[Any]:
@@ -129,7 +130,10 @@ def _checked_output(output: Any) -> Any:
 
 
 def _numbers(argnums: Argnums) -> tuple[int, ...]:
-    return (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f"argnums {numbers} names an argument twice")
+    return numbers
 
 
 def _like_arguments(args: tuple[Any, ...], argnums: Argnums, found: list[Any]) -> Any:

@@ -46,7 +46,7 @@ class Node:
     code: CodeType | None
     position: int
 
-    attrs: dict[str, Any] = {}  # the op's keyword arguments
+    attrs: dict[str, Any] = {}  # noqa: RUF012  the op's keyword arguments
     picks: tuple[int, ...] = (0,) * 8  # which output of each input
     many = False  # whether the op has several outputs
     hooks: dict[int, dict[int, Any]] | None = None  # {output: {handle: function of gradient}}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-
 _LISTED = object()  # on the stack above a node: everything behind that node is listed by now
 
 

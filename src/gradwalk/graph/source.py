@@ -7,12 +7,13 @@ instruction in it. They become a file, a line and the text of that line only whe
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
 class _OwnFiles(dict[str, bool]):

@@ -9,10 +9,11 @@ and with it the stamp.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +38,17 @@ class Stamp:
     owner: Any  # a weak reference, whose death takes the stamp away
 
 
+class View(NamedTuple):
+    """How a view hangs on its base: enough to make its history again if the base changes."""
+
+    base: Any
+    base_node: Any  # the history of the base when the view was made
+    chain: tuple[tuple[Any, dict[str, Any], int], ...]  # (op, attributes, output) from the base
+    lock: str = ""  # why no history can be made for it, if so; then it may not be changed
+
+
 clock = Clock()
+_advancing = threading.Lock()  # two threads must not take the same time
 _stamps: dict[int, Stamp] = {}
 
 
@@ -57,12 +68,13 @@ def touch(array: np.ndarray[Any, Any], code: CodeType | None, position: int) -> 
     """Note that the memory of `array` was changed at this line; returns the time."""
     owner = owner_of(array)
     key = id(owner)
-    clock.now += 1
+    with _advancing:
+        clock.now = now = clock.now + 1
     stamp = _stamps.get(key)
     if stamp is None:
         gone = weakref.ref(owner, lambda _: _stamps.pop(key, None))
-        _stamps[key] = Stamp(clock.now, 1, code, position, gone)
+        _stamps[key] = Stamp(now, 1, code, position, gone)
     else:
-        stamp.time, stamp.count = clock.now, stamp.count + 1
+        stamp.time, stamp.count = now, stamp.count + 1
         stamp.code, stamp.position = code, position
-    return clock.now
+    return now

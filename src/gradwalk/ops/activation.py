@@ -50,6 +50,7 @@ leaky_relu = elementwise(
     lambda x, *, negative_slope=0.01: np.where(x > 0, x, x * negative_slope),
     lambda x, negative_slope=0.01: x if x > 0 else x * negative_slope,
     vjp=[lambda g, x, negative_slope: where(x > 0, g, g * negative_slope)],
+    to_float=True,
     domain=(0.2, 4.0),
 )
 
@@ -72,11 +73,7 @@ softplus = elementwise(
     "softplus",
     _softplus_forward,
     _softplus_number,
-    vjp=[
-        lambda g, x, beta, threshold: where(
-            x * beta > threshold, g, g * sigmoid(x * beta)
-        )
-    ],
+    vjp=[lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta))],
     to_float=True,
 )
 

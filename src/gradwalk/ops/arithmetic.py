@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.choice import where
-from gradwalk.ops.op import elementwise
+from gradwalk.ops.op import Op, elementwise
 
 add = elementwise("add", np.add, operator.add, partials=[1, 1], symbol="+", linear=True)
 sub = elementwise("sub", np.subtract, operator.sub, partials=[1, -1], symbol="−", linear=True)
@@ -34,7 +34,7 @@ div = elementwise(
 
 
 zero = elementwise("zero", lambda x: np.zeros_like(x), lambda x: 0.0, partials=[None])
-pow = elementwise(
+pow: Op = elementwise(
     "pow",
     np.power,
     operator.pow,
@@ -65,7 +65,7 @@ def _power_number(x: float, exponent: float) -> float:
         return math.sqrt(x)
     if exponent == -0.5:
         return 1 / math.sqrt(x)
-    return x**exponent  # type: ignore[no-any-return]
+    return x**exponent
 
 
 def _power_slope(x: Any, exponent: float) -> Any:
@@ -120,7 +120,7 @@ def _sign_number(x: float) -> float:
 
 
 # Steps are flat: their gradient is zero wherever it exists, as in PyTorch.
-sign = elementwise("sign", np.sign, _sign_number, partials=[0], domain=(0.2, 4.0))
+sign: Op = elementwise("sign", np.sign, _sign_number, partials=[0], domain=(0.2, 4.0))
 floor = elementwise(
     "floor", np.floor, lambda x: float(math.floor(x)), partials=[0], domain=(0.2, 0.8)
 )
@@ -147,7 +147,7 @@ def _round_number(x: float, decimals: int) -> float:
 
 exp = elementwise("exp", np.exp, math.exp, partials=[lambda out: out], to_float=True)
 expm1 = elementwise("expm1", np.expm1, math.expm1, partials=[lambda out: out + 1], to_float=True)
-log = elementwise(
+log: Op = elementwise(
     "log", np.log, math.log, vjp=[lambda g, x: g / x], to_float=True, domain=(0.2, 4.0)
 )
 log1p = elementwise(

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.dtypes import bool_
-from gradwalk.ops.op import elementwise
+from gradwalk.ops.op import Op, elementwise
+from gradwalk.ops.shape import as_float
 
-where = elementwise(
+where: Op = elementwise(
     "where",
     lambda condition, x, y: np.where(condition, x, y),
     lambda condition, x, y: x if condition else y,
@@ -68,7 +69,20 @@ def _clip_rule(g: Any, x: Any, min: float | None, max: float | None) -> Any:
     return where((x >= lower) & (x <= upper), g, 0)  # the bounds themselves pass the gradient
 
 
-clip = elementwise("clip", _clip_forward, _clip_number, vjp=[_clip_rule], domain=(0.2, 0.8))
+clip_op = elementwise("clip", _clip_forward, _clip_number, vjp=[_clip_rule], domain=(0.2, 0.8))
+
+
+def clip(x: Any, min: float | None = None, max: float | None = None) -> Any:
+    """Limit to [min, max]; the bounds themselves pass the gradient.
+
+    >>> import gradwalk as gw
+    >>> gw.clip(gw.tensor([-2.0, 0.5, 2.0]), -1, 1)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
+    if min is None and max is None:
+        raise ValueError("clip needs min, max or both")
+    return clip_op(as_float(x) if float in (type(min), type(max)) else x, min=min, max=max)
+
 
 _FLAT: dict[str, Any] = {"partials": [None, None]}
 _TRUTH: dict[str, Any] = {"partials": [None, None], "gives": bool_}
@@ -96,6 +110,9 @@ bitwise_and = elementwise("bitwise_and", np.bitwise_and, operator.and_, symbol="
 bitwise_or = elementwise("bitwise_or", np.bitwise_or, operator.or_, symbol="|", **_FLAT)
 bitwise_xor = elementwise("bitwise_xor", np.bitwise_xor, operator.xor, symbol="xor", **_FLAT)
 bitwise_not = elementwise(
-    "bitwise_not", np.bitwise_not, lambda x: not x if type(x) is bool else ~x, partials=[None],
+    "bitwise_not",
+    np.bitwise_not,
+    lambda x: not x if type(x) is bool else ~x,
+    partials=[None],
     symbol="~",
 )

@@ -20,7 +20,7 @@ import numpy as np
 from gradwalk.ops.arithmetic import add
 from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import bool_
-from gradwalk.ops.op import OpError, Shape, define
+from gradwalk.ops.op import Op, OpError, Shape, define
 from gradwalk.ops.shape import broadcast_to, clone, normal_axis, reshape
 
 Index = tuple[Any, ...]
@@ -129,7 +129,7 @@ def _getitem_shape(x: Shape, *arrays: Any, index: Index) -> Shape:
     # A stand-in that owns one element: NumPy's own index rules give the shape for free.
     stand_in = np.broadcast_to(np.zeros((), np.int8), x)
     part, subscript = place(stand_in, index, tuple(np.zeros(a, np.int64) for a in arrays))
-    return part[subscript].shape  # type: ignore[no-any-return]
+    return part[subscript].shape
 
 
 def _getitem_forward(x: Any, *indices: Any, index: Index) -> Any:
@@ -137,7 +137,7 @@ def _getitem_forward(x: Any, *indices: Any, index: Index) -> Any:
     return part[subscript]
 
 
-getitem = define(
+getitem: Op = define(
     "getitem",
     _getitem_forward,
     vjp=[
@@ -160,7 +160,7 @@ def _put_forward(g: Any, *indices: Any, index: Index, shape: Shape) -> Any:
 
 
 # The transpose of getitem: zeros with g added where getitem read.
-put = define(
+put: Op = define(
     "put",
     _put_forward,
     vjp=[lambda g, indices, index: getitem(g, *indices, index=index), None],
@@ -193,7 +193,7 @@ def _setitem_value_rule(g: Any, indices: tuple[Any, ...], index: Index) -> Any:
     return where(winners(g, *indices, index=index), taken, 0)
 
 
-setitem = define(
+setitem: Op = define(
     "setitem",
     _setitem_forward,
     vjp=[
@@ -306,7 +306,7 @@ def _write_view_forward(base: Any, value: Any, *, chain: tuple[Any, ...]) -> Any
     return out
 
 
-write_view = define(
+write_view: Op = define(
     "write_view",
     _write_view_forward,
     vjp=[

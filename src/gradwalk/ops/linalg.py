@@ -36,7 +36,7 @@ def matmul(x: Any, y: Any) -> Any:
     """Matrix product of all ranks: vectors are lifted to matrices, leading axes broadcast.
 
     >>> import gradwalk as gw
-    >>> gw.matmul(gw.tensor([[1., 2.], [3., 4.]]), gw.tensor([1., 1.]))
+    >>> gw.matmul(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), gw.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
     if not x.ndim or not y.ndim:
@@ -164,7 +164,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     """Einstein summation: `einsum("ij,jk->ik", x, y)` is the matrix product.
 
     >>> import gradwalk as gw
-    >>> gw.einsum("ii->", gw.tensor([[1., 2.], [3., 4.]]))
+    >>> gw.einsum("ii->", gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
     """
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):

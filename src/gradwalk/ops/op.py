@@ -52,7 +52,7 @@ class Rule:
 
         `env` has a value, in any reading, for every name the rule asks for.
         """
-        given = {"g": one, **env}
+        given = {**env, "g": one}
         return self.function(*(given[name] for name in self.names))
 
 
@@ -314,7 +314,8 @@ def elementwise(
 
     >>> import numpy as np, gradwalk as gw
     >>> softsign = gw.elementwise(
-    ...     "softsign", lambda x: x / (1 + np.abs(x)), partials=[lambda x: 1 / (1 + gw.abs(x)) ** 2])
+    ...     "softsign", lambda x: x / (1 + np.abs(x)), partials=[lambda x: 1 / (1 + gw.abs(x)) ** 2]
+    ... )
     >>> x = gw.Value(1.0)
     >>> softsign(x).backward()
     >>> x.grad
@@ -337,8 +338,11 @@ def define(
     """Define an op on whole arrays: one `vjp` rule per input, written in ops and operators.
 
     >>> import numpy as np, gradwalk as gw
-    >>> twice_total = gw.define("twice_total", lambda x: 2 * np.sum(x),
-    ...                         vjp=[lambda g, x_shape: gw.broadcast_to(2 * g, x_shape)])
+    >>> twice_total = gw.define(
+    ...     "twice_total",
+    ...     lambda x: 2 * np.sum(x),
+    ...     vjp=[lambda g, x_shape: gw.broadcast_to(2 * g, x_shape)],
+    ... )
     >>> x = gw.tensor([1.0, 2.0], requires_grad=True)
     >>> twice_total(x).backward()
     >>> x.grad

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gradwalk.ops import activation, arithmetic, choice, linalg, loss, reduction
 from gradwalk.ops import index as _index
 from gradwalk.ops import shape as _shape
 from gradwalk.ops import trigonometry as trig
+from gradwalk.ops.dtypes import int64
 from gradwalk.ops.op import Op
 
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
@@ -17,10 +18,10 @@ _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 def raised(x: Any, exponent: Any) -> Any:
     """x ** exponent: the op with one input if the exponent is a number, else the one with two."""
     if isinstance(exponent, (int, float)):
-        if isinstance(exponent, float) and x.dtype.kind != "f":
-            from gradwalk.ops.dtypes import get_default_dtype
-
-            x = _shape.cast(x, dtype=get_default_dtype())
+        if isinstance(exponent, float):
+            x = _shape.as_float(x)
+        elif getattr(getattr(x, "dtype", None), "kind", "f") == "b":
+            x = _shape.cast(x, dtype=int64)
         return arithmetic.power(x, exponent=exponent)
     return arithmetic.pow(x, exponent)
 
@@ -29,8 +30,12 @@ class Operators:
     """Arithmetic, comparison, and the methods PyTorch users expect, for anything with `_apply`."""
 
     __slots__ = ()
-    shape: tuple[int, ...]
-    ndim: int
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> Any: ...
+        @property
+        def ndim(self) -> int: ...
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -434,12 +439,12 @@ class Operators:
         return _shape.chunk(self, chunks, dim)
 
     @property
-    def mT(self) -> Self:  # noqa: N802
+    def mT(self) -> Self:
         """The last two dimensions swapped."""
         return _shape.matrix_transpose(self)
 
     @property
-    def T(self) -> Self:  # noqa: N802
+    def T(self) -> Self:
         """All dimensions reversed."""
         return _shape.permute(self, axes=tuple(range(self.ndim))[::-1])
 

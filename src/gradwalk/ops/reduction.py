@@ -185,6 +185,8 @@ min_along = define(
     shape=_two_shapes,
     gives=(None, int64),
 )
+
+
 def _arg_forward(choose: Any) -> Any:
     def forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
         if len(axis) == 1:
@@ -195,12 +197,8 @@ def _arg_forward(choose: Any) -> Any:
     return forward
 
 
-argmax_op = define(
-    "argmax", _arg_forward(np.argmax), vjp=[None], shape=reduced_shape, gives=int64
-)
-argmin_op = define(
-    "argmin", _arg_forward(np.argmin), vjp=[None], shape=reduced_shape, gives=int64
-)
+argmax_op = define("argmax", _arg_forward(np.argmax), vjp=[None], shape=reduced_shape, gives=int64)
+argmin_op = define("argmin", _arg_forward(np.argmin), vjp=[None], shape=reduced_shape, gives=int64)
 all_op = define(
     "all",
     lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim),
@@ -216,7 +214,7 @@ any_op = define(
     gives=bool_,
 )
 
-cumsum_op = define(
+cumsum_op: Op = define(
     "cumsum",
     lambda x, *, axis: np.cumsum(x, axis=axis, dtype=_total(x.dtype)),
     vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
@@ -237,9 +235,11 @@ logsumexp_op = define(
     "logsumexp",
     _logsumexp_forward,
     vjp=[
-        lambda g, x, out, axis: _keep(g, x.shape, axis)
-        # A row of -inf has out = -inf; -inf - -inf would be NaN, its gradient is 0.
-        * exp(x - _keep(where(out == -math.inf, 0, out), x.shape, axis))
+        lambda g, x, out, axis: (
+            _keep(g, x.shape, axis)
+            # A row of -inf has out = -inf; -inf - -inf would be NaN, its gradient is 0.
+            * exp(x - _keep(where(out == -math.inf, 0, out), x.shape, axis))
+        )
     ],
     shape=reduced_shape,
     to_float=True,
@@ -248,10 +248,9 @@ logsumexp_op = define(
 
 
 def _var_forward(x: Any, *, axis: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    centred = x - _mean_forward(x, axis=axis, keepdim=True)
-    np.multiply(centred, centred, out=centred)
+    squares = np.square(x - _mean_forward(x, axis=axis, keepdim=True))
     freedom = _count(x.shape, axis) - correction
-    total = np.sum(centred, axis=axis, keepdims=keepdim)
+    total = np.sum(squares, axis=axis, keepdims=keepdim)
     return np.true_divide(total, freedom if freedom > 0 else 0)
 
 
@@ -259,9 +258,28 @@ var_op = define(
     "var",
     _var_forward,
     vjp=[
-        lambda g, x, axis, correction: _keep(g, x.shape, axis)
-        * (x - mean_op(x, axis=axis, keepdim=True))
-        * _var_scale(_count(x.shape, axis), correction)
+        lambda g, x, axis, correction: (
+            _keep(g, x.shape, axis)
+            * (x - mean_op(x, axis=axis, keepdim=True))
+            * _var_scale(_count(x.shape, axis), correction)
+        )
+    ],
+    shape=reduced_shape,
+)
+
+
+std_op = define(
+    "std",
+    lambda x, *, axis, correction, keepdim: np.sqrt(
+        _var_forward(x, axis=axis, correction=correction, keepdim=keepdim)
+    ),
+    vjp=[
+        # Where all elements are equal the slope is 0, not 0 / 0.
+        lambda g, x, out, axis, correction: (
+            _keep(where(out == 0, 0, g / out), x.shape, axis)
+            * (x - mean_op(x, axis=axis, keepdim=True))
+            * (_var_scale(_count(x.shape, axis), correction) / 2)
+        )
     ],
     shape=reduced_shape,
 )
@@ -285,7 +303,7 @@ def sum(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) ->
     """Sum over `dim` (one, several, or all).
 
     >>> import gradwalk as gw
-    >>> gw.sum(gw.tensor([[1., 2.], [3., 4.]]), dim=0)
+    >>> gw.sum(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
     return _reduce(sum_op, x if dtype is None else cast(x, dtype=np.dtype(dtype)), dim, keepdim)
@@ -294,12 +312,16 @@ def sum(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) ->
 def mean(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `dim`; integers have none, cast them first."""
     x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
+    return _reduce(mean_op, _of_floats("mean", x), dim, keepdim)
+
+
+def _of_floats(name: str, x: Any) -> Any:
     if x.dtype.kind != "f":
         raise TypeError(
-            f"mean of a {x.dtype} tensor: the result would not be an integer; "
-            "use x.float().mean() or mean(dtype=gradwalk.float32)"
+            f"{name} of a {x.dtype} tensor: the result would not be an integer; "
+            f"use x.float().{name}()"
         )
-    return _reduce(mean_op, x, dim, keepdim)
+    return x
 
 
 def prod(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -382,7 +404,8 @@ def any(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
 
 def cumsum(x: Any, dim: int) -> Any:
     """Running sum along `dim`."""
-    return cumsum_op(x, axis=normal_axis(dim, x.ndim)) if x.ndim else mul(x, 1)
+    axis = normal_axis(dim, x.ndim)
+    return cumsum_op(x, axis=axis) if x.ndim else sum_op(x, axis=(), keepdim=False)
 
 
 def logsumexp(x: Any, dim: Dim, keepdim: bool = False) -> Any:
@@ -394,15 +417,15 @@ def var(
     x: Any, dim: Dim = None, *, correction: float = 1, keepdim: bool = False, unbiased: bool = True
 ) -> Any:
     """Variance over `dim`, divided by n − correction."""
-    return _reduce(var_op, x, dim, keepdim, correction=correction if unbiased else 0)
+    return _reduce(
+        var_op, _of_floats("var", x), dim, keepdim, correction=correction if unbiased else 0
+    )
 
 
 def std(
     x: Any, dim: Dim = None, *, correction: float = 1, keepdim: bool = False, unbiased: bool = True
 ) -> Any:
     """Standard deviation over `dim`: the square root of `var`."""
-    from gradwalk.ops.arithmetic import sqrt
-
-    return sqrt(var(x, dim, correction=correction, keepdim=keepdim, unbiased=unbiased))
-
-
+    return _reduce(
+        std_op, _of_floats("std", x), dim, keepdim, correction=correction if unbiased else 0
+    )

@@ -7,12 +7,14 @@ below them take what PyTorch takes.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.op import Shape, define
+from gradwalk.ops.dtypes import get_default_dtype
+from gradwalk.ops.op import Op, Shape, define
 
 # -- arguments as people write them -> normal form ---------------------------------------------
 
@@ -68,7 +70,7 @@ def _fill_in(shape: Shape, size: int) -> Shape:
 
 # -- the ops -----------------------------------------------------------------------------------
 
-reshape = define(
+reshape: Op = define(
     "reshape",
     lambda x, *, shape: np.reshape(x, shape),
     vjp=[lambda g, x_shape: reshape(g, shape=x_shape)],
@@ -76,7 +78,7 @@ reshape = define(
     linear=True,
     view=True,
 )
-permute = define(
+permute: Op = define(
     "permute",
     lambda x, *, axes: np.transpose(x, axes),
     vjp=[lambda g, axes: permute(g, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__)))],
@@ -93,7 +95,7 @@ expand_op = define(
     broadcasts=True,
     view=True,
 )
-flip = define(
+flip: Op = define(
     "flip",
     lambda x, *, axis: np.flip(x, axis).copy(),
     vjp=[lambda g, axis: flip(g, axis=axis)],
@@ -115,6 +117,12 @@ cast = define(
     shape=lambda x, *, dtype: x,
     linear=True,
 )
+
+
+def as_float(x: Any) -> Any:
+    """x itself if it holds floats (or is a number), else x in the default dtype."""
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")
+    return x if kind == "f" else cast(x, dtype=get_default_dtype())
 
 
 def _joined_shape(*shapes: Shape, axis: int) -> Shape:
@@ -288,12 +296,12 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
         if sum(sizes) != length:
             raise ValueError(f"split sizes {sizes} add up to {sum(sizes)}, not to {length}")
     else:
-        size = int(split_size_or_sections)  # type: ignore[call-overload]
+        size = operator.index(split_size_or_sections)  # type: ignore[arg-type]
         if size <= 0:
             raise ValueError(f"split size must be positive, got {size}")
         whole, rest = divmod(length, size)
         sizes = (size,) * whole + ((rest,) if rest or not length else ())
-    return split_op(x, sizes=sizes, axis=axis)  # type: ignore[no-any-return]
+    return split_op(x, sizes=sizes, axis=axis)
 
 
 def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from gradwalk.ops.dtypes import float64, get_default_dtype, result_dtype
 from gradwalk.ops.op import Op, OpError, Shape
 from gradwalk.ops.operators import Operators
 
+
 class BranchError(OpError):
     """A rule asked whether a symbol is true: it branches on its operands."""
 

@@ -19,7 +19,9 @@ def show_walk(root: Any, console: Any) -> None:
     last = names[order[-1]]
     console.print("[bold]Forward[/bold]: every node after its inputs")
     console.print(_forward_table(order, names))
-    console.print(f"[bold]Backward[/bold]: from {last} down; each node hands on g × local derivative")
+    console.print(
+        f"[bold]Backward[/bold]: from {last} down; each node hands on g × local derivative"
+    )
     console.print(_backward_table(order, names))
     console.print(f"[bold]Gradients[/bold]: how {last} moves with each leaf")
     console.print(_gradient_table(order, names))
@@ -106,4 +108,3 @@ def _gradient_table(order: list[Any], names: dict[Any, str]) -> Any:
             arrow = "—" if v.grad == 0 else ("lower ↓" if v.grad > 0 else "raise ↑")
             table.add_row(names[v], _number(v.data), _number(v.grad), arrow)
     return table
-

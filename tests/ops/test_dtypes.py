@@ -1,0 +1,190 @@
+"""Dtypes promote as in PyTorch: over pairs of dtypes, dimensions and Python numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gradwalk as gw
+from gradwalk.ops.symbol import Symbol
+
+DTYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"]
+NUMBERS: list[Any] = [True, 2, 2.5]
+# An operand is a Python number, or (dtype, shape).
+OPERANDS: list[Any] = [*NUMBERS, *((dtype, shape) for dtype in DTYPES for shape in ((), (2,)))]
+
+BINARY: dict[str, Any] = {
+    "add": lambda m, x, y: x + y,
+    "mul": lambda m, x, y: x * y,
+    "div": lambda m, x, y: x / y,
+    "less": lambda m, x, y: x < y,
+    "equal": lambda m, x, y: x == y,
+    "where": lambda m, x, y: m.where(m.tensor([True, False]), x, y),
+    "logical_and": lambda m, x, y: m.logical_and(m.as_tensor(x), m.as_tensor(y)),
+    "maximum": lambda m, x, y: m.maximum(m.as_tensor(x), m.as_tensor(y)),
+    "sub": lambda m, x, y: x - y,
+    "pow": lambda m, x, y: x**y,
+    "bitwise_and": lambda m, x, y: x & y,
+}
+UNARY: dict[str, Any] = {
+    "neg": lambda m, x: -x,
+    "abs": lambda m, x: abs(x),
+    "exp": lambda m, x: m.exp(x),
+    "sqrt": lambda m, x: m.sqrt(x),
+    "sigmoid": lambda m, x: m.sigmoid(x),
+    "relu": lambda m, x: m.relu(x),
+    "sign": lambda m, x: m.sign(x),
+    "floor": lambda m, x: m.floor(x),
+    "round": lambda m, x: m.round(x),
+    "square": lambda m, x: m.square(x),
+    "x ** 2": lambda m, x: x**2,
+    "x ** 2.0": lambda m, x: x**2.0,
+    "x ** 0.5": lambda m, x: x**0.5,
+    "clip": lambda m, x: m.clip(x, 0, 1),
+    "clip at floats": lambda m, x: m.clip(x, 0.0, 1.0),
+    "sum": lambda m, x: m.sum(x),
+    "prod": lambda m, x: m.prod(x),
+    "cumsum": lambda m, x: m.cumsum(x, 0),
+    "mean": lambda m, x: m.mean(x),
+    "var": lambda m, x: m.var(x),
+    "std": lambda m, x: m.std(x, 0),
+    "logsumexp": lambda m, x: m.logsumexp(x, 0),
+    "softmax": lambda m, x: m.softmax(x, 0, dtype=m.float32),
+    "max": lambda m, x: m.max(x),
+    "argmax": lambda m, x: m.argmax(x),
+    "all": lambda m, x: m.all(x),
+    "logical_not": lambda m, x: m.logical_not(x),
+    "bitwise_not": lambda m, x: ~x,
+    "leaky_relu": lambda m, x: m.nn.functional.leaky_relu(x),
+    "erf": lambda m, x: m.erf(x),
+}
+
+
+def ours(operand: Any) -> Any:
+    return gw.ones(operand[1], dtype=operand[0]) if isinstance(operand, tuple) else operand
+
+
+def theirs(operand: Any) -> Any:
+    if not isinstance(operand, tuple):
+        return operand
+    return torch.ones(operand[1], dtype=getattr(torch, operand[0]))
+
+
+def symbol(operand: Any) -> Any:
+    if not isinstance(operand, tuple):
+        return operand
+    return Symbol("x", operand[1], np.dtype(operand[0]))
+
+
+def dtype_name(call: Any, module: Any, *operands: Any) -> str:
+    """The name of the result's dtype, or "refused"."""
+    try:
+        return str(call(module, *operands).dtype).removeprefix("torch.")
+    except (TypeError, RuntimeError, NotImplementedError, ValueError):
+        return "refused"
+
+
+# Where we differ on purpose; and where PyTorch refuses, we may have NumPy's answer.
+UNLIKE = {
+    ("all", "uint8"): "bool is the answer; PyTorch keeps uint8 from a time before it had bool",
+    ("sign", "bool"): "NumPy refuses; a truth value has no sign",
+    ("square", "bool"): "NumPy's int8; write x & x",
+    ("pow", "bool"): "x ** True is int64, as x ** 1 is",
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("left", OPERANDS, ids=str)
+def test_two_operands(name: str, left: Any) -> None:
+    call = BINARY[name]
+    for right in OPERANDS:
+        if not isinstance(left, tuple) and not isinstance(right, tuple):
+            continue
+        found = dtype_name(call, gw, ours(left), ours(right))
+        expected = dtype_name(call, torch, theirs(left), theirs(right))
+        if expected != "refused" and not (left[0] == "bool" and (name, left[0]) in UNLIKE):
+            assert found == expected, f"{left} {right}"
+        if found != "refused" and name not in ("logical_and", "maximum", "where"):
+            abstract = dtype_name(call, gw, symbol(left), symbol(right))
+            assert abstract == found, f"{left} {right} as symbols"
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_one_operand(name: str) -> None:
+    for operand in OPERANDS[len(NUMBERS) :]:
+        found = dtype_name(UNARY[name], gw, ours(operand))
+        expected = dtype_name(UNARY[name], torch, theirs(operand))
+        if (name, operand[0]) in UNLIKE or expected == "refused":
+            continue
+        assert found == expected, operand
+        assert dtype_name(UNARY[name], gw, symbol(operand)) == found, f"{operand} as a symbol"
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (np.float64(2.5), "float32"),  # NumPy's numbers are as weak as Python's
+        (np.float32(2.5), "float32"),
+        (np.int64(2), "float32"),
+        (np.array(2.5), "float32"),  # 0-d does not promote n-d
+        (np.ones(2), "float64"),
+        (np.ones(2, np.int64), "float32"),
+        (10**30, "float32"),
+    ],
+)
+def test_numpy_operands(number: Any, expected: str) -> None:
+    x = gw.ones(2)
+    for result in (x * number, number * x, x + number, number - x, x / number):
+        assert isinstance(result, gw.Tensor)
+        assert result.dtype == expected
+
+
+def test_each_gradient_has_the_dtype_of_its_tensor() -> None:
+    single = gw.ones(2, requires_grad=True)
+    double = gw.ones(2, dtype=gw.float64, requires_grad=True)
+    (single * double).sum().backward()
+    assert single.grad is not None and double.grad is not None
+    assert (single.grad.dtype, double.grad.dtype) == (gw.float32, gw.float64)
+
+
+def test_another_default_dtype() -> None:
+    gw.set_default_dtype(gw.float64)
+    try:
+        assert gw.tensor([1.5]).dtype == gw.float64
+        assert (gw.tensor([1]) / 2).dtype == gw.float64
+        assert gw.exp(gw.tensor([1])).dtype == gw.float64
+    finally:
+        gw.set_default_dtype(gw.float32)
+    with pytest.raises(TypeError, match="must be a floating-point one, not int64"):
+        gw.set_default_dtype(gw.int64)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gw.tensor(1j),
+        lambda: gw.tensor([1.0, 2j]),
+        lambda: gw.tensor(np.ones(2, complex)),
+        lambda: gw.from_numpy(np.ones(2, complex)),
+        lambda: gw.zeros(2, dtype=complex),
+        lambda: gw.ones(2) * 1j,
+        lambda: 1j + gw.ones(2),
+        lambda: gw.ones(2) * np.ones(2, complex),
+        lambda: np.ones(2, complex) * gw.ones(2),
+        lambda: gw.ones(2) * np.complex128(1j),
+        lambda: gw.ones(2).to(np.complex64),
+        lambda: gw.ones(2) ** 1j,
+        lambda: gw.Tensor(np.ones(2, complex)),
+        lambda: gw.sum(gw.ones(2), dtype=complex),
+        lambda: gw.softmax(gw.ones(2), 0, dtype=complex),
+        lambda: gw.full((2,), 1j),
+        lambda: gw.zeros_like(gw.ones(2), dtype=complex),
+        lambda: gw.arange(3, dtype=complex),
+    ],
+)
+def test_complex_numbers_are_refused(call: Any) -> None:
+    with pytest.raises(TypeError, match="complex numbers are not supported"):
+        call()
