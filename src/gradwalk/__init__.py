@@ -82,11 +82,17 @@ from gradwalk.ops.choice import (
     bitwise_not,
     bitwise_or,
     bitwise_xor,
+    clip as clamp,
     clip,
+    equal as eq,
     equal,
     greater,
+    greater as gt,
+    greater_equal as ge,
     greater_equal,
     less,
+    less as lt,
+    less_equal as le,
     less_equal,
     logical_and,
     logical_not,
@@ -94,56 +100,26 @@ from gradwalk.ops.choice import (
     logical_xor,
     maximum,
     minimum,
+    not_equal as ne,
     not_equal,
     where,
 )
-from gradwalk.ops.choice import (
-    clip as clamp,
-)
-from gradwalk.ops.choice import (
-    equal as eq,
-)
-from gradwalk.ops.choice import (
-    greater as gt,
-)
-from gradwalk.ops.choice import (
-    greater_equal as ge,
-)
-from gradwalk.ops.choice import (
-    less as lt,
-)
-from gradwalk.ops.choice import (
-    less_equal as le,
-)
-from gradwalk.ops.choice import (
-    not_equal as ne,
-)
 from gradwalk.ops.dtypes import (
     bool_ as bool,
-)
-from gradwalk.ops.dtypes import (
+    float32 as float,
     float32,
+    float64 as double,
     float64,
     get_default_dtype,
-    int8,
     int16,
+    int32 as int,
     int32,
     int64,
+    int64 as long,
+    int8,
     promote_types,
     set_default_dtype,
     uint8,
-)
-from gradwalk.ops.dtypes import (
-    float32 as float,
-)
-from gradwalk.ops.dtypes import (
-    float64 as double,
-)
-from gradwalk.ops.dtypes import (
-    int32 as int,
-)
-from gradwalk.ops.dtypes import (
-    int64 as long,
 )
 from gradwalk.ops.index import (
     gather,
@@ -191,31 +167,26 @@ from gradwalk.ops.reduction import (
 from gradwalk.ops.shape import (
     broadcast_to,
     cat,
+    cat as concat,
+    cat as concatenate,
     chunk,
     clone,
     expand,
     flatten,
+    flip_over as flip,
     pad,
+    permute_to as permute,
+    reshape_to as reshape,
     split,
     squeeze,
     stack,
     transpose,
     unsqueeze,
 )
-from gradwalk.ops.shape import (
-    cat as concat,
-)
-from gradwalk.ops.shape import (
-    cat as concatenate,
-)
-from gradwalk.ops.shape import (
-    flip_over as flip,
-)
-from gradwalk.ops.shape import (
-    permute_to as permute,
-)
-from gradwalk.ops.shape import (
-    reshape_to as reshape,
+from gradwalk.ops.sorting import (
+    median,
+    sort,
+    topk,
 )
 from gradwalk.ops.trigonometry import (
     acos,
@@ -355,6 +326,7 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "min",
     "minimum",
     "mul",
@@ -394,6 +366,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -407,6 +380,7 @@ __all__ = [
     "tan",
     "tanh",
     "tensor",
+    "topk",
     "transpose",
     "uint8",
     "unsqueeze",

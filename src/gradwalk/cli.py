@@ -11,7 +11,11 @@ from gradwalk import __version__
 from gradwalk.printers.terminal import show_walk
 from gradwalk.scalar import Value
 
-app = typer.Typer(add_completion=False, help="Reverse-mode differentiation, nothing hidden.")
+app = typer.Typer(
+    add_completion=False,
+    help="Reverse-mode differentiation in which nothing is hidden. Without a command: walk one "
+    "neuron, o = tanh(x1·w1 + x2·w2 + b), forward and backward.",
+)
 
 
 def neuron() -> Value:

@@ -12,12 +12,14 @@ from gradwalk.ops.dtypes import category, get_default_dtype
 from gradwalk.ops.shape import sizes_of
 from gradwalk.random import Generator, default_generator
 from gradwalk.recording import wrap
+from gradwalk.scalar import Value
 from gradwalk.tensor import Tensor
 
 Dtype = Any
 
 
 def _new(array: np.ndarray[Any, Any], requires_grad: bool = False) -> Tensor:
+    category(array.dtype)
     found = wrap(array)
     found.code, found.position = caller()
     if requires_grad:
@@ -32,8 +34,7 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
     if isinstance(data, np.ndarray):
         array = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
     else:
-        if isinstance(data, (list, tuple)):
-            data = _plain(data)
+        data = _plain(data)
         try:
             array = np.array(data, dtype=dtype)
         except ValueError as error:
@@ -51,6 +52,11 @@ def _plain(data: Any) -> Any:
     """Tensors inside lists as what they hold."""
     if isinstance(data, (list, tuple)):
         return [_plain(d) for d in data]
+    if isinstance(data, Value):
+        raise TypeError(
+            f"a tensor cannot hold a Value (made at {data.line}): the two engines keep separate "
+            "graphs. Fix: use value.data for its number (no gradient flows to it)."
+        )
     return data._array if isinstance(data, Tensor) else data
 
 

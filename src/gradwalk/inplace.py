@@ -29,7 +29,7 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     """Put op(*args) into `target`'s memory and give it that history."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
-    args = tuple([a if _is_tensor(a) else operand(a, op) for a in args])
+    args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)

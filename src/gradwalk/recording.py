@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.errors import shape_mismatch, stale_view
+from gradwalk.engine.errors import mixed, shape_mismatch, stale_view
 from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, own_files
 from gradwalk.graph.versions import View, clock, owner_of
 from gradwalk.ops import TABLE
+from gradwalk.ops.check import check_use
 from gradwalk.ops.dtypes import category, get_default_dtype, result_dtype
 from gradwalk.ops.op import Op
 from gradwalk.ops.shape import cast
@@ -70,31 +71,23 @@ def move_retained(tensor: Any, node: Node | None, index: int) -> None:
         node.hooks.setdefault(index, {})[None] = kept
 
 
-def operand(value: Any, op: Op) -> Any:
+def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
     """An operand that is not a Tensor: a Python number stays weak, an array becomes a tensor."""
     if isinstance(value, np.generic):
-        return value.item()  # NumPy scalars are as weak as Python's
+        value = value.item()  # NumPy scalars are as weak as Python's
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, np.ndarray):
         category(value.dtype)
         return wrap(value)
-    if type(value).__name__ == "Value":
-        raise TypeError(
-            f"{op.name} of a Tensor and a Value{_labelled(value)}: the two engines do not mix.\n"
-            "Fix: use value.data for its number (no gradient flows to it), or build both sides "
-            "of the same kind."
-        )
+    if hasattr(value, "_apply") and hasattr(value, "data"):  # a Value
+        raise mixed(op.name, value, next(a for a in args if isinstance(a, Tensor)))
     if isinstance(value, complex):
         raise TypeError("complex numbers are not supported: gradwalk is about real derivatives")
     raise TypeError(
         f"{op.name} of a Tensor and a {type(value).__name__}: expected a Tensor, a number or an "
         "ndarray"
     )
-
-
-def _labelled(thing: Any) -> str:
-    return f" '{thing.label}'" if thing.label else ""
 
 
 def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -119,7 +112,7 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Compute an op on tensors and record it if one of them needs a gradient."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
-    args = tuple([a if isinstance(a, Tensor) else operand(a, op) for a in args])
+    args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
     arrays = []
@@ -136,6 +129,8 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         result = quietly(op.forward, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
+    if not op.checked:
+        check_use(op, arrays, result, attrs)
     code, position = caller()
     if needs and state.here.grad_enabled and op.differentiable:
         return record(op, args, arrays, attrs, result, code, position)

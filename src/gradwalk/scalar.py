@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwalk.engine.errors import made_at, mixed, name_of
 from gradwalk.engine.scalars import NOT_REAL, inner_first, pushes
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
@@ -169,21 +170,21 @@ class Value:
         return bool(self.data)
 
     def __lt__(self, other: Any) -> bool:
-        return bool(self.data < _number(other))
+        return bool(self.data < _number(other, self))
 
     def __le__(self, other: Any) -> bool:
-        return bool(self.data <= _number(other))
+        return bool(self.data <= _number(other, self))
 
     def __gt__(self, other: Any) -> bool:
-        return bool(self.data > _number(other))
+        return bool(self.data > _number(other, self))
 
     def __ge__(self, other: Any) -> bool:
-        return bool(self.data >= _number(other))
+        return bool(self.data >= _number(other, self))
 
     def __pow__(self, exponent: Any) -> Value:
         if isinstance(exponent, Value):
             return _apply(arithmetic.pow, (self, exponent), _NO_ATTRS)
-        return _apply(arithmetic.power, (self,), {"exponent": _number(exponent)})
+        return _apply(arithmetic.power, (self,), {"exponent": _number(exponent, self)})
 
     def __rpow__(self, base: Any) -> Value:
         return _apply(arithmetic.pow, (base, self), _NO_ATTRS)
@@ -210,8 +211,8 @@ class Value:
 _DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "ReLU", "pow": "**"}
 
 
-def _number(data: Any) -> Number:
-    """What may stand in a Value: a Python or NumPy number, or another Value's."""
+def _number(data: Any, beside: Value | None = None) -> Number:
+    """What may stand in a Value, or `beside` one: a Python or NumPy number, or a Value's."""
     if data.__class__ is float or data.__class__ is int:
         return data
     if isinstance(data, Value):
@@ -221,9 +222,11 @@ def _number(data: Any) -> Number:
     if isinstance(data, (np.generic, np.ndarray)) and data.ndim == 0 and data.dtype.kind in "biuf":
         return data.item()
     if hasattr(data, "requires_grad"):
+        if beside is not None:
+            raise mixed("a Value and a Tensor", beside, data)
         raise TypeError(
-            "a Value and a Tensor do not mix: the two engines keep separate graphs. Use "
-            "tensor.item() for its number (no gradient flows to it), or tensors on both sides."
+            f"a Value holds one number, not {name_of(data)} (made at {made_at(data)}). Fix: use "
+            "tensor.item() for its number (no gradient flows to it), or tensors throughout."
         )
     raise TypeError(f"a Value holds one number, not {type(data).__name__} ({data!r})")
 
@@ -236,9 +239,10 @@ def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         )
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
+    one = next(a for a in args if isinstance(a, Value))
     if not op.differentiable:  # a comparison: its answer is a plain one
-        return op.on_numbers([_number(a) for a in args], attrs)
-    inputs = tuple([a if isinstance(a, Value) else Value(_number(a)) for a in args])
+        return op.on_numbers([_number(a, one) for a in args], attrs)
+    inputs = tuple([_value(a, one) for a in args])
     out = Value(op.on_numbers([v.data for v in inputs], attrs), inputs, op)
     if attrs:
         out._more()["attrs"] = attrs
@@ -283,7 +287,7 @@ def _binary(op: Op) -> Callable[[Value, Any], Value]:
         if other.__class__ is not Value:
             if isinstance(other, np.ndarray) and other.ndim:
                 return _each(method, self, other)
-            other = _value(other)
+            other = _value(other, self)
         try:
             data = number(self.data, other.data)
         except NOT_REAL:
@@ -312,15 +316,15 @@ def _swapped(method: Callable[[Value, Any], Any]) -> Callable[[Value, Any], Any]
     def reflected(self: Value, other: Any) -> Any:
         if isinstance(other, np.ndarray) and other.ndim:
             return _each(reflected, self, other)
-        out = method(_value(other), self)
+        out = method(_value(other, self), self)
         out.code, out.position = caller()  # not this line but the user's
         return out
 
     return reflected
 
 
-def _value(thing: Any) -> Value:
-    return thing if isinstance(thing, Value) else Value(_number(thing))
+def _value(thing: Any, beside: Value) -> Value:
+    return thing if isinstance(thing, Value) else Value(_number(thing, beside))
 
 
 def _each(method: Callable[..., Any], self: Value, array: np.ndarray[Any, Any]) -> Any:

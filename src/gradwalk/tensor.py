@@ -55,7 +55,7 @@ class Tensor(InPlace, Operators):
     _grad: Tensor | None = None
     _view: View | None = None
     _label = ""
-    hooks: dict[int, dict[int, Any]] | None = None
+    hooks: dict[int, dict[Any, Any]] | None = None
     code: CodeType | None = None  # with `position`: the source line of a leaf
     position = -1
 
@@ -67,6 +67,7 @@ class Tensor(InPlace, Operators):
         if isinstance(data, Tensor):
             data = data._array
         array = np.array(data, dtype=None if isinstance(data, np.ndarray) else get_default_dtype())
+        category(array.dtype)
         self._set(array, None, 0)
         self.code, self.position = caller()
         self.requires_grad = requires_grad
@@ -79,12 +80,12 @@ class Tensor(InPlace, Operators):
     # -- what it is ------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """The length of each dimension."""
         return self._array.shape
 
     @property
-    def ndim(self) -> int:  # type: ignore[override]
+    def ndim(self) -> int:
         """The number of dimensions."""
         return self._array.ndim
 
@@ -299,9 +300,7 @@ class Tensor(InPlace, Operators):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook` with this tensor's gradient; what it returns takes the gradient's place."""
         if not self.requires_grad:
-            raise RuntimeError(
-                f"a hook on {name_of(self)} would never run: it needs no gradient"
-            )
+            raise RuntimeError(f"a hook on {name_of(self)} would never run: it needs no gradient")
         hooks = self._hooks()
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook

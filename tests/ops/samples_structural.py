@@ -26,7 +26,9 @@ for name in ("sum", "mean", "amax", "amin", "prod", "var", "std"):
         add(name, lambda m, x, name=name: getattr(m, name)(x, 0, True), floats(1, 2))
     if name != "prod":  # PyTorch's prod takes one dimension
         add(name, lambda m, x, name=name: getattr(m, name)(x, dim=(0, -1)), floats(2, 3, 4))
-        add(name, lambda m, x, name=name: getattr(m, name)(x, (2, 0), keepdim=True), floats(2, 3, 4))
+        add(
+            name, lambda m, x, name=name: getattr(m, name)(x, (2, 0), keepdim=True), floats(2, 3, 4)
+        )
     if name not in ("amax", "amin"):  # those have no value for no elements
         add(name, lambda m, x, name=name: getattr(m, name)(x), floats(0))
         add(name, lambda m, x, name=name: getattr(m, name)(x, 1), floats(3, 0, 2))
@@ -75,6 +77,23 @@ add("logsumexp", lambda m, x: m.logsumexp(x, 0), floats())
 add("logsumexp", lambda m, x: m.logsumexp(x, 1), floats(2, 0))
 add("logsumexp", lambda m, x: m.logsumexp(x, 0), floats(2, 0))
 add("logsumexp", lambda m, x: m.logsumexp(x, 0), floats(4, low=990.0, high=1000.0))
+
+add("sort", lambda m, x: tuple(m.sort(x)), floats(3, 4))
+add("sort", lambda m, x: tuple(m.sort(x, 0, descending=True)), floats(3, 2, 2))
+add("sort", lambda m, x: m.sort(x, -1).values, floats(2, 0))
+add("sort", lambda m, x: tuple(x.sort(descending=True)), integers(6, high=100))
+add("clone", lambda m, x: tuple(m.sort(x)), floats())
+add("topk", lambda m, x: tuple(m.topk(x, 2)), floats(3, 4))
+add("topk", lambda m, x: tuple(m.topk(x, 2, dim=0, largest=False)), floats(3, 4))
+add("topk", lambda m, x: m.topk(x, 0).values, floats(3))
+add("clone", lambda m, x: tuple(m.topk(x, 1)), floats())
+add("median", lambda m, x: m.median(x), floats(3, 4))
+add("median", lambda m, x: m.median(x), floats(5))
+add("median", lambda m, x: m.median(x), floats())
+add("median", lambda m, x: m.median(x), floats(0))
+add("median_along", lambda m, x: tuple(m.median(x, 1)), floats(3, 4))
+add("median_along", lambda m, x: tuple(m.median(x, 0, keepdim=True)), floats(3, 4))
+add("median_along", lambda m, x: tuple(m.median(x, 0)), floats())
 
 # -- shapes -------------------------------------------------------------------------------------
 
@@ -217,7 +236,8 @@ def assign(subscript: Any) -> Any:
 for subscript, shape in [
     (0, (3, 4)), (0, ()), (..., (3, 3, 4)), (slice(1, None), (2, 1, 4)), ((..., 0), (3, 3)),
     ((0, slice(None), [1, 3]), (3, 2)), ([2, 0], (2, 3, 4)), ([2, 0], (4,)), (([0, 1], [1, 1]), ()),
-    ((None, 1), (3, 4)), (slice(2, 2), (1, 4)), ((..., 1, [[0], [1]]), (3, 2, 1)), (True, (3, 3, 4)), (False, ()), ((0, 1, 2), ()),
+    ((None, 1), (3, 4)), (slice(2, 2), (1, 4)), ((..., 1, [[0], [1]]), (3, 2, 1)),
+    (True, (3, 3, 4)), (False, ()), ((0, 1, 2), ()),
 ]:  # fmt: skip
     add("setitem", assign(subscript), floats(3, 3, 4), floats(*shape))
 
@@ -231,7 +251,7 @@ def assign_at(m: Any, x: Any, value: Any, i: Any) -> Any:
 add("setitem", assign_at, floats(3, 4), floats(4), booleans(3))
 add("setitem", assign_at, floats(3, 4), floats(), booleans(3, 4))
 add("setitem", assign_at, floats(3, 4), floats(2, 4), given([2, 0]))
-add("setitem", assign_at, floats(3, 4), floats(2), given([[True, *[False] * 3]] * 2 + [[False] * 4]))
+add("setitem", assign_at, floats(3, 4), floats(3), given(np.eye(3, 4, 1) > 0))
 add("setitem", assign_at, floats(), floats(), given(True))
 add("setitem", lambda m, x, v: x.clone().copy_(v), floats(3, 4), floats(4))
 add("setitem", lambda m, x: x.clone().fill_(2.5), floats(3, 4))
@@ -321,7 +341,8 @@ for equation, *shapes in [
     ("ij->j", (2, 3)), ("i,j->ij", (2,), (3,)), ("i,i", (3,), (3,)), ("ba", (2, 3)),
     ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)), ("...ij,...jk->...ik", (5, 2, 3), (3, 4)),
     ("...i,i", (2, 4, 3), (3,)), ("ii->i", (3, 3)), ("ii", (3, 3)), ("iij->j", (3, 3, 2)),
-    ("ij,ij,i->j", (2, 3), (2, 3), (2,)), ("ij,k->", (2, 3), (4,)), ("a,b,c->abc", (2,), (3,), (2,)),
+    ("ij,ij,i->j", (2, 3), (2, 3), (2,)), ("ij,k->", (2, 3), (4,)),
+    ("a,b,c->abc", (2,), (3,), (2,)),
     ("i...->...", (3, 2)), ("ijk,l->jl", (2, 3, 2), (4,)), (" i j , j -> i ", (2, 3), (3,)),
     ("ij,j->i", (2, 1), (3,)), ("ij,jk->ik", (2, 0), (0, 3)), (",i->i", (), (3,)), ("->", ()),
     ("ii,i->i", (3, 3), (3,)), ("iii->i", (2, 2, 2)), ("...,...->...", (2, 1), (3,)),

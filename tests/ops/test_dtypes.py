@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,9 @@ def symbol(operand: Any) -> Any:
 def dtype_name(call: Any, module: Any, *operands: Any) -> str:
     """The name of the result's dtype, or "refused"."""
     try:
-        return str(call(module, *operands).dtype).removeprefix("torch.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch, of a variance of one element
+            return str(call(module, *operands).dtype).removeprefix("torch.")
     except (TypeError, RuntimeError, NotImplementedError, ValueError):
         return "refused"
 
@@ -105,9 +108,11 @@ def test_two_operands(name: str, left: Any) -> None:
             continue
         found = dtype_name(call, gw, ours(left), ours(right))
         expected = dtype_name(call, torch, theirs(left), theirs(right))
-        if expected != "refused" and not (left[0] == "bool" and (name, left[0]) in UNLIKE):
-            assert found == expected, f"{left} {right}"
-        if found != "refused" and name not in ("logical_and", "maximum", "where"):
+        kind = left[0] if isinstance(left, tuple) else ""
+        if (name, kind) in UNLIKE or expected == "refused":
+            continue
+        assert found == expected, f"{left} {right}"
+        if name not in ("logical_and", "maximum", "where"):
             abstract = dtype_name(call, gw, symbol(left), symbol(right))
             assert abstract == found, f"{left} {right} as symbols"
 

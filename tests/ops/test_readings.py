@@ -140,7 +140,8 @@ def test_integers_stay_exact_in_values() -> None:
 
 @pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_every_elementwise_definition_passes_its_check(op: Op) -> None:
-    check_elementwise(op)
+    for attrs in attributes_of(op):
+        check_elementwise(op, {**op.defaults, **attrs})
 
 
 @every_case

@@ -32,6 +32,14 @@ EDGES: dict[str, tuple[Any, list[Any]]] = {
     "maximum": (lambda m, x, y: m.maximum(x, y), [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]]),
     "minimum": (lambda m, x, y: m.minimum(x, y), [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]]),
     "maximum of itself": (lambda m, x: m.maximum(x, x), [[1.0, -2.0]]),
+    "median shares": (lambda m, x: m.median(x), [[3.0, 1.0, 3.0, 3.0, 5.0]]),
+    "median along": (lambda m, x: m.median(x, 1).values, [[[1.0, 4.0, 3.0, 2.0], [2.0] * 4]]),
+    "median with a NaN": (lambda m, x: m.median(x), [[3.0, NAN, 1.0]]),
+    "sort": (lambda m, x: tuple(m.sort(x, stable=True)), [[2.0, 1.0, 2.0, NAN, 1.0]]),
+    "sort down": (
+        lambda m, x: tuple(m.sort(x, descending=True, stable=True)), [[2.0, 1.0, 2.0, NAN, 1.0]],
+    ),
+    "topk": (lambda m, x: tuple(m.topk(x, 2)), [[2.0, 5.0, NAN, 1.0]]),
     # kinks
     "clip at its bounds": (lambda m, x: m.clip(x, -1.0, 1.0), [[-2.0, -1.0, 0.0, 1.0, 2.0]]),
     "clip from below": (lambda m, x: m.clamp(x, min=0.0), [[-1.0, 0.0, -0.0, 1.0]]),
@@ -117,9 +125,9 @@ def test_as_pytorch(name: str) -> None:
 
 SECOND_ORDER = [
     "prod, one zero", "prod, two zeros", "prod, all zeros", "prod along", "x ** 0", "x ** 1",
-    "clip at its bounds", "max shares", "amax shares", "max along", "maximum", "relu", "where, sqrt",
-    "softmax of ±1e4", "log_softmax of ±1e4", "cross_entropy of ±1e4", "getitem adds", "gather",
-    "abs", "leaky relu", "var, correction 0",
+    "clip at its bounds", "max shares", "amax shares", "max along", "maximum", "relu",
+    "where, sqrt", "softmax of ±1e4", "log_softmax of ±1e4", "cross_entropy of ±1e4", "getitem adds",
+    "gather", "abs", "leaky relu", "var, correction 0",
 ]  # fmt: skip
 
 
@@ -182,7 +190,7 @@ def test_cross_entropy_with_an_impossible_class() -> None:
 
 
 def test_setitem_with_an_index_twice_keeps_the_last_value() -> None:
-    """PyTorch leaves the order open (and gives every value a gradient); ours is the last, always."""
+    """PyTorch leaves the order open and gives every write a gradient; ours is the last, always."""
     x = gw.zeros(3, dtype=gw.float64)
     value = gw.tensor([1.0, 2.0, 3.0, 4.0], dtype=gw.float64, requires_grad=True)
     x[[0, 2, 0, 2]] = value
@@ -219,8 +227,10 @@ def subscripts(draw: st.DrawFn) -> tuple[Any, ...]:
         parts.append(
             draw(
                 st.one_of(
-                    st.integers(-size, size - 1), st.builds(slice, bound, bound, step), array,
-                )  # fmt: skip
+                    st.integers(-size, size - 1),
+                    st.builds(slice, bound, bound, step),
+                    array,
+                )
             )
         )
     for _ in range(draw(st.integers(0, 2))):

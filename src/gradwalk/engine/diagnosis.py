@@ -318,7 +318,7 @@ def _missing_in_part(case: Case) -> str | None:
     still_reached = np.asarray(arrived.any(axis=0))[columns].all()
     if still_reached and not arrived[rows].any():
         return _one_of_several_outputs(case, np.asarray(arrived.any(axis=1)), rows)
-    on_diagonal = np.eye(*right.shape, dtype=bool)
+    on_diagonal = np.eye(*right.shape, dtype=np.bool_)
     square = case.output_shape == case.input_shape
     if square and not arrived[~on_diagonal].any() and not missing[on_diagonal].any():
         return (

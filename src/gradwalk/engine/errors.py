@@ -107,9 +107,24 @@ def check_hook_result(node: Any, hook: Any, result: Any, g: Any) -> None:
         )
 
 
+def mixed(what: str, value: Any, tensor: Any) -> TypeError:
+    """A Value met a Tensor."""
+    label = f" '{value.label}'" if value.label else ""
+    return TypeError(
+        f"{what}: the Value{label} ({value.data}) and {name_of(tensor)} do not mix, the two "
+        "engines keep separate graphs.\n"
+        f"  Value made at:    {value.line or 'an unrecorded line'}\n"
+        f"  tensor made at:   {made_at(tensor)}\n"
+        "Fix: use value.data or tensor.item() for the number alone (no gradient flows to it), or "
+        "build both sides of the same kind."
+    )
+
+
 def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
     """An op could not combine its operands: say both shapes and where each came from."""
-    lines = [f"{op.name} cannot combine these operands: {error}"]
+    several = sum(hasattr(a, "shape") for a in args) > 1
+    what = "cannot combine these operands" if several else "cannot be computed"
+    lines = [f"{op.name} {what}: {error}"]
     for position, argument in enumerate(args):
         if not hasattr(argument, "code"):
             if hasattr(argument, "shape"):
@@ -120,7 +135,8 @@ def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
         lines.append(
             f"  operand {position + 1}:{label} shape {tuple(argument.shape)}, made at {place}"
         )
-    lines.append(_shape_advice(op, args))
+    if several:
+        lines.append(_shape_advice(op, args))
     return ValueError("\n".join(lines))
 
 

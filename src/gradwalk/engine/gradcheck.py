@@ -53,14 +53,13 @@ def gradcheck(
     place (and put back), so `func` may also use them without taking them as arguments.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.engine.gradcheck import gradcheck
     >>> x = gw.tensor([0.5, -2.0], dtype=gw.float64, requires_grad=True)
-    >>> gradcheck(lambda x: gw.tanh(x) * x, x)
+    >>> gw.gradcheck(lambda x: gw.tanh(x) * x, x)
     True
     >>> wrong = gw.elementwise("wrong", lambda x: x * x, partials=[lambda x: x])
-    >>> gradcheck(wrong, x, raise_exception=False)
+    >>> gw.gradcheck(wrong, x, raise_exception=False)
     False
-    >>> gradcheck(lambda a, b: a * b + a, (gw.Value(2.0), gw.Value(-3.0)))
+    >>> gw.gradcheck(lambda a, b: a * b + a, (gw.Value(2.0), gw.Value(-3.0)))
     True
     """
     check = _Check("gradcheck", func, listed(inputs), Tolerance(eps, atol, rtol), nondet_tol)
@@ -85,9 +84,8 @@ def gradgradcheck(
     wrong but differentiated rightly passes: run `gradcheck` too.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.engine.gradcheck import gradgradcheck
     >>> x = gw.tensor([0.5, -2.0], dtype=gw.float64, requires_grad=True)
-    >>> gradgradcheck(lambda x: gw.tanh(x) * x, x)
+    >>> gw.gradgradcheck(lambda x: gw.tanh(x) * x, x)
     True
     """
     given = listed(inputs)

@@ -49,7 +49,7 @@ class Node:
     attrs: dict[str, Any] = {}  # noqa: RUF012  the op's keyword arguments
     picks: tuple[int, ...] = (0,) * 8  # which output of each input
     many = False  # whether the op has several outputs
-    hooks: dict[int, dict[int, Any]] | None = None  # {output: {handle: function of gradient}}
+    hooks: dict[int, dict[Any, Any]] | None = None  # {output: {handle: function of gradient}}
     other_metas: tuple[Meta, ...] = ()  # (shape, dtype) of the outputs after the first
     label = ""  # the name the user gave its output
     out_clock: int | None = None  # the clock after an operation that was done in place

@@ -13,6 +13,7 @@ from gradwalk.ops import (
     loss,
     reduction,
     shape,
+    sorting,
     trigonometry,
 )
 from gradwalk.ops import check as check
@@ -24,6 +25,7 @@ _FAMILIES = (
     activation,
     choice,
     reduction,
+    sorting,
     shape,
     index,
     linalg,

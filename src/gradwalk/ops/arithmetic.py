@@ -26,7 +26,8 @@ div = elementwise(
     "div",
     np.true_divide,
     operator.truediv,
-    vjp=[lambda g, y: g / y, lambda g, y, out: -g * out / y],
+    # x / y again instead of `out`: so a quotient may be changed in place, as in PyTorch.
+    vjp=[lambda g, y: g / y, lambda g, x, y: -g * (x / y / y)],
     symbol="/",
     to_float=True,
     domain=((-4.0, 4.0), (0.5, 4.0)),
@@ -39,7 +40,8 @@ pow: Op = elementwise(
     np.power,
     operator.pow,
     vjp=[
-        lambda g, x, y: where(y == 0, 0, g * (y * pow(x, y - 1))),
+        # At y = 0 the slope is 0 also where 0 × x⁻¹ is not; only there, for the sake of d²/dxdy.
+        lambda g, x, y: where((y == 0) & ((x == 0) | (x != x)), 0, g * (y * pow(x, y - 1))),
         lambda g, x, y, out: where((x == 0) & (y >= 0), 0, g * (out * log(x))),
     ],
     symbol="^",

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradwalk.ops.dtypes import bool_
 from gradwalk.ops.op import Op, elementwise
-from gradwalk.ops.shape import as_float
+from gradwalk.ops.shape import promoted
 
 where: Op = elementwise(
     "where",
@@ -81,7 +81,7 @@ def clip(x: Any, min: float | None = None, max: float | None = None) -> Any:
     """
     if min is None and max is None:
         raise ValueError("clip needs min, max or both")
-    return clip_op(as_float(x) if float in (type(min), type(max)) else x, min=min, max=max)
+    return clip_op(promoted(x, min, max), min=min, max=max)
 
 
 _FLAT: dict[str, Any] = {"partials": [None, None]}

@@ -20,7 +20,7 @@ import numpy as np
 from gradwalk.ops.arithmetic import add
 from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import bool_
-from gradwalk.ops.op import Op, OpError, Shape, define
+from gradwalk.ops.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.shape import broadcast_to, clone, normal_axis, reshape
 
 Index = tuple[Any, ...]
@@ -58,6 +58,8 @@ def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any
         elif part is not None:
             first += [slice(None)] * (part[2] if part[0] == "mask" else 1)
     rest = tuple(part for part in index if not isinstance(part, int))
+    if Ellipsis not in first:
+        first.append(Ellipsis)  # a view, also where the integers leave only one element
     return x[tuple(first)], to_numpy_index(rest, arrays)
 
 
@@ -122,7 +124,7 @@ def _meets_once(index: Index) -> bool:
 
 def _getitem_shape(x: Shape, *arrays: Any, index: Index) -> Shape:
     if any(isinstance(part, tuple) and part[0] == "mask" for part in index):
-        raise OpError(
+        raise UnknownShapeError(
             "the shape of x[mask] depends on how many elements of the mask are true, so it is "
             "not known before the mask is; use gradwalk.where(mask, x, 0) to keep the shape"
         )
@@ -169,7 +171,7 @@ put: Op = define(
 
 
 def _setitem_forward(x: Any, value: Any, *indices: Any, index: Index) -> Any:
-    out = x.copy()
+    out = np.array(x)  # also where x is a NumPy number
     part, subscript = place(out, index, indices)
     part[subscript] = value
     return out
@@ -186,11 +188,12 @@ def _winners_forward(x: Any, *indices: Any, index: Index) -> Any:
 winners = define("winners", _winners_forward, vjp=[None, None], shape=_getitem_shape, gives=bool_)
 
 
-def _setitem_value_rule(g: Any, indices: tuple[Any, ...], index: Index) -> Any:
+def _setitem_value_rule(g: Any, indices: tuple[Any, ...], value_shape: Shape, index: Index) -> Any:
     taken = getitem(g, *indices, index=index)
-    if _meets_once(index):
-        return taken
-    return where(winners(g, *indices, index=index), taken, 0)
+    if not _meets_once(index):
+        taken = where(winners(g, *indices, index=index), taken, 0)
+    extra = len(value_shape) - len(taken.shape)  # the value may have leading axes of length 1
+    return reshape(taken, shape=(*(1,) * extra, *taken.shape)) if extra > 0 else taken
 
 
 setitem: Op = define(
@@ -296,7 +299,7 @@ def _through(x: Any, chain: tuple[Any, ...]) -> Any:
 
 
 def _write_view_forward(base: Any, value: Any, *, chain: tuple[Any, ...]) -> Any:
-    out = base.copy()
+    out = np.array(base)  # also where base is a NumPy number
     part = _through(out, chain)
     if np.may_share_memory(part, out):
         part[...] = value

@@ -39,6 +39,8 @@ def matmul(x: Any, y: Any) -> Any:
     >>> gw.matmul(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), gw.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
+    if not hasattr(x, "ndim") or not hasattr(y, "ndim"):
+        return matmul_op(x, y)  # which says what is wrong with it
     if not x.ndim or not y.ndim:
         raise ValueError(
             f"matmul needs at least 1-d operands, got shapes {tuple(x.shape)} and "
@@ -148,10 +150,16 @@ def _einsum_shape(*shapes: Shape, equation: str) -> Shape:
     return tuple(size[c] for c in out)
 
 
+def _einsum_forward(*xs: Any, equation: str) -> Any:
+    out = np.einsum(equation, *xs, optimize=len(xs) > 1)
+    # Of one operand NumPy may return a view; that would be shared memory nobody knows of.
+    return out.copy() if len(xs) == 1 and out.base is not None else out
+
+
 # `equation` is in normal form: no ellipsis, an explicit output, no letter twice in one term.
 einsum_op = define(
     "einsum",
-    lambda *xs, equation: np.einsum(equation, *xs, optimize=len(xs) > 1),
+    _einsum_forward,
     vjp=[_einsum_rule],
     shape=_einsum_shape,
     multilinear=True,

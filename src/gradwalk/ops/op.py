@@ -27,6 +27,10 @@ class OpError(TypeError):
     """An op was defined or called in a way that cannot work."""
 
 
+class UnknownShapeError(OpError):
+    """The shape of a result depends on the numbers, not only on the shapes, of the operands."""
+
+
 class Rule:
     """How the gradient of one input follows from `g`, the gradient of the output.
 
@@ -71,9 +75,9 @@ class Op:
         rules: Sequence[Rule | None],
         *,
         elementwise: bool,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
-        residuals: Sequence[str] = (),
+        inputs: str | Sequence[str] | None = None,
+        outputs: str | Sequence[str] | None = None,
+        residuals: str | Sequence[str] = (),
         shape: Callable[..., Any] | None = None,
         linear: bool = False,
         multilinear: bool = False,
@@ -94,12 +98,12 @@ class Op:
         self.rules = tuple(rules)
         self.elementwise = elementwise
         found, self.attributes, self.defaults = _signature(name, forward)
-        names = tuple(inputs) if inputs is not None else found
+        names = _words(inputs) if inputs is not None else found
         self.variadic = bool(names) and names[-1].startswith("*")
         self.inputs = tuple(n.lstrip("*") for n in names)
-        self.outputs = tuple(outputs) if outputs is not None else ("out",)
+        self.outputs = _words(outputs) if outputs is not None else ("out",)
         self.multiple = outputs is not None
-        self.residuals = tuple(residuals)
+        self.residuals = _words(residuals)
         self.shape = shape
         self.linear = linear
         self.multilinear = multilinear
@@ -123,6 +127,7 @@ class Op:
         # Class of the first operand -> a quicker way to apply this op to it (see recording.py).
         self.quick: dict[type, Callable[..., Any]] = {}
         self._plans: dict[tuple[bool, ...], Plan] = {}
+        self.checked = check_definition is None  # else at the first use, by ops.check
         self._check_definition()
 
     def __repr__(self) -> str:
@@ -247,6 +252,11 @@ class Op:
                         f"op '{self.name}': the rule for input {input_name} asks for '{name}', "
                         f"which is nothing it can have. It can have: {', '.join(sorted(known))}."
                     )
+
+
+def _words(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names as a list, or as one string with spaces."""
+    return tuple(names.split() if isinstance(names, str) else names)
 
 
 def _signature(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from gradwalk.ops import activation, arithmetic, choice, linalg, loss, reduction
+from gradwalk.ops import activation, arithmetic, choice, linalg, loss, reduction, sorting
 from gradwalk.ops import index as _index
 from gradwalk.ops import shape as _shape
 from gradwalk.ops import trigonometry as trig
-from gradwalk.ops.dtypes import int64
 from gradwalk.ops.op import Op
 
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
@@ -18,11 +17,7 @@ _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 def raised(x: Any, exponent: Any) -> Any:
     """x ** exponent: the op with one input if the exponent is a number, else the one with two."""
     if isinstance(exponent, (int, float)):
-        if isinstance(exponent, float):
-            x = _shape.as_float(x)
-        elif getattr(getattr(x, "dtype", None), "kind", "f") == "b":
-            x = _shape.cast(x, dtype=int64)
-        return arithmetic.power(x, exponent=exponent)
+        return arithmetic.power(_shape.promoted(x, exponent), exponent=exponent)
     return arithmetic.pow(x, exponent)
 
 
@@ -30,12 +25,8 @@ class Operators:
     """Arithmetic, comparison, and the methods PyTorch users expect, for anything with `_apply`."""
 
     __slots__ = ()
-    if TYPE_CHECKING:
-
-        @property
-        def shape(self) -> Any: ...
-        @property
-        def ndim(self) -> int: ...
+    shape: Any
+    ndim: Any
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -371,6 +362,18 @@ class Operators:
     def std(self, dim: reduction.Dim = None, **options: Any) -> Self:
         """Standard deviation over `dim`; options `correction`, `unbiased`, `keepdim`."""
         return reduction.std(self, dim, **options)
+
+    def sort(self, dim: int = -1, descending: bool = False) -> Any:
+        """Values in order along `dim`, and their indices."""
+        return sorting.sort(self, dim, descending)
+
+    def topk(self, k: int, dim: int = -1, largest: bool = True) -> Any:
+        """The k largest values along `dim`, and their indices."""
+        return sorting.topk(self, k, dim, largest)
+
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The middle element; with `dim` values and indices."""
+        return sorting.median(self, dim, keepdim)
 
     def cumsum(self, dim: int) -> Self:
         """Running sum along `dim`."""

@@ -128,7 +128,8 @@ prod_op = define(
 )
 
 
-def _share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
+def share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
+    """The gradient in equal parts to all elements equal to the one chosen."""
     best = (x == _keep(out, x.shape, axis)) | (x != x)  # where there is a NaN, it is the best
     ties = sum_op(cast(best, dtype=x.dtype), axis=axis, keepdim=True)
     return where(best, _keep(g, x.shape, axis) / ties, 0)
@@ -137,13 +138,13 @@ def _share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
 amax_op = define(
     "amax",
     lambda x, *, axis, keepdim: np.amax(x, axis=axis, keepdims=keepdim),
-    vjp=[lambda g, x, out, axis: _share_ties(g, x, out, axis)],
+    vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
     shape=reduced_shape,
 )
 amin_op = define(
     "amin",
     lambda x, *, axis, keepdim: np.amin(x, axis=axis, keepdims=keepdim),
-    vjp=[lambda g, x, out, axis: _share_ties(g, x, out, axis)],
+    vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
     shape=reduced_shape,
 )
 
@@ -158,13 +159,14 @@ def _best_along(
     return values, indices
 
 
-def _to_chosen(g: Any, indices: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
+def to_chosen(g: Any, indices: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
     """All of the gradient to the index that was returned."""
     fixed, arrays = along(_keep(indices, x_shape, axis), axis[0])
     return put(_keep(g[0], x_shape, axis), *arrays, index=fixed, shape=x_shape)
 
 
-def _two_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Shape, Shape]:
+def max_along_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Shape, Shape]:
+    """Shapes of values and indices."""
     one = reduced_shape(shape, axis=axis, keepdim=keepdim)
     return one, one
 
@@ -172,17 +174,17 @@ def _two_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[
 max_along = define(
     "max",
     lambda x, *, axis, keepdim: _best_along(np.argmax, x, axis, keepdim),
-    vjp=[lambda g, indices, x_shape, axis: _to_chosen(g, indices, x_shape, axis)],
+    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
     outputs=("values", "indices"),
-    shape=_two_shapes,
+    shape=max_along_shapes,
     gives=(None, int64),
 )
 min_along = define(
     "min",
     lambda x, *, axis, keepdim: _best_along(np.argmin, x, axis, keepdim),
-    vjp=[lambda g, indices, x_shape, axis: _to_chosen(g, indices, x_shape, axis)],
+    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
     outputs=("values", "indices"),
-    shape=_two_shapes,
+    shape=max_along_shapes,
     gives=(None, int64),
 )
 

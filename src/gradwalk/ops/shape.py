@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.dtypes import get_default_dtype
+from gradwalk.ops.dtypes import category, result_dtype
 from gradwalk.ops.op import Op, Shape, define
 
 # -- arguments as people write them -> normal form ---------------------------------------------
@@ -110,19 +110,28 @@ clone = define(
     linear=True,
 )
 alias = define("alias", lambda x: x, vjp=[1], shape=lambda x: x, linear=True, view=True)
+
+
+def _cast_forward(x: Any, *, dtype: np.dtype[Any]) -> Any:
+    category(dtype)  # complex is refused
+    return x.astype(dtype)
+
+
 cast = define(
     "cast",
-    lambda x, *, dtype: x.astype(dtype),
+    _cast_forward,
     vjp=[1],  # the engine casts back to the dtype of x
     shape=lambda x, *, dtype: x,
     linear=True,
 )
 
 
-def as_float(x: Any) -> Any:
-    """x itself if it holds floats (or is a number), else x in the default dtype."""
-    kind = getattr(getattr(x, "dtype", None), "kind", "f")
-    return x if kind == "f" else cast(x, dtype=get_default_dtype())
+def promoted(x: Any, *numbers: float | None) -> Any:
+    """x in the dtype that it and some Python numbers combine to; a plain number stays one."""
+    if not hasattr(x, "dtype"):
+        return x
+    dtype = result_dtype([x, *(n for n in numbers if n is not None)])
+    return x if x.dtype == dtype else cast(x, dtype=dtype)
 
 
 def _joined_shape(*shapes: Shape, axis: int) -> Shape:

@@ -54,7 +54,7 @@ def derivative(
 ) -> str:
     """The local derivative of an elementwise op for one input, as text.
 
-    `names` and `out` are what to call its inputs and its output.
+    `names` and `out` are what to call its inputs and its output, `attrs` its attributes.
 
     >>> import gradwalk as gw
     >>> derivative(gw.tanh)
@@ -67,12 +67,22 @@ def derivative(
     rule = op.rule(position)
     if rule is None:
         return "none"
-    unknown = {name: Symbol(name) for name in op.attributes}
+    unknown = {name: _Any(name) for name in op.attributes}
     attrs = {**unknown, **op.defaults, **attrs}
     env = symbolic_env(op, ((),) * len(op.inputs), attrs)
     env |= {key: Symbol(name) for key, name in zip(op.inputs, names, strict=False)}
     env["out"] = Symbol(out)
     return formula(rule.local(env, 1))
+
+
+class _Any(Symbol):
+    """An attribute of any value: different from every number a rule may compare it with."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        return self is other
 
 
 def _text(expression: Any) -> tuple[str, int]:

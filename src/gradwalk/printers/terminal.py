@@ -62,8 +62,8 @@ def _expression(v: Any, names: dict[Any, str]) -> str:
         return "leaf"
     if not isinstance(v.op, Op):
         return f"{v.op}({', '.join(names[i] for i in v.inputs)})"
-    symbols = [Symbol(names[i]) for i in v.inputs]
-    return formula(v.op(*symbols, **v.attrs))
+    symbols = {i: Symbol(names[i]) for i in v.inputs}  # one per node: a × a is a²
+    return formula(v.op(*(symbols[i] for i in v.inputs), **v.attrs))
 
 
 def _backward_table(order: list[Any], names: dict[Any, str]) -> Any:
