@@ -1,27 +1,18 @@
 """Draw the pictures of the documentation again: `python docs/pictures.py`."""
 
-import io
-import re
 from pathlib import Path
 
-from rich.console import Console
-
 from gradwalk.cli import neuron
-from gradwalk.printers.terminal import show_walk
+from gradwalk.printers.svg import graph_svg
 
 IMAGES = Path(__file__).parent / "images"
 
 
 def draw_neuron() -> None:
-    """What `make run` prints, as an SVG that fetches nothing from elsewhere."""
-    console = Console(record=True, width=66, file=io.StringIO())
+    """The neuron of the README after its backward pass."""
     o = neuron()
     o.backward()
-    show_walk(o, console)
-    svg = console.export_svg(title="gradwalk", unique_id="neuron")
-    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    (IMAGES / "neuron.svg").write_text(svg.replace("Fira Code, ", ""), encoding="utf-8")
+    (IMAGES / "neuron.svg").write_text(graph_svg(o), encoding="utf-8")
 
 
 if __name__ == "__main__":

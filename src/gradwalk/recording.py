@@ -99,6 +99,10 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     if op.to_float and dtype.kind != "f":
         dtype = get_default_dtype()
     found = list(args)
+    if not any(isinstance(args[i], Tensor) for i in positions):  # where(condition, 1.0, 0.0)
+        for i in positions:
+            found[i] = wrap(np.asarray(args[i], dtype))
+        return tuple(found)
     for i in positions:
         if isinstance(args[i], Tensor):
             if args[i]._array.dtype != dtype:

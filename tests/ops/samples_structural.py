@@ -123,6 +123,10 @@ add("permute", lambda m, x: m.transpose(x, 0, -1), floats())
 add("permute", lambda m, x: x.mT, floats(2, 3, 4))
 add("expand", lambda m, x: x.expand(2, 3, 4), floats(3, 1))
 add("expand", lambda m, x: x.expand(-1, 4), floats(3, 1))
+add(
+    "expand", lambda m, x: m.expand(x, 2, -1, -1), floats(3, 2),
+    torch=lambda m, x: x.expand(2, -1, -1),
+)  # fmt: skip
 add("expand", lambda m, x: m.broadcast_to(x, (2, 3)), floats())
 add("expand", lambda m, x: m.broadcast_to(x, (0, 3)), floats(1, 3))
 add("expand", lambda m, x, y: x.expand_as(y), floats(3), integers(2, 3))
@@ -190,6 +194,10 @@ add("getitem", lambda m, x, mask: x[:, mask], floats(3, 4), booleans(4))
 add("getitem", lambda m, x, mask, i: x[mask, i], floats(3, 4), given([True, False, True]), j)
 add("getitem", lambda m, x, mask: x[mask], floats(2, 2), given([[False, False], [False, False]]))
 add("getitem", lambda m, x, mask: x[mask], floats(), given(True))
+add("getitem", lambda m, x, mask: x[mask, 1], floats(3, 4), given([True, False, True]))
+add("getitem", lambda m, x, mask: x[0, :, mask], floats(2, 3, 4), booleans(4))
+add("getitem", lambda m, x, mask: x[mask, None, 0], floats(3, 4, 2), booleans(3, 4))
+add("getitem", lambda m, x: x[[True, False, True]], floats(3, 4))
 add("getitem", lambda m, x: x[x > 0], floats(3, 4))
 add("getitem", lambda m, x: x[...], floats())
 add("getitem", lambda m, x: x[None], floats())
@@ -323,6 +331,21 @@ add(
 )  # fmt: skip
 add("mul", change_by_itself, floats(3, 4), floats(4, low=1.0))
 add("write_view", change_a_piece, floats(3, 4), floats(2, 1))
+
+# -- spellings of elementwise ops ---------------------------------------------------------------
+
+positive = dict(low=0.3, high=3.0)
+add("pow", lambda m, x, y: m.pow(x, y), floats(3, 1, **positive), floats(4))
+add("pow", lambda m, y: m.pow(2.0, y), floats(4))
+add("power", lambda m, x: m.pow(x, 3), floats(4))
+add("power", lambda m, x: m.pow(x, -0.5), floats(4, **positive))
+add("clip", lambda m, x: m.clip(x, -1.0, 1.0), floats(9))
+add("clip", lambda m, x: m.clamp(x, max=0), floats(9))
+add("clip", lambda m, x: m.clamp(x, 1, 2), integers(9, high=5))
+for number in (0, 1.5):
+    add("where", lambda m, c, x, n=number: m.where(c, x, n), booleans(4), floats(4))
+    add("where", lambda m, c, x, n=number: m.where(c, n, x), booleans(4), floats(3, 4))
+    add("where", lambda m, c, n=number: m.where(c, n, n), booleans(4))
 
 # -- products -----------------------------------------------------------------------------------
 

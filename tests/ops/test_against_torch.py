@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import types
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,32 @@ every_sample = pytest.mark.parametrize("sample", SAMPLES, ids=str)
 
 def test_every_op_of_the_table_has_samples() -> None:
     assert set(TABLE) == {sample.op for sample in SAMPLES}
+
+
+class Spy:
+    """A module that notes which of its names were used."""
+
+    def __init__(self, module: Any, used: set[str]) -> None:
+        self._module, self._used = module, used
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        self._used.add(name)
+        return Spy(found, self._used) if isinstance(found, types.ModuleType) else found
+
+
+def test_every_public_function_of_the_ops_has_samples() -> None:
+    used: set[str] = set()
+    for sample in SAMPLES:
+        sample.ours(Spy(gw, used), *map(gw.from_numpy, sample.arrays()))
+    functions = {
+        name
+        for name in gw.__all__
+        if isinstance(found := getattr(gw, name), types.FunctionType)
+        and found.__module__.startswith("gradwalk.ops.")
+        and found.__module__ not in ("gradwalk.ops.dtypes", "gradwalk.ops.op")
+    }
+    assert functions <= used
 
 
 @every_sample

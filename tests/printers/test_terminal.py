@@ -7,7 +7,8 @@ from rich.console import Console
 
 from gradwalk import Value
 from gradwalk.cli import neuron
-from gradwalk.printers.terminal import local_derivative, show_walk
+from gradwalk.printers.scalars import local_derivative, number
+from gradwalk.printers.terminal import show_walk
 
 
 def printed(root: Value, width: int = 80) -> str:
@@ -54,3 +55,11 @@ def test_local_derivative_as_a_number(make, slope) -> None:  # type: ignore[no-u
     v = Value(2.0)
     out = make(v)
     assert local_derivative(out, out.inputs.index(v)) == pytest.approx(slope)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (-0.00001, "0"), (1e9, "1e+09"), (float("nan"), "nan"), (float("inf"), "inf")],
+)
+def test_number(value: float, text: str) -> None:
+    assert number(value) == text

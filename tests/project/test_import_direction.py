@@ -19,7 +19,7 @@ LAYERS = (
     ("graph",),
     ("ops",),
     ("engine",),
-    ("scalar", "tensor", "creation", "random", "autograd", "testing"),
+    ("scalar", "tensor", "creation", "inplace", "recording", "random", "autograd", "testing"),
     ("nn", "optim", "data", "io", "compiler", "inspect"),
     ("studio", "course", "torch", "__init__"),
     ("cli", "__main__"),

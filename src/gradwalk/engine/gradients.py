@@ -17,7 +17,7 @@ from gradwalk.graph.versions import touch
 from gradwalk.ops.shape import clone
 
 # Makes a tensor of an array (and a node); tensor.py, which imports this module, puts it here.
-wrap: Callable[..., Any]
+wrap: Any = None
 
 
 def backward(

@@ -8,6 +8,7 @@ from gradwalk.graph.order import inputs_first
 from gradwalk.ops.op import Op
 from gradwalk.ops.symbol import Symbol
 from gradwalk.printers.formula import derivative, formula
+from gradwalk.printers.scalars import local_derivative, names_of, number
 
 BADGES = {"add": "distributor", "mul": "swapper", "maximum": "router", "minimum": "router"}
 
@@ -15,7 +16,7 @@ BADGES = {"add": "distributor", "mul": "swapper", "maximum": "router", "minimum"
 def show_walk(root: Any, console: Any) -> None:
     """Print the forward and the backward pass of a graph of Values; call backward() first."""
     order = inputs_first([root])
-    names = _names(order)
+    names = names_of(order)
     last = names[order[-1]]
     console.print("[bold]Forward[/bold]: every node after its inputs")
     console.print(_forward_table(order, names))
@@ -25,17 +26,6 @@ def show_walk(root: Any, console: Any) -> None:
     console.print(_backward_table(order, names))
     console.print(f"[bold]Gradients[/bold]: how {last} moves with each leaf")
     console.print(_gradient_table(order, names))
-
-
-def _names(order: list[Any]) -> dict[Any, str]:
-    """Labels where there are some, else v1, v2, ... in order."""
-    unnamed = (f"v{i}" for i in range(1, len(order) + 1))
-    return {v: v.label or next(unnamed) for v in order}
-
-
-def _number(value: float) -> str:
-    text = f"{value:.4f}".rstrip("0").rstrip(".") if value == value else "nan"
-    return text.replace("-", "−")
 
 
 def _table(*columns: tuple[str, str]) -> Any:
@@ -53,7 +43,7 @@ def _forward_table(order: list[Any], names: dict[Any, str]) -> Any:
         ("node", "left"), ("computed as", "left"), ("value", "right"),
     )  # fmt: skip
     for v in order:
-        table.add_row(names[v], _expression(v, names), _number(v.data))
+        table.add_row(names[v], _expression(v, names), number(v.data))
     return table
 
 
@@ -80,23 +70,13 @@ def _backward_table(order: list[Any], names: dict[Any, str]) -> Any:
             first = position == 0
             table.add_row(
                 names[v] if first else "",
-                _number(v.grad) if first else "",
+                number(v.grad) if first else "",
                 names[source],
-                rule if rule == _number(slope) else f"{rule} = {_number(slope)}",
-                _number(v.grad * slope),
+                rule if rule == number(slope) else f"{rule} = {number(slope)}",
+                number(v.grad * slope),
                 BADGES.get(v.op.name, "") if first else "",
             )
     return table
-
-
-def local_derivative(v: Any, position: int) -> float:
-    """d v / d (its input at `position`), everything else held fixed."""
-    rule = v.op.rule(position)
-    if rule is None:
-        return 0.0
-    env = {name: i.data for name, i in zip(v.op.inputs, v.inputs, strict=True)}
-    env |= {"out": v.data, **v.attrs}
-    return float(rule.local(env, 1.0))
 
 
 def _gradient_table(order: list[Any], names: dict[Any, str]) -> Any:
@@ -106,5 +86,5 @@ def _gradient_table(order: list[Any], names: dict[Any, str]) -> Any:
     for v in order:
         if not v.inputs:
             arrow = "—" if v.grad == 0 else ("lower ↓" if v.grad > 0 else "raise ↑")
-            table.add_row(names[v], _number(v.data), _number(v.grad), arrow)
+            table.add_row(names[v], number(v.data), number(v.grad), arrow)
     return table
