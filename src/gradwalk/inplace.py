@@ -14,7 +14,7 @@ import numpy as np
 from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
 from gradwalk.engine.modes import quietly, state
 from gradwalk.graph.source import caller, where_text
-from gradwalk.graph.versions import View, clock, touch
+from gradwalk.graph.versions import View, clock, owner_of, touch
 from gradwalk.ops import activation, arithmetic, choice, trigonometry
 from gradwalk.ops import index as indexing
 from gradwalk.ops.dtypes import category, result_dtype
@@ -33,6 +33,9 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)
+    view = target._view
+    if view is not None and owner_of(view.base._array) is not owner_of(target._array):
+        target._view = None  # x.data = ... gave the base other memory
     if op is not indexing.setitem:
         args = _fit_dtype(target, op, args)
     arrays = [a._array if _is_tensor(a) else a for a in args]

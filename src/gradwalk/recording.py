@@ -16,7 +16,7 @@ from gradwalk.graph.source import caller, own_files
 from gradwalk.graph.versions import View, clock, owner_of
 from gradwalk.ops import TABLE
 from gradwalk.ops.check import check_use
-from gradwalk.ops.dtypes import category, get_default_dtype, result_dtype
+from gradwalk.ops.dtypes import category, constant, get_default_dtype, result_dtype
 from gradwalk.ops.op import Op
 from gradwalk.ops.shape import cast
 
@@ -114,6 +114,14 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
 
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Compute an op on tensors and record it if one of them needs a gradient."""
+    quick = op.quick.get(args[0].__class__)
+    if quick is not None:
+        return quick(*args, attrs) if attrs else quick(*args)
+    return apply_any(op, args, attrs)
+
+
+def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """`apply` for every op and every kind of operand."""
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
@@ -251,36 +259,23 @@ def record(
 # -- the quick path -----------------------------------------------------------------------------
 # Most calls are elementwise ops on float tensors of one dtype. For those the general functions
 # above spend longer on questions than NumPy on the answer, so here the questions are asked once,
-# when the function is made; whatever is not the plain case goes to `apply`.
+# when the function is made; whatever is not the plain case goes to `apply_any`.
 
 
-_constants: dict[tuple[Any, Any], np.ndarray[Any, Any]] = {}
-
-
-def _constant(number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A Python number as a 0-d array: NumPy takes half as long with it as with the number."""
-    known = _constants.get((number, dtype))
-    if known is None:
-        if dtype.kind != "f":
-            return number  # not the plain case; the general path will look at the number itself
-        known = quietly(np.array, number, dtype)
-        known.flags.writeable = False
-        if number != 0 and len(_constants) < 1000:  # 0.0 and -0.0 are one key, but two numbers
-            _constants[number, dtype] = known
-    return known
-
-
-def _quick_unary(op: Op) -> Callable[[Any], Any]:
+def _quick_unary(op: Op) -> Callable[..., Any]:
     forward = op.forward
     plan = op.plan((True,))
     save = plan.save
 
-    def unary(x: Any) -> Any:
+    def unary(x: Any, attrs: dict[str, Any] = _NONE) -> Any:
         array = x._array
         if array.dtype not in _FLOATS or x._view is not None:
-            return apply(op, (x,), _NONE)
+            return apply_any(op, (x,), attrs)
         here = state.here
-        out = here.run(forward, array)
+        try:
+            out = here.run(forward, array, **attrs) if attrs else here.run(forward, array)
+        except RuntimeError:  # perhaps a forward inside a forward
+            out = quietly(forward, array, **attrs)
         if out.__class__ is not np.ndarray:
             out = np.asarray(out)
         source = x._node or (x if x._requires_grad else None)
@@ -306,6 +301,8 @@ def _quick_unary(op: Op) -> Callable[[Any], Any]:
         else:
             node.code = frame.f_code
             node.position = frame.f_lasti
+        if attrs:
+            node.attrs = attrs
         if x._index:
             node.picks = (x._index,)
         if here.listener is not None:
@@ -328,23 +325,21 @@ def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
                 second = y._array
                 other = y._node or (y if y._requires_grad else None)
                 if second.dtype is not dtype or y._view is not None:
-                    return apply(op, (x, y), _NONE)
+                    return apply_any(op, (x, y), _NONE)
             else:
                 if y.__class__ is not float and y.__class__ is not int:
-                    return apply(op, (x, y), _NONE)
-                second = _constants.get((y, dtype))
-                if second is None:
-                    second = _constant(y, dtype)
+                    return apply_any(op, (x, y), _NONE)
+                second = constant(y, dtype)
                 other = None
             if dtype not in _FLOATS or x._view is not None:
-                return apply(op, (x, y), _NONE)
+                return apply_any(op, (x, y), _NONE)
         else:
             second = y._array
             dtype = second.dtype
             number = x.__class__ is float or x.__class__ is int
             if dtype not in _FLOATS or y._view is not None or not number:
-                return apply(op, (x, y), _NONE)
-            first = _constant(x, dtype)
+                return apply_any(op, (x, y), _NONE)
+            first = constant(x, dtype)
             source = None
             other = y._node or (y if y._requires_grad else None)
         here = state.here
@@ -352,6 +347,8 @@ def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
             out = here.run(forward, first, second)
         except ValueError as error:
             raise shape_mismatch(op, (x, y), error) from None
+        except RuntimeError:
+            out = quietly(forward, first, second)
         if out.__class__ is not np.ndarray:
             out = np.asarray(out)
         tensor = _new(Tensor)
@@ -395,14 +392,20 @@ def adopt(tensor_class: Any) -> None:
     Tensor = tensor_class
     Tensor._apply = staticmethod(apply)
     for op in TABLE.values():
-        if op.elementwise and op.differentiable and not op.attributes and None not in op.rules:
-            quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
-            op.quick[Tensor] = quick
-            method = getattr(Tensor, op.name, None)
-            if method is not None and op.name not in ("add", "sub", "pow"):  # those take more
-                quick.__name__, quick.__doc__ = op.name, method.__doc__
-                setattr(Tensor, op.name, quick)
+        if not op.elementwise or None in op.rules or len(op.inputs) > 2:
+            continue
+        if len(op.inputs) == 2 and op.attributes:
+            continue
+        quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
+        op.quick[Tensor] = quick
+        method = getattr(Tensor, op.name, None)
+        # `add`, `sub`, `pow` and what has attributes take more than operands as methods.
+        if method is not None and not op.attributes and op.name not in ("add", "sub", "pow"):
+            quick.__name__, quick.__doc__ = op.name, method.__doc__
+            setattr(Tensor, op.name, quick)
     for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
         quick = TABLE[name].quick[Tensor]
         setattr(Tensor, f"__{operator}__", quick)
         setattr(Tensor, f"__r{operator}__", lambda x, y, quick=quick: quick(y, x))
+    for name in ("neg", "abs"):
+        setattr(Tensor, f"__{name}__", TABLE[name].quick[Tensor])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import itertools
 import weakref
 from collections.abc import Callable
 from types import CodeType
@@ -14,6 +13,7 @@ import numpy as np
 from gradwalk import recording
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import name_of
+from gradwalk.engine.hooks import RemovableHandle
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
@@ -476,20 +476,6 @@ class Tensor(InPlace, Operators):
     def view_as(self, other: Tensor) -> Tensor:
         """`view` with the shape of another tensor."""
         return self.view(*other.shape)
-
-
-class RemovableHandle:
-    """What `register_hook` returns: `remove()` takes the hook off again."""
-
-    _numbers = itertools.count()
-
-    def __init__(self, hooks: dict[Any, Any]) -> None:
-        self.id = next(RemovableHandle._numbers)
-        self._hooks = hooks
-
-    def remove(self) -> None:
-        """Take the hook off; a second call does nothing."""
-        self._hooks.pop(self.id, None)
 
 
 def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -> Tensor:

@@ -149,7 +149,7 @@ class Dual:
         return self._view(lambda a: np.broadcast_to(a, shape))
 
     def split(self, size: int) -> list[Dual]:
-        return [self[i : i + size] for i in range(0, self.shape[0], size)]
+        return [self[i : i + size] for i in range(0, max(self.shape[0], 1), size)]
 
     def __setitem__(self, index: Any, other: Any) -> None:
         self._write(_dual(other), index)
@@ -175,7 +175,20 @@ def _in_place(name: str) -> None:
     setattr(Dual, f"{name}_", lambda x, *args: x._write(plain(x, *args)))
 
 
-for _name in "add sub mul div pow neg abs exp relu sigmoid tanh clip".split():
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "neg",
+    "abs",
+    "exp",
+    "relu",
+    "sigmoid",
+    "tanh",
+    "clip",
+):
     _in_place(_name)
 
 
@@ -333,13 +346,16 @@ def _shares(one: Any, other: Any) -> bool:
     return bool(np.shares_memory(getattr(one, name), getattr(other, name)))
 
 
+def tensors(engine: Any) -> list[Any]:
+    """The leaves, of gradwalk or torch."""
+    return [engine.tensor(a, requires_grad=i < len(SHAPES) - FLAT) for i, a in enumerate(leaves())]
+
+
 def run_on(
     engine: Any, steps: Sequence[Step], **options: Any
 ) -> tuple[list[bool], float, list[np.ndarray]]:
     """The views, the value and the gradients by gradwalk or torch."""
-    starts = [
-        engine.tensor(a, requires_grad=i < len(SHAPES) - FLAT) for i, a in enumerate(leaves())
-    ]
+    starts = tensors(engine)
     views, total = run(list(starts), steps, **options)
     gradients = engine.autograd.grad(total, starts[:-FLAT], materialize_grads=True)
     return views, total.item(), [g.numpy() for g in gradients]
@@ -353,3 +369,34 @@ def run_dual(
     starts = [Dual(a, d.copy()) for a, d in zip(leaves(), [*directions, *still], strict=True)]
     views, total = run(list(starts), steps, **options)
     return views, float(total.value), float(total.tangent)
+
+
+# -- programs written out ------------------------------------------------------------------------
+
+START = np.array([[0.5, -1.2, 0.8], [1.5, 0.3, -0.7]])
+OTHER = np.array([[0.9, 0.4, -1.1], [0.2, 1.3, 0.6]])
+
+
+def pair_of_leaves(m: Any) -> tuple[Any, Any]:
+    return m.tensor(START, requires_grad=True), m.tensor(OTHER, requires_grad=True)
+
+
+def outcome(m: Any, program: Callable[..., Any]) -> Any:
+    """The gradients by both leaves, or the error."""
+    x, y = pair_of_leaves(m)
+    try:
+        total = program(m, x, y)
+        gradients = m.autograd.grad(total, [x, y], materialize_grads=True)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        return error
+    return [g.numpy() for g in gradients]
+
+
+def assert_as_torch(program: Callable[..., Any]) -> None:
+    ours, theirs = outcome(gw, program), outcome(torch, program)
+    if isinstance(theirs, Exception):
+        assert isinstance(ours, Exception), f"PyTorch refuses: {theirs}"
+        return
+    assert not isinstance(ours, Exception), ours
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)

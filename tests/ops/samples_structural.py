@@ -313,7 +313,7 @@ def change_through_view(m: Any, x: Any, y: Any) -> Any:
 def change_by_itself(m: Any, x: Any, y: Any) -> Any:
     """In-place ops that need what they overwrite."""
     out = x * 1
-    out.mul_(y).pow_(2).div_(3.0).log_().abs_().sqrt_()
+    out.mul_(y).pow_(2).div_(y).log_().abs_().sqrt_()
     return out
 
 

@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
-from gradwalk.engine.errors import check_hook_result
+from gradwalk.engine.hooks import Wrap, run_hooks
 from gradwalk.engine.pull import pull
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import caller
-
-Wrap = Callable[..., Any]
 
 
 def walk(
@@ -51,7 +47,7 @@ def walk(
         if g is None or (needed is not None and node not in needed):
             continue
         if node.hooks:
-            g = _run_hooks(node, g, wrap, graph)
+            g = run_hooks(node, g, wrap, graph)
         inputs = node.inputs
         if not inputs or node in ends:
             if wanted is None or node in ends:
@@ -108,29 +104,3 @@ def _arrive(
         places[index] = total
     else:
         grads[node] = total
-
-
-def _run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
-    """Each hook sees the complete gradient as a tensor and may return another in its place.
-
-    What it sees is read-only: others may receive the same memory.
-    """
-    found = list(g) if node.many else [g]
-    for index, hooks in node.hooks.items():
-        # `retain_grad` has the key None: it keeps what the hooks have made of the gradient.
-        for key in sorted(hooks, key=lambda key: key is None):
-            if found[index] is not None:
-                result = hooks[key](read_only(found[index], wrap))
-                if result is not None:
-                    check_hook_result(node, hooks[key], result, found[index])
-                    found[index] = result if graph else result._array
-    return found if node.many else found[0]
-
-
-def read_only(g: Any, wrap: Wrap) -> Any:
-    """A gradient (array or tensor) as a tensor that cannot be changed in place."""
-    shown = (g._array if hasattr(g, "_array") else np.asarray(g)).view()
-    shown.flags.writeable = False
-    if not hasattr(g, "_array"):
-        return wrap(shown)
-    return wrap(shown, g._node or (g if g.requires_grad else None), g._index)

@@ -92,21 +92,6 @@ def wrong_gradient_shape(node: Any, position: int, got: Any, shape: Any) -> Auto
     )
 
 
-def check_hook_result(node: Any, hook: Any, result: Any, g: Any) -> None:
-    """Raise unless what a hook returned can take the place of the gradient it was given."""
-    fits = hasattr(result, "_array") and (result.shape, result.dtype) == (g.shape, g.dtype)
-    if not fits:
-        what = type(result).__name__
-        if hasattr(result, "_array"):
-            what = f"a {result.dtype} tensor of shape {tuple(result.shape)}"
-        raise AutogradError(
-            f"a hook on {name_of(node)} ({getattr(hook, '__name__', hook)}) returned {what} in "
-            f"place of a {g.dtype} gradient of shape {tuple(g.shape)}; they must be alike.\n"
-            f"  made at:   {made_at(node)}\n"
-            "Fix: return a tensor like the gradient, or None to leave it as it is."
-        )
-
-
 def mixed(what: str, value: Any, tensor: Any) -> TypeError:
     """A Value met a Tensor."""
     label = f" '{value.label}'" if value.label else ""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
-from gradwalk.engine.backward import read_only
 from gradwalk.engine.errors import AutogradError, made_at, wrong_gradient_shape
+from gradwalk.engine.hooks import read_only
 from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller

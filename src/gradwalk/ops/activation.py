@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwalk.ops.arithmetic import exp
 from gradwalk.ops.choice import where
+from gradwalk.ops.dtypes import constant
 from gradwalk.ops.op import elementwise
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
@@ -24,7 +25,7 @@ def _sigmoid_number(x: float) -> float:
 def _sigmoid_forward(x: Any) -> Any:
     # exp(-x) may overflow to inf, and 1 / inf is the right 0: no second branch needed.
     out = np.exp(-x)
-    out += 1
+    out += constant(1, out.dtype)
     return np.reciprocal(out)
 
 
@@ -40,7 +41,7 @@ sigmoid = elementwise(
 # `out <= 0` rather than `out > 0`: a NaN must let its gradient through, as in PyTorch.
 relu = elementwise(
     "relu",
-    lambda x: np.maximum(x, 0),
+    lambda x: np.maximum(x, constant(0, x.dtype)),
     lambda x: 0 if x < 0 else x,
     vjp=[lambda g, out: where(out <= 0, 0, g)],
     domain=(0.2, 4.0),

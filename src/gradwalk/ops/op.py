@@ -125,6 +125,7 @@ class Op:
         self.__name__ = name
         self.__doc__ = f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
         # Class of the first operand -> a quicker way to apply this op to it (see recording.py).
+        self._attribute_set = set(self.attributes)
         self.quick: dict[type, Callable[..., Any]] = {}
         self._plans: dict[tuple[bool, ...], Plan] = {}
         self.checked = check_definition is None  # else at the first use, by ops.check
@@ -134,20 +135,25 @@ class Op:
         return f"<op {self.name}>"
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
-        if args:
-            quick = self.quick.get(args[0].__class__)
-            if quick is not None and len(args) == len(self.inputs) and not attrs:
-                return quick(*args)
-        if self.attributes or len(args) != len(self.inputs):
+        if self.attributes or attrs or len(args) != len(self.inputs):
             args, attrs = self._bind(args, attrs)
+        elif args:
+            quick = self.quick.get(args[0].__class__)
+            if quick is not None:
+                return quick(*args)
+        arrays = False
         for argument in args:
-            apply = getattr(type(argument), "_apply", None)
-            if apply is not None:
-                return apply(self, args, attrs)
-        for argument in args:
-            if isinstance(argument, (np.ndarray, np.generic)):
-                result = self.forward(*args, **attrs)
-                return result[0] if self.residuals else result
+            kind = argument.__class__
+            if kind is np.ndarray:
+                arrays = True
+            elif kind is not int and kind is not float:
+                apply = getattr(kind, "_apply", None)
+                if apply is not None:
+                    return apply(self, args, attrs)
+                arrays = arrays or isinstance(argument, (np.ndarray, np.generic))
+        if arrays:
+            result = self.forward(*args, **attrs)
+            return result[0] if self.residuals else result
         return self.on_numbers(args, attrs)
 
     def _bind(
@@ -155,6 +161,8 @@ class Op:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Fill in defaults; further positional arguments are attributes, as in PyTorch."""
         count = len(self.inputs)
+        if len(args) == count and attrs.keys() == self._attribute_set:
+            return args, attrs
         if not self.variadic:
             extra = args[count:]
             if len(args) < count or len(extra) > len(self.attributes):

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.op import Op
-
 
 @cache
-def _table() -> dict[Any, Op]:
+def _table() -> dict[Any, Callable[..., Any]]:
     from gradwalk.ops import TABLE
-    from gradwalk.ops.linalg import matmul_op
+    from gradwalk.ops.linalg import matmul  # the function, not the op: it takes vectors as well
 
     found = {op.forward: op for op in TABLE.values() if isinstance(op.forward, np.ufunc)}
-    return {**found, np.matmul: matmul_op}
+    return {**found, np.matmul: matmul}
 
 
-def op_of_ufunc(ufunc: Any) -> Op | None:
+def op_of_ufunc(ufunc: Any) -> Callable[..., Any] | None:
     """The op with this ufunc as its forward, None if there is none."""
     return _table().get(ufunc)
