@@ -15,6 +15,12 @@ from gradwalk.recording import wrap
 from gradwalk.scalar import Value
 from gradwalk.tensor import Tensor
 
+__all__ = [
+    "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full",
+    "full_like", "is_tensor", "linspace", "ones", "ones_like", "rand", "rand_like", "randint",
+    "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
 Dtype = Any
 
 

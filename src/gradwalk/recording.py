@@ -295,12 +295,15 @@ def _quick_unary(op: Op) -> Callable[..., Any]:
         node.shape = out.shape
         node.dtype = out.dtype
         node.clock = clock.now
-        frame = _getframe(1)
-        if own_files[frame.f_code.co_filename]:
-            node.code, node.position = caller()
-        else:
-            node.code = frame.f_code
-            node.position = frame.f_lasti
+        node.code = None
+        node.position = -1
+        if own_files.recording:
+            frame = _getframe(1)
+            if own_files[frame.f_code.co_filename]:
+                node.code, node.position = caller()
+            else:
+                node.code = frame.f_code
+                node.position = frame.f_lasti
         if attrs:
             node.attrs = attrs
         if x._index:
@@ -371,12 +374,15 @@ def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
         ):
             node.metas = ((np.shape(first), dtype), (np.shape(second), dtype))
         node.clock = clock.now
-        frame = _getframe(1)
-        if own_files[frame.f_code.co_filename]:
-            node.code, node.position = caller()
-        else:
-            node.code = frame.f_code
-            node.position = frame.f_lasti
+        node.code = None
+        node.position = -1
+        if own_files.recording:
+            frame = _getframe(1)
+            if own_files[frame.f_code.co_filename]:
+                node.code, node.position = caller()
+            else:
+                node.code = frame.f_code
+                node.position = frame.f_lasti
         if (source is not None and x._index) or (other is not None and y._index):
             node.picks = (0 if source is None else x._index, y._index if other is not None else 0)
         if here.listener is not None:

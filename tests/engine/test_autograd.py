@@ -1,49 +1,13 @@
-"""Autograd as in PyTorch: leaves, .grad, hooks, modes, backward, grad, memory, threads."""
+"""Autograd as in PyTorch: leaves, .grad, backward, grad, hooks."""
 
 from __future__ import annotations
 
-import gc
-import itertools
-import threading
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
-import gradwalk as gw
-
-ENGINES = (gw, torch)
-
-
-def leaf(m: Any, *values: float) -> Any:
-    return m.tensor(list(values) or [0.5, -1.5, 2.0], dtype=m.float64, requires_grad=True)
-
-
-def listed(thing: Any) -> Any:
-    """Tensors inside containers as lists of numbers."""
-    if isinstance(thing, (tuple, list)):
-        return [listed(t) for t in thing]
-    return thing.tolist() if hasattr(thing, "tolist") else thing
-
-
-def assert_same(program: Callable[[Any], Any]) -> None:
-    """The program gives the same in both, or raises in both."""
-    results = []
-    for m in ENGINES:
-        try:
-            results.append(listed(program(m)))
-        except (RuntimeError, ValueError, TypeError) as error:
-            results.append(error)
-    ours, theirs = results
-    if isinstance(theirs, Exception):
-        assert isinstance(ours, Exception), f"PyTorch refuses: {theirs}"
-    else:
-        assert not isinstance(ours, Exception), ours
-        np.testing.assert_equal(np.array(ours, object), np.array(theirs, object))
-
+from tests.engine.both import ENGINES, assert_same, leaf, listed
 
 # -- leaves, requires_grad, accumulation ---------------------------------------------------------
 
@@ -355,7 +319,7 @@ def hook_changes_what_grad_returns(m: Any) -> Any:
     x = leaf(m, 1.0)
     y = x * 2
     y.register_hook(lambda g: g * 5)
-    return m.autograd.grad(y * 3, [x, y])
+    return [m.autograd.grad(y * 3, x, retain_graph=True), m.autograd.grad(y * 3, y)]
 
 
 def hook_in_a_created_graph(m: Any) -> Any:
@@ -400,85 +364,6 @@ def retain_grad_on_something_flat(m: Any) -> Any:
     m.ones(2).retain_grad()
 
 
-# -- modes -----------------------------------------------------------------------------------------
-
-
-def modes_as_blocks(m: Any) -> Any:
-    x, found = leaf(m), []
-    for mode in (m.no_grad, m.inference_mode, lambda: m.set_grad_enabled(False)):
-        with mode():
-            found += [m.is_grad_enabled(), (x * 2).requires_grad, x.requires_grad]
-            with m.enable_grad():
-                found.append(m.is_grad_enabled())
-            with m.set_grad_enabled(True):
-                found.append(m.is_grad_enabled())
-            found.append(m.is_grad_enabled())
-        found.append(m.is_grad_enabled())
-    with m.inference_mode(False), m.inference_mode(mode=False):
-        found.append((x * 2).requires_grad)
-    return found
-
-
-def modes_as_decorators(m: Any) -> Any:
-    found = []
-    for mode in (
-        m.no_grad, m.no_grad(), m.inference_mode(), m.inference_mode, m.inference_mode(mode=False),
-        m.enable_grad(), m.enable_grad, m.set_grad_enabled(False), m.set_grad_enabled(True),
-    ):  # fmt: skip
-
-        @mode
-        def inside(x: Any, *, factor: float = 2.0) -> Any:
-            """Documented."""
-            return (x * factor).requires_grad
-
-        found += [m.is_grad_enabled(), inside(leaf(m), factor=3.0), m.is_grad_enabled()]
-        with m.no_grad():
-            found += [inside(leaf(m)), m.is_grad_enabled()]
-        found += [inside.__name__, inside.__doc__]
-    return found
-
-
-def mode_survives_an_error(m: Any) -> Any:
-    try:
-        with m.no_grad():
-            raise KeyError
-    except KeyError:
-        pass
-    return m.is_grad_enabled()
-
-
-def mode_as_a_statement(m: Any) -> Any:
-    m.set_grad_enabled(False)
-    inside = m.is_grad_enabled()
-    m.set_grad_enabled(True)
-    return [inside, m.is_grad_enabled()]
-
-
-def one_mode_entered_twice(m: Any) -> Any:
-    mode = m.no_grad()
-    with mode:
-        with mode:
-            inner = m.is_grad_enabled()
-        middle = m.is_grad_enabled()
-    return [inner, middle, m.is_grad_enabled()]
-
-
-def backward_inside_no_grad(m: Any) -> Any:
-    x = leaf(m)
-    y = (x * x).sum()
-    with m.no_grad():
-        y.backward()
-    return x.grad
-
-
-def graph_created_inside_no_grad(m: Any) -> Any:
-    x = leaf(m)
-    y = (x**3).sum()
-    with m.no_grad():
-        (g,) = m.autograd.grad(y, x, create_graph=True)
-    return [g, m.autograd.grad(g.sum(), x)]
-
-
 PROGRAMS = [
     flags, accumulation, grad_is_one_object, assigned_grad, wrong_grad_shape, wrong_grad_dtype,
     switched_on_later, switched_off_on_a_result, used_twice, broadcast, detached_path, other_dtype,
@@ -490,8 +375,6 @@ PROGRAMS = [
     hook_sees_the_sum, hook_removed, hook_removes_itself, hook_on_a_piece,
     hook_changes_what_grad_returns, hook_in_a_created_graph, hook_of_other_shape,
     hook_returns_a_number, hook_on_something_flat, retain_grad, retain_grad_on_something_flat,
-    modes_as_blocks, modes_as_decorators, mode_survives_an_error, mode_as_a_statement,
-    one_mode_entered_twice, backward_inside_no_grad, graph_created_inside_no_grad,
 ]  # fmt: skip
 
 

@@ -17,15 +17,12 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
 class _OwnFiles(dict[str, bool]):
-    """File name -> whether to look further out for the user's line; filled in as names are met.
+    """File name -> whether it belongs to gradwalk itself; filled in as names are met."""
 
-    That is so for gradwalk's own files, and for all files while recording is off.
-    """
-
-    recording = True
+    recording = True  # whether anyone wants to know
 
     def __missing__(self, filename: str) -> bool:
-        own = filename.startswith(_PACKAGE) or not self.recording
+        own = filename.startswith(_PACKAGE)
         self[filename] = own
         return own
 
@@ -42,7 +39,6 @@ def set_source_lines(on: bool) -> None:
     >>> gradwalk.set_source_lines(True)
     """
     own_files.recording = bool(on)
-    own_files.clear()
 
 
 def caller() -> tuple[CodeType | None, int]:

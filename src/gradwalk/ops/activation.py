@@ -12,6 +12,10 @@ from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import constant
 from gradwalk.ops.op import elementwise
 
+__all__ = [
+    "erf", "leaky_relu", "relu", "sigmoid", "softplus",
+]  # fmt: skip
+
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 

@@ -11,6 +11,11 @@ import numpy as np
 from gradwalk.ops.choice import where
 from gradwalk.ops.op import Op, elementwise
 
+__all__ = [
+    "abs", "add", "div", "exp", "expm1", "floor", "log", "log1p", "mul", "neg", "round",
+    "rsqrt", "sign", "sqrt", "square", "sub",
+]  # fmt: skip
+
 add = elementwise("add", np.add, operator.add, partials=[1, 1], symbol="+", linear=True)
 sub = elementwise("sub", np.subtract, operator.sub, partials=[1, -1], symbol="−", linear=True)
 neg = elementwise("neg", np.negative, operator.neg, partials=[-1], symbol="−", linear=True)

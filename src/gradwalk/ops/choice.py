@@ -15,6 +15,14 @@ from gradwalk.ops.dtypes import bool_, constant
 from gradwalk.ops.op import Op, elementwise
 from gradwalk.ops.shape import promoted
 
+__all__ = [
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clamp", "clip", "eq", "equal",
+    "ge", "greater", "greater_equal", "gt", "le", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "ne", "not_equal",
+    "where",
+]  # fmt: skip
+
+
 def _where_forward(condition: Any, x: Any, y: Any) -> Any:
     # The 0 of a masking rule as an array: NumPy is quicker with it.
     if x.__class__ is int and y.__class__ is np.ndarray:
@@ -125,3 +133,7 @@ bitwise_not = elementwise(
     partials=[None],
     symbol="~",
 )
+
+# PyTorch's short names.
+clamp = clip
+eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal

@@ -23,6 +23,10 @@ from gradwalk.ops.dtypes import bool_
 from gradwalk.ops.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.shape import broadcast_to, clone, normal_axis, reshape
 
+__all__ = [
+    "gather", "index_select", "scatter_add", "take", "take_along_dim",
+]  # fmt: skip
+
 Index = tuple[Any, ...]
 
 

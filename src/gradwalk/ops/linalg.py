@@ -12,6 +12,10 @@ from gradwalk.ops.op import OpError, Shape, define
 from gradwalk.ops.reduction import sum
 from gradwalk.ops.shape import broadcast_to, reshape
 
+__all__ = [
+    "dot", "einsum", "linear", "matmul", "outer",
+]  # fmt: skip
+
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
     if x[-1] != y[-2]:

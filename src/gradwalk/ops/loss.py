@@ -17,6 +17,10 @@ from gradwalk.ops.op import Shape, define
 from gradwalk.ops.reduction import amax_op, logsumexp_op, mean_op, sum_op
 from gradwalk.ops.shape import cast, normal_axis, reshape
 
+__all__ = [
+    "cross_entropy", "log_softmax", "softmax",
+]  # fmt: skip
+
 
 def _softmax_forward(x: Any, *, axis: int) -> Any:
     shifted = x - np.amax(x, axis=axis, keepdims=True, initial=-math.inf)

@@ -28,6 +28,11 @@ from gradwalk.ops.shape import (
     reshape,
 )
 
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "logsumexp", "max", "mean",
+    "min", "prod", "std", "sum", "var",
+]  # fmt: skip
+
 Dim = int | tuple[int, ...] | list[int] | None
 
 

@@ -16,6 +16,11 @@ import numpy as np
 from gradwalk.ops.dtypes import category, result_dtype
 from gradwalk.ops.op import Op, Shape, define
 
+__all__ = [
+    "broadcast_to", "cat", "chunk", "clone", "concat", "expand", "flatten", "pad", "split",
+    "squeeze", "stack", "transpose", "unsqueeze",
+]  # fmt: skip
+
 # -- arguments as people write them -> normal form ---------------------------------------------
 
 
@@ -339,3 +344,6 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
             x = getitem_slice(x, axis, max(-before, 0), stop)
     widths = [(max(before, 0), max(after, 0)) for before, after in widths]
     return pad_op(x, widths=tuple(widths), value=0 if value is None else value)
+
+
+concat = cat

@@ -22,6 +22,10 @@ from gradwalk.ops.reduction import (
 )
 from gradwalk.ops.shape import cast, clone, full_axes, normal_axis, reshape
 
+__all__ = [
+    "median", "sort", "topk",
+]  # fmt: skip
+
 
 def _order(x: Any, axis: int, descending: bool) -> Any:
     """Indices that sort x, equal elements in their order; NaN counts as the largest."""

@@ -9,6 +9,10 @@ import numpy as np
 from gradwalk.ops.arithmetic import rsqrt
 from gradwalk.ops.op import Op, elementwise
 
+__all__ = [
+    "acos", "asin", "atan", "cos", "cosh", "sin", "sinh", "tan", "tanh",
+]  # fmt: skip
+
 sin = elementwise("sin", np.sin, math.sin, partials=[lambda x: cos(x)], to_float=True)
 cos: Op = elementwise("cos", np.cos, math.cos, partials=[lambda x: -sin(x)], to_float=True)
 tan = elementwise(
