@@ -88,7 +88,7 @@ def an_input_saved_twice(m: Any) -> Any:
         return x * y
 
     def backward(ctx: Any, g: Any) -> Any:
-        x, y, again = ctx.saved_tensors
+        _, y, again = ctx.saved_tensors
         return g * y, g * again
 
     x = leaf(m)
