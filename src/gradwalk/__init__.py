@@ -88,7 +88,7 @@ from gradwalk.ops.reduction import *
 from gradwalk.ops.shape import *
 from gradwalk.ops.sorting import *
 from gradwalk.ops.trigonometry import *
-from gradwalk.ops.operators import raised as pow
+from gradwalk.ops.methods_elementwise import raised as pow
 from gradwalk.ops.shape import cat as concatenate
 from gradwalk.ops.shape import flip_over as flip
 from gradwalk.ops.shape import permute_to as permute

@@ -16,7 +16,7 @@ def saved_bytes(root: Any) -> int:
     """Bytes of array memory that the graph behind a tensor keeps for its backward pass.
 
     Memory that several nodes keep counts once; leaves that require a gradient (parameters) do
-    not count, they would be there anyway.
+    not count, they would be there anyway. A checkpointed region keeps its arguments.
 
     >>> import gradwalk as gw
     >>> x = gw.zeros(1000, requires_grad=True)
@@ -38,5 +38,5 @@ def _kept_by(node: Any) -> list[np.ndarray[Any, Any]]:
     if isinstance(node.saved, Recompute):  # the arguments of the region, to run it again
         region = node.saved.region
         tensors = leaves((region.args, region.keywords))
-        return [t._array for t in tensors if hasattr(t, "_array") and not t.is_leaf]
+        return [t._array for t in tensors if hasattr(t, "_array")]
     return saved_arrays(node) if isinstance(node.saved, dict) else []
