@@ -7,6 +7,7 @@ import io
 import pickle
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,9 +115,21 @@ def test_tensor_copies_and_from_numpy_shares() -> None:
     assert gw.is_tensor(source) and not gw.is_tensor(array)
 
 
+def test_subclasses_of_ndarray_become_plain_arrays(tmp_path: Path) -> None:
+    stored = np.memmap(tmp_path / "numbers", np.float64, "w+", shape=(3,))
+    stored[:] = [1.0, 2.0, 3.0]
+    for make in (gw.from_numpy, gw.as_tensor, gw.tensor):
+        x = make(stored).requires_grad_()
+        (x[1:] * stored[1:] * x[0]).sum().backward()
+        assert x.grad.tolist() == [13.0, 2.0, 3.0]
+    gw.from_numpy(stored)[0] = 7
+    assert stored[0] == 7
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
+        (lambda: gw.Tensor(2, 3), TypeError, "positional"),  # in PyTorch a size, here data
         (lambda: gw.tensor([[1], [1, 2]]), ValueError, "rectangular"),
         (lambda: gw.tensor("text"), TypeError, "cannot hold"),
         (lambda: gw.tensor([None]), TypeError, "cannot hold"),

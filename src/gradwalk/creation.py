@@ -89,7 +89,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}")
     category(array.dtype)
-    return _new(array)
+    return _new(np.asarray(array))  # of a memmap or a matrix, the plain array in it
 
 
 def from_dlpack(other: Any) -> Tensor:

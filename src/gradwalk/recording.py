@@ -79,7 +79,7 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
         return value
     if isinstance(value, np.ndarray):
         category(value.dtype)
-        return wrap(value)
+        return wrap(np.asarray(value))
     if hasattr(value, "_apply") and hasattr(value, "data"):  # a Value
         raise mixed(op.name, value, next(a for a in args if isinstance(a, Tensor)))
     if isinstance(value, complex):

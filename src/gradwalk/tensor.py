@@ -63,7 +63,7 @@ class Tensor(InPlace, Operators):
     many = False  # and one output
     __array_priority__ = 1000
 
-    def __init__(self, data: Any = (), requires_grad: bool = False) -> None:
+    def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
             data = data._array
         array = np.array(data, dtype=None if isinstance(data, np.ndarray) else get_default_dtype())

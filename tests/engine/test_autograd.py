@@ -147,6 +147,14 @@ def not_retained(m: Any) -> Any:
     y.backward()
 
 
+def nothing_was_saved(m: Any) -> Any:
+    x, y = leaf(m), leaf(m)
+    out = (x + y).reshape(3, 1).sum()
+    out.backward()
+    out.backward()
+    return [x.grad, y.grad]
+
+
 def shared_part_not_retained(m: Any) -> Any:
     x = leaf(m)
     h = x.exp()
@@ -368,7 +376,8 @@ PROGRAMS = [
     flags, accumulation, grad_is_one_object, assigned_grad, wrong_grad_shape, wrong_grad_dtype,
     switched_on_later, switched_off_on_a_result, used_twice, broadcast, detached_path, other_dtype,
     one_element, backward_of_a_leaf, with_gradient, with_gradient_of_wrong_shape, without_gradient,
-    of_nothing, retained, not_retained, shared_part_not_retained, only_some_inputs, one_input,
+    of_nothing, retained, not_retained, nothing_was_saved, shared_part_not_retained,
+    only_some_inputs, one_input,
     pieces_as_inputs, no_inputs, several_roots, plain_grad, grad_of_several_outputs,
     unused_refused, unused_allowed, unused_as_zeros, grad_by_something_flat, grad_by_inner_tensors,
     grad_of_itself, grad_third_order, grad_by_grad_outputs, too_few_grad_outputs, hooks_in_order,

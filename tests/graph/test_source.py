@@ -1,5 +1,9 @@
 """Source lines: the user's line, also through layers of our own code."""
 
+from pathlib import Path
+
+import pytest
+
 import gradwalk as gw
 
 
@@ -44,3 +48,23 @@ def test_switched_off_nothing_is_recorded() -> None:
     assert x.line is None
     again = x * 2
     assert again.line is not None
+
+
+def test_switched_off_errors_still_name_the_tensor() -> None:
+    gw.set_source_lines(False)
+    try:
+        x = gw.ones(3, requires_grad=True)
+        with pytest.raises(gw.AutogradError, match=r"(?s)of shape \(3,\).*an unrecorded line.*Fix"):
+            (x * 2).backward()
+    finally:
+        gw.set_source_lines(True)
+
+
+def test_only_files_inside_the_package_are_ours() -> None:
+    """Not those of a neighbour with a longer name."""
+    neighbour = str(Path(gw.__file__).parent) + "_demo/script.py"
+    names: dict[str, gw.Tensor] = {}
+    exec(compile("import gradwalk\nx = gradwalk.ones(2) * 3", neighbour, "exec"), names)
+    line = names["x"].line
+    assert line is not None
+    assert (line.file, line.line, str(line)) == (neighbour, 2, "script.py:2")

@@ -15,6 +15,7 @@ LONGEST = 500
 UNCLEAR_WORD = re.compile(r"parent|child", re.IGNORECASE)
 UNCLEAR_WORD_ON_SCREEN = re.compile(r"\b(parents?|child(ren)?)\b", re.IGNORECASE)
 MICROGRAD_ARGUMENT = "_children"  # Value(data, _children=(), _op='', label='')
+PYTORCH_METHODS = ("children", "named_children")  # of nn.Module, whose names are PyTorch's
 
 
 def test_there_are_modules_to_check() -> None:
@@ -73,7 +74,7 @@ def unclear_words(source: str) -> Iterator[str]:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 made = name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                made = name
+                made = "" if name in PYTORCH_METHODS else name
             case ast.ClassDef(name=name):
                 made = name
             case ast.alias(asname=str(name)):

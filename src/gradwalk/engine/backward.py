@@ -64,7 +64,7 @@ def walk(
                     grads[source] = contribution
         if on_step is not None:
             on_step(node, g, contributions)
-        if not retain and node.saved:
+        if not retain and node.saved and (node.plan is None or node.plan.holds):
             node.saved = freed
         contributions = contribution = None  # the last holder of a gradient may keep it uncopied
 

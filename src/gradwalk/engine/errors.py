@@ -45,6 +45,8 @@ def modified(node: Any, name: str, shape: Any, stamp: Any) -> AutogradError:
         source = node.inputs[node.op.inputs.index(name)]
         what = f"input '{name}' of {node.op.name}"
         what += f" ({name_of(source)})" if source is not None else f" of shape {shape}"
+    elif name in node.op.outputs:
+        what = name_of(node)
     else:
         what = f"'{name}' of {node.op.name}, of shape {shape},"
     return AutogradError(
@@ -109,7 +111,10 @@ def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
     """An op could not combine its operands: say both shapes and where each came from."""
     several = sum(hasattr(a, "shape") for a in args) > 1
     what = "cannot combine these operands" if several else "cannot be computed"
-    lines = [f"{op.name} {what}: {error}"]
+    reason = str(error)
+    if "gufunc" in reason:  # NumPy's words for a matrix product that does not fit
+        reason = "the sizes that are multiplied and summed over differ, or a dimension is missing"
+    lines = [f"{op.name} {what}: {reason.strip()}"]
     for position, argument in enumerate(args):
         if not hasattr(argument, "code"):
             if hasattr(argument, "shape"):

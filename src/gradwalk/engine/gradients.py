@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,22 @@ wrap: Any = None
 
 
 def backward(
-    tensors: Sequence[Any],
-    gradients: Sequence[Any],
+    tensors: Any,
+    grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Accumulate into `.grad` of the leaves, or of `inputs` only."""
-    roots = [_root(t, g, create_graph) for t, g in zip(tensors, gradients, strict=True)]
+    """Add d(tensors)/d(leaf) to the `.grad` of the leaves, or of `inputs` only.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor(2.0, requires_grad=True)
+    >>> gw.autograd.backward([x * 3, x**2])
+    >>> x.grad
+    tensor(7.)
+    """
+    outs, seeds = _outputs_and_seeds("backward", tensors, grad_tensors)
+    roots = [_root(t, g, create_graph) for t, g in zip(outs, seeds, strict=True)]
     wanted: Any = None
     if inputs is not None:
         listed = [inputs] if hasattr(inputs, "_node") else list(inputs)
@@ -70,14 +78,8 @@ def grad(
     >>> gw.autograd.grad(slope, x)
     (tensor(12.),)
     """
-    outs = [outputs] if hasattr(outputs, "_node") else list(outputs)
+    outs, seeds = _outputs_and_seeds("grad", outputs, grad_outputs)
     ins = [inputs] if hasattr(inputs, "_node") else list(inputs)
-    if grad_outputs is None:
-        seeds: list[Any] = [None] * len(outs)
-    else:
-        seeds = [grad_outputs] if hasattr(grad_outputs, "_node") else list(grad_outputs)
-    if len(seeds) != len(outs):
-        raise ValueError(f"grad: {len(outs)} output(s) but {len(seeds)} grad_outputs")
     sources = [_source(t, "grad") for t in ins]
     roots = [_root(t, g, create_graph) for t, g in zip(outs, seeds, strict=True)]
     found: dict[Any, Any] = {}
@@ -128,7 +130,8 @@ def accumulate(tensor: Any, g: Any) -> None:
     if g.shape != tensor._array.shape:
         raise AutogradError(
             f"a gradient of shape {tuple(g.shape)} arrived at {name_of(tensor)}: its shape was "
-            f"changed after it was used.\n  made at:   {made_at(tensor)}"
+            f"changed after it was used.\n  made at:   {made_at(tensor)}\n"
+            "Fix: assign to .data only between backward() and the next forward pass."
         )
     if hasattr(g, "_node"):  # it has a graph of its own: never added in place
         tensor._grad = clone(g) if tensor._grad is None else tensor._grad + g
@@ -166,6 +169,17 @@ def _owned(g: Any, handed_out: set[int]) -> Any:
         found = wrap(array if alone else array.copy())
     handed_out.add(id(found._array))
     return found
+
+
+def _outputs_and_seeds(asked_by: str, outputs: Any, seeds: Any) -> tuple[list[Any], list[Any]]:
+    """One or several outputs, and as many gradients of them (None: 1)."""
+    outs = [outputs] if hasattr(outputs, "_node") else list(outputs)
+    if seeds is None:
+        return outs, [None] * len(outs)
+    given = [seeds] if hasattr(seeds, "_node") else list(seeds)
+    if len(given) != len(outs):
+        raise ValueError(f"{asked_by}: {len(outs)} output(s) but {len(given)} gradient(s) of them")
+    return outs, given
 
 
 def _source(tensor: Any, asked_by: str) -> Any:
@@ -206,7 +220,8 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
         if seed.shape != tensor.shape:
             raise AutogradError(
                 f"gradient of shape {seed.shape} for {name_of(tensor)}: it must have the shape of "
-                f"what it belongs to.\n  made at:   {made_at(node or tensor)}"
+                f"what it belongs to.\n  made at:   {made_at(node or tensor)}\n"
+                f"Fix: pass gradient= a tensor of shape {tensor.shape}."
             )
         if seed.dtype != tensor.dtype:
             seed = seed.astype(tensor.dtype)

@@ -27,7 +27,7 @@ Needs = tuple[bool, ...]
 class Plan:
     """What one op does for one choice of inputs: `save` in the forward, `pull` in the backward."""
 
-    __slots__ = ("names", "pull", "pull_text", "save", "save_text", "verified")
+    __slots__ = ("holds", "names", "pull", "pull_text", "save", "save_text", "verified")
 
     def __init__(self, op: Op, needs: Needs) -> None:
         results = (*op.outputs, *op.residuals)
@@ -41,6 +41,8 @@ class Plan:
         if op.array_only:  # graph readings go through the expansion and need every input
             wanted.update({name: _origin(op, name, results) for name in op.inputs})
         self.names = tuple(wanted)
+        # Whether arrays are kept, which are let go after backward; shapes may stay.
+        self.holds = any("shape(" not in origin for origin in wanted.values())
         entries = ", ".join(f"{name!r}: {origin}" for name, origin in wanted.items())
         inputs = [f"i{k}" for k in range(len(op.inputs))]
         inputs[-1:] = ["*" + i if op.variadic else i for i in inputs[-1:]]

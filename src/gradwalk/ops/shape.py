@@ -50,6 +50,11 @@ def normal_axes(dim: int | Sequence[int], ndim: int) -> tuple[int, ...]:
 
 def full_axes(x: Any, dim: int | Sequence[int] | None) -> tuple[int, ...]:
     """The axes a reduction runs over: all of them for None or an empty list."""
+    if not hasattr(x, "shape"):
+        raise TypeError(
+            f"expected a tensor or an array, not {type(x).__name__}; make one with "
+            "gradwalk.tensor(...)"
+        )
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(len(x.shape)))
     return normal_axes(dim, len(x.shape))
