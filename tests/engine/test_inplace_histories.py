@@ -15,6 +15,12 @@ import gradwalk as gw
 from tests.engine import inplace_programs as programs
 from tests.engine.inplace_programs import assert_as_torch, outcome
 
+# PyTorch warns, once, of what we refuse.
+pytestmark = [
+    pytest.mark.slow,  # thorough rather than quick: left out of `make quick`
+    pytest.mark.filterwarnings("ignore:.*on expanded tensors is deprecated:UserWarning"),
+]
+
 
 def detached_zero(m: Any, x: Any, y: Any) -> Any:
     a = x * 2

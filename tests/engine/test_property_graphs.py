@@ -5,10 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pytest
+
 import gradwalk as gw
 from gradwalk import Value
 from gradwalk.engine.gradcheck import gradcheck, gradgradcheck
 from tests.engine.random_graphs import EVERY_OP, programs
+
+pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 
 
 def torch_leaves(program):

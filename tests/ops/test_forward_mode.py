@@ -12,6 +12,8 @@ from gradwalk.ops import TABLE
 from tests.ops.oracle import TIGHT_SECOND
 from tests.ops.samples import Sample, all_samples
 
+pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
+
 SAMPLES = [s for s in all_samples() if TABLE[s.op].differentiable]
 
 

@@ -11,6 +11,8 @@ from gradwalk.tensor import Tensor
 from tests.ops.oracle import OURS, THEIRS, TIGHT_SECOND, assert_same, run
 from tests.ops.samples import Sample, all_samples
 
+pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
+
 SAMPLES = [s for s in all_samples() if TABLE[s.op].differentiable]
 COMPOSITES = {op.name for op in TABLE.values() if op.expand is not None}
 

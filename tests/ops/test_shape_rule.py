@@ -15,6 +15,8 @@ from gradwalk.ops.op import OpError, UnknownShapeError
 from gradwalk.ops.symbol import Symbol
 from tests.ops.samples import Sample, all_samples
 
+pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
+
 # Methods of a tensor that symbols do not have: they are about its memory or its dtype.
 NOT_OF_SYMBOLS = ("contiguous", "clone", "double", "float", "long", "bool", "to", "copy_", "mul_")
 
