@@ -351,7 +351,7 @@ def test_numpy_functions_of_tensors_are_tensors(name: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: np.hypot(x, x),
+        lambda x: np.nextafter(x, x),
         lambda x: np.add.reduce(x),
         lambda x: np.sin(x, out=np.zeros(2)),
     ],

@@ -2,6 +2,9 @@
 
 from gradwalk import autograd as autograd
 from gradwalk import creation as _creation
+from gradwalk import linalg as linalg
+from gradwalk import data as data
+from gradwalk import io as io
 from gradwalk import nn as nn
 from gradwalk import optim as optim
 from gradwalk.creation import *
@@ -53,6 +56,12 @@ from gradwalk.ops.op import (
     define,
     elementwise,
 )
+from gradwalk.io import (
+    load,
+    load_run,
+    save,
+    save_run,
+)
 from gradwalk.printers.formula import (
     derivative,
     formula,
@@ -74,9 +83,18 @@ from gradwalk.ops import choice as _choice
 from gradwalk.ops import index as _index
 from gradwalk.ops import linalg as _linalg
 from gradwalk.ops import loss as _loss
+from gradwalk.ops import decompositions as _decompositions
+from gradwalk.ops import layout as _layout
+from gradwalk.ops import norms as _norms
+from gradwalk.ops import picking as _picking
+from gradwalk.ops import products as _products
+from gradwalk.ops import measures as _measures
+from gradwalk.ops import scan as _scan
 from gradwalk.ops import reduction as _reduction
+from gradwalk.ops import remainders as _remainders
 from gradwalk.ops import shape as _shape
 from gradwalk.ops import sorting as _sorting
+from gradwalk.ops import special as _special
 from gradwalk.ops import trigonometry as _trigonometry
 from gradwalk.ops.activation import *
 from gradwalk.ops.arithmetic import *
@@ -84,9 +102,18 @@ from gradwalk.ops.choice import *
 from gradwalk.ops.index import *
 from gradwalk.ops.linalg import *
 from gradwalk.ops.loss import *
+from gradwalk.ops.decompositions import *
+from gradwalk.ops.layout import *
+from gradwalk.ops.norms import *
+from gradwalk.ops.picking import *
+from gradwalk.ops.products import *
+from gradwalk.ops.measures import *
+from gradwalk.ops.scan import *
 from gradwalk.ops.reduction import *
+from gradwalk.ops.remainders import *
 from gradwalk.ops.shape import *
 from gradwalk.ops.sorting import *
+from gradwalk.ops.special import *
 from gradwalk.ops.trigonometry import *
 from gradwalk.ops.methods_elementwise import raised as pow
 from gradwalk.ops.shape import cat as concatenate
@@ -98,15 +125,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AutogradError", "Generator", "Op", "OpError", "Tensor", "Value", "autograd", "bool",
-    "checkpoint", "define", "derivative", "double", "elementwise", "enable_grad", "float",
+    "checkpoint", "data", "define", "derivative", "double", "elementwise", "enable_grad", "float",
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
     "gradcheck", "gradgradcheck", "hessian", "hvp", "inference_mode", "int", "int16", "int32",
-    "int64", "int8", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "long", "manual_seed",
-    "nn", "no_grad", "optim", "promote_types", "saved_bytes", "set_default_dtype",
+    "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
+    "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "save", "save_run",
+    "saved_bytes", "set_default_dtype",
     "set_grad_enabled", "set_rng_state", "set_source_lines", "uint8", "value_and_grad", "vjp",
 ]  # fmt: skip
 
-__all__ += ["concatenate", "flip", "permute", "pow", "reshape"]
+__all__ += ["concatenate", "flip", "linalg", "permute", "pow", "reshape"]
 __all__ += _creation.__all__
 __all__ += _activation.__all__
 __all__ += _arithmetic.__all__
@@ -114,8 +142,17 @@ __all__ += _choice.__all__
 __all__ += _index.__all__
 __all__ += _linalg.__all__
 __all__ += _loss.__all__
+__all__ += _decompositions.__all__
+__all__ += _layout.__all__
+__all__ += _norms.__all__
+__all__ += _picking.__all__
+__all__ += _products.__all__
+__all__ += _measures.__all__
+__all__ += _scan.__all__
 __all__ += _reduction.__all__
+__all__ += _remainders.__all__
 __all__ += _shape.__all__
 __all__ += _sorting.__all__
+__all__ += _special.__all__
 __all__ += _trigonometry.__all__
 __all__.sort()

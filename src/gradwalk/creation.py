@@ -18,7 +18,8 @@ from gradwalk.tensor import Tensor
 __all__ = [
     "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full",
     "full_like", "is_tensor", "linspace", "ones", "ones_like", "rand", "rand_like", "randint",
-    "randn", "randn_like", "randperm", "tensor", "zeros", "zeros_like",
+    "randn", "randn_like", "randperm", "tensor", "tril_indices", "triu_indices", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 Dtype = Any
@@ -249,3 +250,18 @@ def _float(dtype: Dtype) -> np.dtype[Any]:
     found = get_default_dtype() if dtype is None else np.dtype(dtype)
     category(found)
     return found
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64) -> Tensor:
+    """The places of the lower triangle of a matrix: a row of rows, a row of columns.
+
+    >>> tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _new(np.stack(np.tril_indices(row, offset, col)).astype(dtype))
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64) -> Tensor:
+    """The places of the upper triangle of a matrix: a row of rows, a row of columns."""
+    return _new(np.stack(np.triu_indices(row, offset, col)).astype(dtype))

@@ -15,11 +15,11 @@ from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
 from gradwalk.engine.modes import quietly, state
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
-from gradwalk.ops import activation, arithmetic, choice, trigonometry
+from gradwalk.ops import activation, arithmetic, choice, picking, trigonometry
 from gradwalk.ops import index as indexing
 from gradwalk.ops.dtypes import category, result_dtype
 from gradwalk.ops.op import Op
-from gradwalk.ops.shape import cast
+from gradwalk.ops.shape import broadcast_to, cast
 from gradwalk.recording import move_retained, operand, record, refresh, wrap
 
 _ALL: Any = ("...",)
@@ -87,6 +87,11 @@ def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> li
 
 def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
     return isinstance(array, np.ndarray) and np.may_share_memory(array, target)
+
+
+def _slice(source: Any) -> Any:
+    """What is written to a 0-d tensor, seen as a vector of one element."""
+    return source.reshape(1) if _is_tensor(source) else source
 
 
 def _is_tensor(thing: Any) -> bool:
@@ -276,3 +281,52 @@ class InPlace:
     def copy_(self, source: Any) -> Self:
         """Every element becomes that of `source` (broadcast and cast)."""
         return self.fill_(source)
+
+    def masked_fill_(self, mask: Any, value: Any) -> Self:
+        """`value` where the mask is true, in place."""
+        full = broadcast_to(mask, self.shape)  # type: ignore[attr-defined]
+        return write(
+            self, indexing.setitem, (self, value, full), {"index": (("mask", 0, full.ndim),)}
+        )
+
+    def scatter_(
+        self, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
+    ) -> Self:
+        """`src` or `value` written at `index` along `dim`, in place."""
+        if reduce is not None:
+            return self.copy_(picking.scatter(self, dim, index, src, value=value, reduce=reduce))
+        written = value if src is None else src
+        fixed, arrays, written = picking.scatter_index("scatter_", self, dim, index, written)
+        return write(self, indexing.setitem, (self, written, *arrays), {"index": fixed})
+
+    def scatter_add_(self, dim: int, index: Any, src: Any) -> Self:
+        """`src` added at `index` along `dim`, in place."""
+        fixed, arrays, src = picking.scatter_index("scatter_add_", self, dim, index, src)
+        shape = self.shape  # type: ignore[attr-defined]
+        return self.add_(indexing.put(src, *arrays, index=fixed, shape=shape))
+
+    def index_add_(self, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Self:
+        """The slices of alpha × source added at `index`, in place."""
+        if not self.shape:  # type: ignore[attr-defined]
+            self.reshape(1).index_add_(0, index, _slice(source), alpha=alpha)  # type: ignore[attr-defined]
+            return self
+        return self.add_(picking.index_addend(self, dim, index, source, alpha))
+
+    def index_copy_(self, dim: int, index: Any, source: Any) -> Self:
+        """The slices at `index` replaced by those of `source`, in place."""
+        if not self.shape:  # type: ignore[attr-defined]
+            self.reshape(1).index_copy_(0, index, _slice(source))  # type: ignore[attr-defined]
+            return self
+        place = picking.along_dim(self, dim)
+        return write(self, indexing.setitem, (self, source, index), {"index": place})
+
+    def index_fill_(self, dim: int, index: Any, value: Any) -> Self:
+        """The slices at `index` filled with one value, in place."""
+        return self.index_copy_(dim, index, value)
+
+    def index_put_(self, indices: Any, values: Any, accumulate: bool = False) -> Self:
+        """self[indices] = values, or += values, in place."""
+        fixed, arrays = indexing.from_user_index(tuple(indices))
+        if accumulate:
+            return self.add_(picking.put_addend(self, fixed, arrays, values))
+        return write(self, indexing.setitem, (self, values, *arrays), {"index": fixed})

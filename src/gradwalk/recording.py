@@ -180,8 +180,7 @@ def _results(op: Op, result: Any) -> list[np.ndarray[Any, Any]]:
 def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int) -> None:
     """If the result shares memory with its source, remember the base."""
     array, other = tensor._array, source._array
-    owner = array.base
-    if array is not other and (owner is None or (owner is not other and owner is not other.base)):
+    if array is not other and (array.base is None or owner_of(array) is not owner_of(other)):
         return
     link = ((op, attrs, index),)
     above = source._view
@@ -405,8 +404,8 @@ def adopt(tensor_class: Any) -> None:
         quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
         op.quick[Tensor] = quick
         method = getattr(Tensor, op.name, None)
-        # `add`, `sub`, `pow` and what has attributes take more than operands as methods.
-        if method is not None and not op.attributes and op.name not in ("add", "sub", "pow"):
+        # `add`, `sub`, `div`, `pow` and what has attributes take more than operands as methods.
+        if method is not None and not op.attributes and op.name not in ("add", "sub", "div", "pow"):
             quick.__name__, quick.__doc__ = op.name, method.__doc__
             setattr(Tensor, op.name, quick)
     for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():

@@ -23,6 +23,18 @@ INDICES: list[Any] = [
     (slice(None), 1), (None, 0), (slice(None), slice(0, 2)), [1, 0], (slice(None), [2, 0]),
     ([0, 1], [2, 2]), [[True, False, True], [False, True, False]], [True, False], True,
 ]  # fmt: skip
+
+
+def _places(y: Any) -> Any:
+    """0, 1, 2, ... down every column: an index that names each element once."""
+    return (y == y).long().cumsum(0) - 1
+
+
+def _rows(y: Any) -> Any:
+    """0, 1, 2, ... once."""
+    return _places(y).reshape(len(y) if y.ndim else 1, -1)[:, 0]
+
+
 CHANGES: dict[str, Callable[..., Any]] = {
     "add_": lambda t, y: t.add_(y),
     "add_ alpha": lambda t, y: t.add_(y, alpha=0.3),
@@ -53,6 +65,15 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "zero_": lambda t, y: t.zero_(),
     "copy_": lambda t, y: t.copy_(y),
     "copy_ broadcast": lambda t, y: t.copy_(y.sum()),
+    "masked_fill_": lambda t, y: t.masked_fill_(y > 0, 0.5),
+    "scatter_": lambda t, y: t.scatter_(0, _places(y), y),
+    "scatter_add_": lambda t, y: t.scatter_add_(0, _places(y), y),
+    "index_add_": lambda t, y: t.index_add_(0, _rows(y), y),
+    "index_add_ alpha": lambda t, y: t.index_add_(0, _rows(y), y, alpha=0.5),
+    "index_copy_": lambda t, y: t.index_copy_(0, _rows(y), y),
+    "index_fill_": lambda t, y: t.index_fill_(0, _rows(y)[:1], 0.5),
+    "index_put_": lambda t, y: t.index_put_((_rows(y)[:1],), y[:1]),
+    "index_put_ accumulate": lambda t, y: t.index_put_((_rows(y),), y, accumulate=True),
 }
 TARGETS: dict[str, Callable[..., Any]] = {  # what is changed, and what it is part of
     "a result": lambda x: (x * 2,) * 2,
@@ -71,6 +92,7 @@ TARGETS: dict[str, Callable[..., Any]] = {  # what is changed, and what it is pa
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*on expanded tensors is deprecated:UserWarning")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_operation_on_every_kind_of_target(change: str, target: str) -> None:

@@ -66,6 +66,21 @@ def views_made_before(m: Any, x: Any, y: Any) -> Any:
     return (row * 2).sum() + (turned * turned).sum() + corner.sum() * 3
 
 
+def a_view_only_in_the_layout_of_its_base(m: Any, x: Any, y: Any) -> Any:
+    base = x.T * 1  # columns lie together in memory; its gradient has rows together
+    flat = base.T.reshape(-1)
+    flat.mul_(y.reshape(-1))
+    return base.sum()
+
+
+def a_base_of_one_number(m: Any, x: Any, y: Any) -> Any:
+    base = x.sum() * 1
+    lifted = base.unsqueeze(0)
+    lifted.mul_(y[0, 0])
+    base[...] += y[0, 1]
+    return base * 2 + lifted.sum() * 3
+
+
 def view_first_asked_for_in_no_grad(m: Any, x: Any, y: Any) -> Any:
     base = x * 2
     row = base[0]
@@ -194,7 +209,8 @@ def integers_have_no_history(m: Any, x: Any, y: Any) -> Any:
 
 PROGRAMS = [
     detached_zero, detached_zero_of_saved, inside_no_grad, leaf_saved_then_updated,
-    plain_leaf_filled, views_made_before, view_first_asked_for_in_no_grad, chain_of_changes,
+    plain_leaf_filled, views_made_before, a_view_only_in_the_layout_of_its_base,
+    a_base_of_one_number, view_first_asked_for_in_no_grad, chain_of_changes,
     output_needed, output_not_needed, input_needed, input_needed_through_a_view,
     a_view_made_in_no_grad, a_view_made_in_no_grad_gets_a_history,
     a_view_made_in_no_grad_used_after_a_change, a_view_of_what_became_a_leaf,

@@ -1,11 +1,10 @@
 """Random graphs: our gradients are PyTorch's, and those of finite differences."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import pytest
 
 import gradwalk as gw
 from gradwalk import Value

@@ -144,6 +144,18 @@ def test_as_torch_func(name: str) -> None:
 # -- forward mode of every op --------------------------------------------------------------------
 
 
+# Where moving an element a little is not what the derivative means. Forward and reverse mode must
+# still agree there, and tests/ops compares both with PyTorch.
+NOT_BY_DIFFERENCES = {
+    "cast": "float32 is too coarse",
+    "cummax": "a sample has ties, and all of the gradient goes to one of them",
+    "cummin": "the same",
+    "cholesky": "one half of the symmetric matrix is read, both halves share the gradient",
+    "eigh": "the same",
+    "embedding": "the padding row has no gradient on purpose",
+}
+
+
 @pytest.mark.parametrize("sample", all_samples(), ids=str)
 def test_forward_mode_of_every_op(sample: Sample) -> None:
     """⟨u, J v⟩ by jvp, by vjp, and (J v) by finite differences."""
@@ -173,7 +185,7 @@ def test_forward_mode_of_every_op(sample: Sample) -> None:
     if all(np.isfinite(v.numpy()).all() for v in values):  # the mean of nothing is not
         rounding = 1e-6 if sample.op == "cast" else 1e-10  # through float32
         assert forward == pytest.approx(reverse, rel=rounding, abs=1e-12)
-    if sample.op != "cast":  # too coarse for differences
+    if sample.op not in NOT_BY_DIFFERENCES:
         assert_moves_as(function, primals, tangents, values, moved)
 
 

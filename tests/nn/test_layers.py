@@ -46,6 +46,7 @@ def test_text_and_names_are_pytorchs() -> None:
 def test_a_tied_parameter_is_listed_once() -> None:
     class Tied(gw.nn.Module):
         def __init__(self) -> None:
+            super().__init__()
             self.one = gw.nn.Linear(3, 3, bias=False)
             self.other = gw.nn.Linear(3, 3, bias=False)
             self.other.weight = self.one.weight

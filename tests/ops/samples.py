@@ -73,8 +73,15 @@ def given(values: Any, dtype: Any = None) -> Draw:
 # PyTorch's name where it is not ours, and the attributes to try.
 _ELSEWHERE: dict[str, str] = {
     "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
-    "greater_equal": "ge", "power": "pow", "zero": "zeros_like",
+    "greater_equal": "ge", "power": "pow", "zero": "zeros_like", "clip_between": "clamp",
+    "div_floor": "div", "div_trunc": "div",
     "leaky_relu": "nn.functional.leaky_relu", "softplus": "nn.functional.softplus",
+    "ndtr": "special.ndtr", "gelu": "nn.functional.gelu", "gelu_tanh": "nn.functional.gelu",
+    "silu": "nn.functional.silu", "mish": "nn.functional.mish", "elu": "_C._nn.elu",
+    "logsigmoid": "nn.functional.logsigmoid", "hardtanh": "nn.functional.hardtanh",
+    "hardsigmoid": "nn.functional.hardsigmoid", "hardswish": "nn.functional.hardswish",
+    "softshrink": "nn.functional.softshrink", "hardshrink": "nn.functional.hardshrink",
+    "threshold": "nn.functional.threshold",
 }  # fmt: skip
 _ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "power": [{"exponent": n} for n in (-2.5, -1, 0, 0.5, 1, 2, 3, 4, 2.0)],
@@ -82,6 +89,18 @@ _ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "softplus": [{}, {"beta": 2.0, "threshold": 1.0}],
     "clip": [{"min": 0.4}, {"max": 0.6}, {"min": 0.3, "max": 0.7}, {"min": 0.7, "max": 0.3}],
     "round": [{}, {"decimals": 1}],
+    "elu": [
+        {"alpha": 1.0},
+        {"alpha": 0.7, "scale": 1.5},
+        {"alpha": 2.0, "scale": 1.0, "input_scale": 0.5},
+    ],
+    "hardtanh": [{}, {"min_val": -0.3, "max_val": 0.8}],
+    "softshrink": [{}, {"lambd": 1.0}],
+    "hardshrink": [{}, {"lambd": 1.0}],
+    "threshold": [{"threshold": 0.0, "value": 0.0}, {"threshold": 0.5, "value": -2.0}],
+    "polygamma": [{"n": 0}, {"n": 1}, {"n": 2}],
+    "logit": [{}, {"eps": 0.3}],
+    "nan_to_num": [{}, {"nan": 1.5, "posinf": 2.5, "neginf": -3.0}],
 }
 _SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
     1: [((3, 4),), ((),), ((1,),), ((0,),), ((2, 0, 3),)],
@@ -98,6 +117,17 @@ _SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
 
 def torch_function(op: Op) -> Call:
     """PyTorch's function for an elementwise op."""
+    plain = _named(op)
+    if op.name in ("lgamma", "digamma", "polygamma"):
+        from tests.ops.gamma_functions import GAMMA
+
+        return GAMMA[op.name]
+    if not op.differentiable:  # of some PyTorch says that they are, and fails in backward
+        return lambda *xs, **attrs: plain(*[x.detach() for x in xs], **attrs)
+    return plain
+
+
+def _named(op: Op) -> Call:
     import torch
 
     found: Any = torch
@@ -116,6 +146,17 @@ def elementwise_pair(op: Op, attrs: dict[str, Any]) -> tuple[Call, Call]:
     other = torch_function(op)
     if op.name == "power":  # PyTorch takes the exponent by position only
         return lambda m, x: op(x, **attrs), lambda m, x: other(x, attrs["exponent"])
+    if op.name == "hardsigmoid":  # PyTorch's slope is 1/6 rounded to float32, in float64 too
+        return lambda m, x: op(x), lambda m, x: m.nn.functional.relu6(x + 3) / 6
+    if op.name == "gelu_tanh":
+        return lambda m, x: op(x), lambda m, x: other(x, approximate="tanh")
+    if op.name == "polygamma":  # PyTorch takes the order first
+        return lambda m, x: op(x, **attrs), lambda m, x: other(attrs["n"], x)
+    if op.name == "clip_between":  # PyTorch's gradient fails where it has to broadcast
+        return lambda m, *xs: op(*xs), lambda m, *xs: other(*m.broadcast_tensors(*xs))
+    if op.name.startswith("div_"):  # rounding modes of div
+        mode = op.name.removeprefix("div_")
+        return lambda m, *xs: op(*xs), lambda m, *xs: m.div(*xs, rounding_mode=mode)
     return lambda m, *xs: op(*xs, **attrs), lambda m, *xs: other(*xs, **attrs)
 
 
@@ -126,6 +167,9 @@ def _elementwise_inputs(op: Op, shapes: tuple[tuple[int, ...], ...]) -> list[tup
     if op.name.startswith(("logical_", "bitwise_")):
         whole = tuple(integers(*s) for s in shapes)
         return [tuple(booleans(*s) for s in shapes), whole]
+    if op.name == "floor_divide":
+        whole = tuple(integers(*s, low=1, high=9) for s in shapes)
+        return [whole, tuple(floats(*s) for s in shapes)]
     if not op.differentiable:  # comparisons: integers meet, so that ties are there
         return [tuple(integers(*s) for s in shapes), tuple(floats(*s) for s in shapes)]
     domain = op.domain or (-2.0, 2.0)
@@ -170,6 +214,9 @@ class Structural:
 
 def all_samples() -> list[Sample]:
     """The whole table."""
+    from tests.ops.samples_networks_a import NETWORKS_A
+    from tests.ops.samples_networks_b import NETWORKS_B
+    from tests.ops.samples_networks_c import NETWORKS_C
     from tests.ops.samples_structural import STRUCTURAL
 
-    return [*ELEMENTWISE, *STRUCTURAL]
+    return [*ELEMENTWISE, *NETWORKS_A, *STRUCTURAL, *NETWORKS_B, *NETWORKS_C]

@@ -132,6 +132,11 @@ SMOOTH = [
 DELIBERATE = {
     "sign": ([math.nan], "NumPy's: a NaN stays one; PyTorch says 0, which hides it"),
     "abs": ([math.nan], "the same, in the gradient"),
+    "copysign": ([math.inf, -math.inf], "the slope is ±1 there too; PyTorch has inf / inf"),
+    "digamma": ([math.inf], "its slope there is 0; PyTorch's zeta, the reference, says NaN"),
+    "polygamma 0": ([math.inf], "the same"),
+    "polygamma 1": ([math.inf], "the same"),
+    "polygamma 2": ([math.inf], "the same"),
 }
 
 

@@ -29,6 +29,13 @@ BINARY: dict[str, Any] = {
     "sub": lambda m, x, y: x - y,
     "pow": lambda m, x, y: x**y,
     "bitwise_and": lambda m, x, y: x & y,
+    "floor_divide": lambda m, x, y: x // y,
+    "remainder": lambda m, x, y: x % y,
+    "atan2": lambda m, x, y: m.atan2(m.as_tensor(x), m.as_tensor(y)),
+    "xlogy": lambda m, x, y: m.xlogy(x, y),
+    "clamp_min": lambda m, x, y: m.clamp_min(m.as_tensor(x), y),
+    "add alpha": lambda m, x, y: m.add(x, y, alpha=2),
+    "float_power": lambda m, x, y: m.float_power(x, y),
 }
 UNARY: dict[str, Any] = {
     "neg": lambda m, x: -x,
@@ -61,6 +68,25 @@ UNARY: dict[str, Any] = {
     "bitwise_not": lambda m, x: ~x,
     "leaky_relu": lambda m, x: m.nn.functional.leaky_relu(x),
     "erf": lambda m, x: m.erf(x),
+    "erfc": lambda m, x: m.erfc(x),
+    "reciprocal": lambda m, x: m.reciprocal(x),
+    "log2": lambda m, x: m.log2(x),
+    "sinc": lambda m, x: m.sinc(x),
+    "deg2rad": lambda m, x: m.deg2rad(x),
+    "lgamma": lambda m, x: m.lgamma(x),
+    "digamma": lambda m, x: m.digamma(x),
+    "ceil": lambda m, x: m.ceil(x),
+    "isnan": lambda m, x: m.isnan(x),
+    "nan_to_num": lambda m, x: m.nan_to_num(x),
+    "cumprod": lambda m, x: m.cumprod(x, 0),
+    "cummax": lambda m, x: m.cummax(x, 0).values,
+    "cummax indices": lambda m, x: m.cummax(x, 0).indices,
+    "count_nonzero": lambda m, x: m.count_nonzero(x),
+    "nansum": lambda m, x: m.nansum(x),
+    "norm": lambda m, x: m.norm(x),
+    "x // 2": lambda m, x: x // 2,
+    "x % 2.5": lambda m, x: x % 2.5,
+    "clamp_max": lambda m, x: m.clamp_max(x, 0.5),
 }
 
 
@@ -95,6 +121,7 @@ UNLIKE = {
     ("all", "uint8"): "bool is the answer; PyTorch keeps uint8 from a time before it had bool",
     ("sign", "bool"): "NumPy refuses; a truth value has no sign",
     ("square", "bool"): "NumPy's int8; write x & x",
+    ("add alpha", "bool"): "True × 2 is 2, and a bool plus 2 is an int64",
     ("pow", "bool"): "x ** True is int64, as x ** 1 is",
 }
 
@@ -112,7 +139,7 @@ def test_two_operands(name: str, left: Any) -> None:
         if (name, kind) in UNLIKE or expected == "refused":
             continue
         assert found == expected, f"{left} {right}"
-        if name not in ("logical_and", "maximum", "where"):
+        if name not in ("logical_and", "maximum", "where", "atan2", "clamp_min"):
             abstract = dtype_name(call, gw, symbol(left), symbol(right))
             assert abstract == found, f"{left} {right} as symbols"
 

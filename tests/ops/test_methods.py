@@ -16,18 +16,33 @@ PLAIN = [
     "abs", "neg", "square", "sqrt", "rsqrt", "sign", "floor", "exp", "expm1", "log", "log1p",
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "sigmoid", "relu", "erf",
     "logical_not", "round", "sum", "mean", "prod", "amax", "amin", "all", "any", "max", "min",
-    "argmax", "argmin", "var", "std", "squeeze", "flatten", "median",
+    "argmax", "argmin", "var", "std", "squeeze", "flatten", "median", "reciprocal", "exp2", "log2",
+    "log10", "sgn", "trunc", "ceil", "frac", "asinh", "atanh", "sinc", "deg2rad", "rad2deg",
+    "erfc", "erfinv", "lgamma", "isnan", "isinf", "isfinite", "logit", "nan_to_num",
 ]  # fmt: skip
 # Methods with a second tensor of the same shape.
 WITH_ANOTHER = [
     "add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge",
-    "logical_and", "logical_or", "logical_xor", "pow", "expand_as",
+    "logical_and", "logical_or", "logical_xor", "pow", "expand_as", "atan2",
+    "hypot", "true_divide", "logaddexp", "logaddexp2", "xlogy", "fmod", "remainder", "copysign",
+    "float_power", "clamp_min", "clamp_max",
 ]  # fmt: skip
 CALLS: dict[str, list[Any]] = {
     **{name: [lambda x, y, name=name: getattr(x, name)()] for name in PLAIN},
     **{name: [lambda x, y, name=name: getattr(x, name)(y)] for name in WITH_ANOTHER},
 }
 MORE: dict[str, list[Any]] = {
+    "acosh": [lambda x, y: (x + 1).acosh()],
+    "digamma": [lambda x, y: x.detach().digamma()],
+    "div": [lambda x, y: x.div(y, rounding_mode="floor")],
+    "floor_divide": [lambda x, y: x.detach().floor_divide(y.detach())],
+    "heaviside": [lambda x, y: (x.detach() - 0.5).heaviside(y.detach())],
+    "lerp": [lambda x, y: x.lerp(y, 0.3), lambda x, y: x.lerp(y, y)],
+    "addcmul": [lambda x, y: x.addcmul(x, y), lambda x, y: x.addcmul(x, y, value=2)],
+    "addcdiv": [lambda x, y: x.addcdiv(x, y), lambda x, y: x.addcdiv(x, y, value=2)],
+    "logit": [lambda x, y: x.logit(0.4), lambda x, y: x.logit(eps=0.4)],
+    "polygamma": [lambda x, y: x.polygamma(2)],
+    "nan_to_num": [lambda x, y: (x / 0).nan_to_num(1.0, 2.0, 3.0)],
     "add": [lambda x, y: x.add(y, alpha=2), lambda x, y: x.add(1.5)],
     "sub": [lambda x, y: x.sub(y, alpha=3), lambda x, y: x.sub(1.5, alpha=2)],
     "pow": [lambda x, y: x.pow(3), lambda x, y: x.pow(0.5)],
@@ -90,6 +105,10 @@ OPERATORS: dict[str, list[Any]] = {
     "__rmul__": [lambda x, y: 3 * x],
     "__truediv__": [lambda x, y: x / y, lambda x, y: x / 4],
     "__rtruediv__": [lambda x, y: 1 / x],
+    "__floordiv__": [lambda x, y: x.detach() // y.detach(), lambda x, y: x.detach() // 0.3],
+    "__rfloordiv__": [lambda x, y: 2 // x.detach()],
+    "__mod__": [lambda x, y: x % y, lambda x, y: x % 0.3],
+    "__rmod__": [lambda x, y: 2 % x.detach()],
     "__pow__": [lambda x, y: x**y, lambda x, y: x**2, lambda x, y: x**-0.5],
     "__rpow__": [lambda x, y: 2**x],
     "__neg__": [lambda x, y: -x],

@@ -19,7 +19,17 @@ LAYERS = (
     ("graph",),
     ("ops",),
     ("engine",),
-    ("scalar", "tensor", "creation", "inplace", "recording", "random", "autograd", "testing"),
+    (
+        "scalar",
+        "tensor",
+        "creation",
+        "inplace",
+        "recording",
+        "random",
+        "autograd",
+        "testing",
+        "linalg",
+    ),
     ("nn", "optim", "data", "io", "compiler", "inspect"),
     ("studio", "course", "torch", "__init__"),
     ("cli", "__main__"),
@@ -31,6 +41,7 @@ PRINTERS_IMPORT = ("graph", "ops", "printers")
 HEAVY = ("llvmlite", "scipy", "safetensors", "starlette", "uvicorn", "typer", "rich")
 HEAVY_AT_ONCE = ("cli",)  # a command line is nothing without them
 ORACLE = "torch"
+ORACLE_LAZILY = ("io",)  # to_torch makes PyTorch's tensors, if asked to
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,8 @@ def judge(room: str, found: Import, package: str, rooms: set[str]) -> str | None
     """Say what is wrong with `room` importing `found`, if anything is."""
     top, _, rest = found.target.partition(".")
     if top != package:
-        if top == ORACLE and room != "torch":
+        lazily = room in ORACLE_LAZILY and found.lazy
+        if top == ORACLE and room != "torch" and not lazily:
             return f"the library never imports {ORACLE}"
         if top in HEAVY and not found.lazy and room not in HEAVY_AT_ONCE:
             return f"{top} is imported only when used: move the import into the function"

@@ -54,9 +54,13 @@ _stamps: dict[int, Stamp] = {}
 
 def owner_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array that owns the memory of a view (itself if it owns it)."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    while True:
+        base = array.base
+        if not isinstance(base, np.ndarray):  # what as_strided puts between has a base of its own
+            base = getattr(base, "base", None)
+            if not isinstance(base, np.ndarray):
+                return array
+        array = base
 
 
 def stamp_of(array: np.ndarray[Any, Any]) -> Stamp | None:

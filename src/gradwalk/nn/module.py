@@ -1,72 +1,309 @@
-"""Module and Parameter: where a model keeps what it learns."""
+"""Module: where a model keeps what it learns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
+from gradwalk.engine.hooks import RemovableHandle
+from gradwalk.nn import hooks as _hooks
+from gradwalk.nn import state as _state
+from gradwalk.nn.parameter import Parameter as Parameter
 from gradwalk.tensor import Tensor
 
-
-class Parameter(Tensor):
-    """A leaf tensor that a Module finds by itself.
-
-    >>> import gradwalk as gw
-    >>> gw.nn.Parameter(gw.zeros(2))
-    Parameter containing:
-    tensor([0., 0.], requires_grad=True)
-    """
-
-    __slots__ = ()
-
-    def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        array = data._array if isinstance(data, Tensor) else np.asarray(data)
-        self._set(array, None, 0)
-        self.requires_grad = requires_grad
-
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + super().__repr__()
+Hook = Callable[..., Any]
 
 
 class Module:
-    """A piece of a model: parameters and other modules, found by assigning them as attributes."""
+    """A piece of a model: parameters, buffers and other modules, found by assigning them.
 
-    training = True
+    A subclass calls `super().__init__()` first, assigns its pieces, and writes `forward`.
+
+    >>> import gradwalk as gw
+    >>> class Net(gw.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.hidden = gw.nn.Linear(2, 3)
+    ...         self.scale = gw.nn.Parameter(gw.ones(1))
+    ...
+    ...     def forward(self, x):
+    ...         return self.hidden(x).relu() * self.scale
+    >>> net = Net()
+    >>> [name for name, _ in net.named_parameters()]
+    ['scale', 'hidden.weight', 'hidden.bias']
+    >>> net(gw.zeros(5, 2)).shape
+    (5, 3)
+    """
+
+    # What is registered is an ordinary attribute as well, in `__dict__`: reading it costs nothing
+    # extra. These say what it is, and keep the order. `__setattr__` writes both.
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
+
+    training: bool
+    _hooks: _hooks.Hooks | None = None  # made when the first hook is registered
+
+    def __init__(self) -> None:
+        self.__dict__.update(
+            training=True,
+            _parameters={},
+            _buffers={},
+            _modules={},
+            _non_persistent_buffers_set=set(),
+        )
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
         """What the module computes; subclasses write it."""
-        raise NotImplementedError(f"{type(self).__name__} defines no forward()")
+        raise NotImplementedError(
+            f"{type(self).__name__} defines no forward(): write what it computes"
+        )
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        return self.forward(*args, **keywords)
+        if self._hooks is None:
+            return self.forward(*args, **keywords)
+        return _hooks.call(self, self._hooks, args, keywords)
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+    # -- attributes --------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = self.__dict__
+        if "_parameters" not in known:
+            if isinstance(value, (Parameter, Module)):
+                raise AttributeError(
+                    f"cannot assign {type(value).__name__} '{name}' before Module.__init__() "
+                    f"was called. Fix: begin {type(self).__name__}.__init__ with "
+                    "super().__init__()."
+                )
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Parameter):
+            if name not in self._parameters:
+                self._forget(name)
+            self.register_parameter(name, value)
+        elif name in self._parameters:
+            self._refuse(name, value, "parameter", "Parameter")
+            known[name] = self._parameters[name] = None
+        elif isinstance(value, Module):
+            if name not in self._modules:
+                self._forget(name)
+            known[name] = self._modules[name] = value
+        elif name in self._modules:
+            self._refuse(name, value, "module", "Module")
+            known[name] = self._modules[name] = None
+        elif name in self._buffers:
+            if not isinstance(value, Tensor):
+                self._refuse(name, value, "buffer", "Tensor")
+            known[name] = self._buffers[name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def _refuse(self, name: str, value: Any, kind: str, wanted: str) -> None:
+        if value is not None:
+            raise TypeError(
+                f"cannot assign {type(value).__name__} as {kind} '{name}' of "
+                f"{type(self).__name__} ({wanted} or None expected). Fix: `del` it first, or, "
+                "to change its elements, use copy_() under no_grad()."
+            )
+
+    def _forget(self, name: str) -> None:
+        """Take a name out of every register, and from the attributes."""
+        for register in (self._parameters, self._buffers, self._modules, self.__dict__):
+            register.pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        if any(name in r for r in (self._parameters, self._buffers, self._modules)):
+            self._forget(name)
+        else:
+            object.__delattr__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is not there.
+        if name in ("_parameters", "_buffers", "_modules", "training"):
+            raise AttributeError(
+                f"{type(self).__name__} is not initialised yet. Fix: begin its __init__ with "
+                "super().__init__()."
+            )
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def _check_name(self, name: Any, register: Mapping[str, Any], kind: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a {kind} must be a string, not {type(name).__name__}")
+        if "." in name or not name:
+            raise KeyError(f"'{name}' cannot be the name of a {kind}: it is empty or has a dot")
+        if name not in register and hasattr(self, name):
+            raise KeyError(f"{type(self).__name__} already has an attribute '{name}'")
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter; None keeps the name for one that is left out (a bias, say)."""
+        self._check_name(name, self._parameters, "parameter")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot register {type(param).__name__} as parameter '{name}' (Parameter or "
+                "None expected). Fix: wrap it, nn.Parameter(...)."
+            )
+        self.__dict__[name] = self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is part of the state but is not learned (running means, masks).
+
+        One that is not `persistent` is left out of `state_dict`.
+        """
+        self._check_name(name, self._buffers, "buffer")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot register {type(tensor).__name__} as buffer '{name}' (Tensor or None "
+                "expected)"
+            )
+        self.__dict__[name] = self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a module under a name."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module")
+        self._check_name(name, self._modules, "module")
+        self.__dict__[name] = self._modules[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def get_submodule(self, target: str) -> Module:
+        """The module with a dotted name; "" is this one."""
+        found = self
+        for name in target.split(".") if target else ():
+            inner = found._modules.get(name)
+            if inner is None:
+                raise AttributeError(
+                    f"{type(found).__name__} has no module '{name}' (looking for '{target}'); "
+                    f"it has {', '.join(found._modules) or 'none'}"
+                )
+            found = inner
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with a dotted name."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._parameters.get(name)
+        if found is None:
+            raise AttributeError(f"there is no parameter '{target}' in {type(self).__name__}")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer with a dotted name."""
+        path, _, name = target.rpartition(".")
+        found = self.get_submodule(path)._buffers.get(name)
+        if found is None:
+            raise AttributeError(f"there is no buffer '{target}' in {type(self).__name__}")
+        return found
+
+    # -- what is inside ----------------------------------------------------------------------------
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """This module and all inside it, with dotted names; a shared one is listed once."""
-        seen: set[int] = set()
+        seen = set() if memo is None else memo
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
             name, module = stack.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
+            if remove_duplicate:
+                if module in seen:
+                    continue
+                seen.add(module)
             yield name, module
-            inner = [(k, v) for k, v in vars(module).items() if isinstance(v, Module)]
-            stack += [(f"{name}.{k}" if name else k, m) for k, m in reversed(inner)]
+            start = f"{name}." if name else ""
+            inner = [(start + k, m) for k, m in module._modules.items() if m is not None]
+            stack += reversed(inner)
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """Every parameter with its dotted name; a tied one is listed once."""
+    def modules(self) -> Iterator[Module]:
+        """This module and all inside it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly inside, with their names, each once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly inside, each once."""
+        return (module for _, module in self.named_children())
+
+    def _named(
+        self, register: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        for prefix, module in self.named_modules():
-            for name, value in vars(module).items():
-                if isinstance(value, Parameter) and id(value) not in seen:
-                    seen.add(id(value))
-                    yield (f"{prefix}.{name}" if prefix else name), value
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
+        for path, module in modules:
+            start = f"{path}." if path else ""
+            for name, value in getattr(module, register).items():
+                if value is None or (remove_duplicate and id(value) in seen):
+                    continue
+                seen.add(id(value))
+                yield start + name, value
 
-    def parameters(self) -> Iterator[Parameter]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter with its dotted name; a tied one is listed once."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Every parameter once."""
-        return (parameter for _, parameter in self.named_parameters())
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Every buffer with its dotted name; a shared one is listed once."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Every buffer once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    # -- changing all of it ------------------------------------------------------------------------
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` with every module inside, then with this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode here and in all modules inside."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"training mode is True or False, not {mode!r}")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Set evaluation mode."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Whether gradients flow to the parameters; off freezes the module."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters."""
@@ -74,25 +311,123 @@ class Module:
             if set_to_none:
                 parameter.grad = None
             elif parameter.grad is not None:
+                parameter.grad = parameter.grad.detach()
                 parameter.grad.zero_()
 
-    def train(self, mode: bool = True) -> Module:
-        """Set training mode here and in all modules inside."""
-        for _, module in self.named_modules():
-            module.training = mode
+    def to(self, *args: Any, **keywords: Any) -> Self:
+        """Change the dtype of all floating-point parameters and buffers, in place.
+
+        `to(dtype)`, `to(tensor)` or `to("cpu")`, which changes nothing: it is always there.
+        """
+        keywords.pop("non_blocking", None)
+        dtype = keywords.pop("dtype", None)
+        for value in (*args, *keywords.values()):
+            if isinstance(value, Tensor):
+                dtype = value.dtype
+            elif isinstance(value, (np.dtype, type)):
+                dtype = value
+            elif isinstance(value, str) and value != "cpu":
+                raise ValueError(f"no device {value!r} here: eager tensors live on the CPU")
+        if dtype is None:
+            return self
+        if np.dtype(dtype).kind != "f":
+            raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
+        for tensor in [*self.parameters(), *self.buffers()]:
+            if tensor.is_floating_point():
+                grad, tensor._grad = tensor._grad, None
+                tensor.data = tensor.detach().to(dtype)
+                tensor._grad = None if grad is None else grad.detach().to(dtype)
         return self
 
-    def eval(self) -> Module:
-        """Set evaluation mode."""
-        return self.train(False)
+    def float(self) -> Self:
+        """All floating-point parameters and buffers as float32."""
+        return self.to(np.float32)
+
+    def double(self) -> Self:
+        """All floating-point parameters and buffers as float64."""
+        return self.to(np.float64)
+
+    def type(self, dst_type: Any) -> Self:
+        """The same as `to(dtype)`."""
+        return self.to(np.dtype(dst_type))
+
+    def cpu(self) -> Self:
+        """Itself."""
+        return self
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
+        """Every parameter and persistent buffer by its dotted name, on the same memory.
+
+        >>> import gradwalk as gw
+        >>> {name: t.shape for name, t in gw.nn.Linear(2, 3).state_dict().items()}
+        {'weight': (3, 2), 'bias': (3,)}
+        """
+        found = OrderedDict()
+        for _, name, tensor in _state.entries(self, prefix):
+            found[name] = tensor if keep_vars else tensor.detach()
+        return found
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _state.IncompatibleKeys:
+        """Copy tensors (or arrays) into the parameters and buffers with the same names.
+
+        If any name is missing, unexpected (both unless `strict` is off) or has another shape,
+        the error lists them all and nothing is changed. `assign` puts the given tensors into the
+        places of the old ones instead of copying.
+        """
+        return _state.load(self, state_dict, strict, assign)
+
+    # -- hooks -------------------------------------------------------------------------------------
+
+    def _hook(self, kind: str, hook: Hook, prepend: bool, keywords: bool) -> RemovableHandle:
+        if self._hooks is None:
+            self._hooks = _hooks.Hooks()
+        return self._hooks.add(kind, hook, prepend, keywords)
+
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before forward; what it returns takes the arguments' place."""
+        return self._hook("before", hook, prepend, with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward; what it returns replaces the output.
+
+        >>> import gradwalk as gw
+        >>> layer = gw.nn.Linear(2, 3)
+        >>> handle = layer.register_forward_hook(lambda module, args, out: print(out.shape))
+        >>> _ = layer(gw.zeros(4, 2))
+        (4, 3)
+        >>> handle.remove()
+        """
+        return self._hook("after", hook, prepend, with_kwargs)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when backward has passed the module.
+
+        What it returns takes the place of the gradients of the inputs.
+        """
+        return self._hook("backward", hook, prepend, False)
+
+    # -- text --------------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
 
     def extra_repr(self) -> str:
         """What stands in the parentheses of the module's text."""
         return ""
 
     def __repr__(self) -> str:
-        inner = [(k, v) for k, v in vars(self).items() if isinstance(v, Module)]
-        if not inner:
-            return f"{type(self).__name__}({self.extra_repr()})"
-        lines = [f"  ({name}): {module!r}".replace("\n", "\n  ") for name, module in inner]
-        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        inner = [f"({name}): {module!r}" for name, module in self._modules.items()]
+        if len(lines) <= 1 and not inner:
+            return f"{self._get_name()}({extra})"
+        text = "\n".join([*lines, *inner]).replace("\n", "\n  ")
+        return f"{self._get_name()}(\n  {text}\n)"

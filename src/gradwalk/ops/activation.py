@@ -10,6 +10,7 @@ import numpy as np
 from gradwalk.ops.arithmetic import exp
 from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import constant
+from gradwalk.ops.error_function import erf_array
 from gradwalk.ops.op import elementwise
 
 __all__ = [
@@ -83,15 +84,9 @@ softplus = elementwise(
 )
 
 
-def _erf_forward(x: Any) -> Any:
-    from scipy.special import erf as scipy_erf
-
-    return scipy_erf(x)
-
-
 erf = elementwise(
     "erf",
-    _erf_forward,
+    erf_array,
     math.erf,
     partials=[lambda x: _TWO_OVER_ROOT_PI * exp(-(x * x))],
     to_float=True,

@@ -9,15 +9,56 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.choice import where
+from gradwalk.ops.dtypes import result_dtype
 from gradwalk.ops.op import Op, elementwise
+from gradwalk.ops.shape import cast
 
 __all__ = [
-    "abs", "add", "div", "exp", "expm1", "floor", "log", "log1p", "mul", "neg", "round",
-    "rsqrt", "sign", "sqrt", "square", "sub",
+    "abs", "add", "ceil", "div", "exp", "exp2", "expm1", "floor", "frac", "log", "log10", "log1p",
+    "log2", "mul", "neg", "reciprocal", "round", "rsqrt", "sgn", "sign", "sqrt", "square", "sub",
+    "true_divide", "trunc",
 ]  # fmt: skip
 
-add = elementwise("add", np.add, operator.add, partials=[1, 1], symbol="+", linear=True)
-sub = elementwise("sub", np.subtract, operator.sub, partials=[1, -1], symbol="−", linear=True)
+
+class Scaling(Op):
+    """`add` and `sub`: PyTorch's take `alpha`, a factor of the second operand."""
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        alpha = attrs.pop("alpha", 1) if attrs else 1
+        if alpha != 1 and len(args) == 2:
+            args = (args[0], _scaled(*args, alpha))
+        return super().__call__(*args, **attrs)
+
+
+def _scaled(x: Any, y: Any, alpha: float) -> Any:
+    """alpha × y, in the dtype that x and y combine to: alpha itself does not promote."""
+    if not hasattr(y, "dtype"):
+        return mul(y, alpha)
+    dtype = result_dtype([x, y])
+    if isinstance(alpha, float) and dtype.kind != "f":
+        raise TypeError(f"alpha = {alpha} would make a float of {dtype}; give an integer, or cast")
+    product = mul(y if y.dtype.kind == dtype.kind else cast(y, dtype=dtype), alpha)
+    return product if product.dtype.kind == dtype.kind else cast(product, dtype=dtype)
+
+
+class Rounding(Op):
+    """`div`: PyTorch's takes `rounding_mode`."""
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        mode = attrs.pop("rounding_mode", None) if attrs else None
+        if mode not in (None, "trunc", "floor"):
+            raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {mode!r}")
+        if mode is None:
+            return super().__call__(*args, **attrs)
+        return (div_floor if mode == "floor" else div_trunc)(*args)
+
+
+add = elementwise(
+    "add", np.add, operator.add, partials=[1, 1], symbol="+", linear=True, kind=Scaling
+)
+sub = elementwise(
+    "sub", np.subtract, operator.sub, partials=[1, -1], symbol="−", linear=True, kind=Scaling
+)
 neg = elementwise("neg", np.negative, operator.neg, partials=[-1], symbol="−", linear=True)
 mul = elementwise(
     "mul",
@@ -36,6 +77,23 @@ div = elementwise(
     symbol="/",
     to_float=True,
     domain=((-4.0, 4.0), (0.5, 4.0)),
+    kind=Rounding,
+)
+
+
+def _div_trunc_forward(x: Any, y: Any) -> Any:
+    quotient = np.trunc(np.true_divide(x, y))
+    if np.result_type(x, y).kind == "f":
+        return quotient
+    return (np.abs(x) // np.abs(y)) * np.sign(x) * np.sign(y)  # exact beyond 2⁵³ as well
+
+
+# The quotient rounded down, or towards zero: steps, like those below.
+div_floor = elementwise(
+    "div_floor", lambda x, y: np.floor_divide(x, y), partials=[0, 0], domain=((1.2, 1.6), (0.9, 1))
+)
+div_trunc = elementwise(
+    "div_trunc", _div_trunc_forward, partials=[0, 0], domain=((1.2, 1.6), (0.9, 1))
 )
 
 
@@ -131,6 +189,17 @@ sign: Op = elementwise("sign", np.sign, _sign_number, partials=[0], domain=(0.2,
 floor = elementwise(
     "floor", np.floor, lambda x: float(math.floor(x)), partials=[0], domain=(0.2, 0.8)
 )
+ceil = elementwise("ceil", np.ceil, lambda x: float(math.ceil(x)), partials=[0], domain=(0.2, 0.8))
+trunc = elementwise(
+    "trunc", np.trunc, lambda x: float(math.trunc(x)), partials=[0], domain=(0.2, 0.8)
+)
+frac = elementwise(
+    "frac",
+    lambda x: x - np.trunc(x),
+    lambda x: x - math.trunc(x),
+    partials=[1],
+    domain=(0.2, 0.8),
+)
 
 
 def _round_forward(x: Any, *, decimals: int = 0) -> Any:
@@ -153,6 +222,9 @@ def _round_number(x: float, decimals: int) -> float:
 
 
 exp = elementwise("exp", np.exp, math.exp, partials=[lambda out: out], to_float=True)
+exp2 = elementwise(
+    "exp2", np.exp2, math.exp2, partials=[lambda out: out * math.log(2)], to_float=True
+)
 expm1 = elementwise("expm1", np.expm1, math.expm1, partials=[lambda out: out + 1], to_float=True)
 log: Op = elementwise(
     "log", np.log, math.log, vjp=[lambda g, x: g / x], to_float=True, domain=(0.2, 4.0)
@@ -160,3 +232,31 @@ log: Op = elementwise(
 log1p = elementwise(
     "log1p", np.log1p, math.log1p, vjp=[lambda g, x: g / (1 + x)], to_float=True, domain=(-0.5, 4.0)
 )
+log2 = elementwise(
+    "log2",
+    np.log2,
+    math.log2,
+    vjp=[lambda g, x: g / (x * math.log(2))],
+    to_float=True,
+    domain=(0.2, 4.0),
+)
+log10 = elementwise(
+    "log10",
+    np.log10,
+    math.log10,
+    vjp=[lambda g, x: g / (x * math.log(10))],
+    to_float=True,
+    domain=(0.2, 4.0),
+)
+reciprocal = elementwise(
+    "reciprocal",
+    np.reciprocal,
+    lambda x: 1 / x,
+    partials=[lambda out: -(out * out)],
+    to_float=True,
+    domain=(0.3, 4.0),
+)
+
+# PyTorch's other names.
+sgn = sign
+true_divide = div

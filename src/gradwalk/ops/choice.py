@@ -16,10 +16,10 @@ from gradwalk.ops.op import Op, elementwise
 from gradwalk.ops.shape import promoted
 
 __all__ = [
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clamp", "clip", "eq", "equal",
-    "ge", "greater", "greater_equal", "gt", "le", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "ne", "not_equal",
-    "where",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clamp", "clamp_max",
+    "clamp_min", "clip", "eq", "equal", "ge", "greater", "greater_equal", "gt", "le", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum",
+    "minimum", "ne", "not_equal",
 ]  # fmt: skip
 
 
@@ -89,8 +89,32 @@ def _clip_rule(g: Any, x: Any, min: float | None, max: float | None) -> Any:
 clip_op = elementwise("clip", _clip_forward, _clip_number, vjp=[_clip_rule], domain=(0.2, 0.8))
 
 
-def clip(x: Any, min: float | None = None, max: float | None = None) -> Any:
-    """Limit to [min, max]; the bounds themselves pass the gradient.
+# Bounds that are tensors have gradients: that of an element goes to the bound which replaced it.
+clamp_min = elementwise(
+    "clamp_min",
+    lambda x, min: np.maximum(x, min),
+    lambda x, min: min if x < min or min != min else x,
+    vjp=[lambda g, x, min: where(x >= min, g, 0), lambda g, x, min: where(x < min, g, 0)],
+)
+clamp_max = elementwise(
+    "clamp_max",
+    lambda x, max: np.minimum(x, max),
+    lambda x, max: max if x > max or max != max else x,
+    vjp=[lambda g, x, max: where(x <= max, g, 0), lambda g, x, max: where(x > max, g, 0)],
+)
+clip_between = elementwise(
+    "clip_between",
+    lambda x, min, max: np.minimum(np.maximum(x, min), max),
+    vjp=[
+        lambda g, x, min, max: where((x >= min) & (x <= max), g, 0),
+        lambda g, x, min, max: where((min < max) & (x < min), g, 0),
+        lambda g, x, min, max: where((x > max) | (max < min), g, 0),
+    ],
+)
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """Limit to [min, max], numbers or tensors; the bounds themselves pass the gradient.
 
     >>> import gradwalk as gw
     >>> gw.clip(gw.tensor([-2.0, 0.5, 2.0]), -1, 1)
@@ -98,6 +122,10 @@ def clip(x: Any, min: float | None = None, max: float | None = None) -> Any:
     """
     if min is None and max is None:
         raise ValueError("clip needs min, max or both")
+    if hasattr(min, "_apply") or hasattr(max, "_apply"):
+        if max is None:
+            return clamp_min(x, min)
+        return clamp_max(x, max) if min is None else clip_between(x, min, max)
     return clip_op(promoted(x, min, max), min=min, max=max)
 
 

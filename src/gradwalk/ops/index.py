@@ -235,27 +235,27 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
     return tuple(("array", i) for i in range(len(grids))), grids
 
 
-def gather(x: Any, dim: int, index: Any) -> Any:
+def gather(input: Any, dim: int, index: Any) -> Any:
     """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
-    axis = normal_axis(dim, x.ndim)
-    _same_rank("gather", x, index)
+    axis = normal_axis(dim, input.ndim)
+    _same_rank("gather", input, index)
     fixed, arrays = along(index, axis)
-    return getitem(x, *arrays, index=fixed)
+    return getitem(input, *arrays, index=fixed)
 
 
-def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """x with `src` added at `index` along `dim`; repeated places receive every addition.
 
     >>> import gradwalk as gw
     >>> gw.scatter_add(gw.zeros(3), 0, gw.tensor([0, 2, 2]), gw.ones(3))
     tensor([1., 0., 2.])
     """
-    axis = normal_axis(dim, x.ndim)
-    _same_rank("scatter_add", x, index)
+    axis = normal_axis(dim, input.ndim)
+    _same_rank("scatter_add", input, index)
     fixed, arrays = along(index, axis)
     if tuple(src.shape) != tuple(index.shape):  # src may be larger: its corner is used
         src = getitem(src, index=tuple(("slice", 0, n, None) for n in index.shape))
-    return add(x, put(src, *arrays, index=fixed, shape=tuple(x.shape)))
+    return add(input, put(src, *arrays, index=fixed, shape=tuple(input.shape)))
 
 
 def _same_rank(name: str, x: Any, index: Any) -> None:
@@ -266,29 +266,31 @@ def _same_rank(name: str, x: Any, index: Any) -> None:
         )
 
 
-def take(x: Any, index: Any) -> Any:
+def take(input: Any, index: Any) -> Any:
     """Pick from x seen as flat."""
-    return getitem(reshape(x, shape=(math.prod(x.shape),)), index, index=(("array", 0),))
+    return getitem(reshape(input, shape=(math.prod(input.shape),)), index, index=(("array", 0),))
 
 
-def index_select(x: Any, dim: int, index: Any) -> Any:
+def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of x along `dim` that `index` lists."""
-    axis = normal_axis(dim, x.ndim)
-    if not x.ndim:
-        return clone(x)
-    return getitem(x, index, index=(*(("slice", None, None, None),) * axis, ("array", 0)))
+    axis = normal_axis(dim, input.ndim)
+    if not input.ndim:
+        return clone(input)
+    return getitem(input, index, index=(*(("slice", None, None, None),) * axis, ("array", 0)))
 
 
-def take_along_dim(x: Any, indices: Any, dim: int | None = None) -> Any:
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Pick along `dim` at indices that broadcast against x; flat if dim is None."""
     if dim is None:
-        return take(x, reshape(indices, shape=(math.prod(indices.shape),)))
-    axis = normal_axis(dim, x.ndim)
-    shapes = [tuple(1 if i == axis else n for i, n in enumerate(t.shape)) for t in (x, indices)]
+        return take(input, reshape(indices, shape=(math.prod(indices.shape),)))
+    axis = normal_axis(dim, input.ndim)
+    shapes = [tuple(1 if i == axis else n for i, n in enumerate(t.shape)) for t in (input, indices)]
     common = np.broadcast_shapes(*shapes)
-    x = broadcast_to(x, tuple(x.shape[axis] if i == axis else n for i, n in enumerate(common)))
+    input = broadcast_to(
+        input, tuple(input.shape[axis] if i == axis else n for i, n in enumerate(common))
+    )
     to = tuple(indices.shape[axis] if i == axis else n for i, n in enumerate(common))
-    return gather(x, axis, broadcast_to(indices, to))
+    return gather(input, axis, broadcast_to(indices, to))
 
 
 # -- a change through a view ---------------------------------------------------------------------

@@ -36,47 +36,51 @@ matmul_op = define(
 )
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(input: Any, other: Any) -> Any:
     """Matrix product of all ranks: vectors are lifted to matrices, leading axes broadcast.
 
     >>> import gradwalk as gw
     >>> gw.matmul(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), gw.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    if not hasattr(x, "ndim") or not hasattr(y, "ndim"):
-        return matmul_op(x, y)  # which says what is wrong with it
-    if not x.ndim or not y.ndim:
+    if not hasattr(input, "ndim") or not hasattr(other, "ndim"):
+        return matmul_op(input, other)  # which says what is wrong with it
+    if not input.ndim or not other.ndim:
         raise ValueError(
-            f"matmul needs at least 1-d operands, got shapes {tuple(x.shape)} and "
-            f"{tuple(y.shape)}; use * to scale by a number"
+            f"matmul needs at least 1-d operands, got shapes {tuple(input.shape)} and "
+            f"{tuple(other.shape)}; use * to scale by a number"
         )
-    left, right = x, y
-    if x.ndim == 1:
-        left = reshape(x, shape=(1, *x.shape))
-    if y.ndim == 1:
-        right = reshape(y, shape=(*y.shape, 1))
+    left, right = input, other
+    if input.ndim == 1:
+        left = reshape(input, shape=(1, *input.shape))
+    if other.ndim == 1:
+        right = reshape(other, shape=(*other.shape, 1))
     out = matmul_op(left, right)
-    if x.ndim == 1 and y.ndim == 1:
+    if input.ndim == 1 and other.ndim == 1:
         return reshape(out, shape=())
-    if x.ndim == 1:
+    if input.ndim == 1:
         return reshape(out, shape=(*out.shape[:-2], out.shape[-1]))
-    if y.ndim == 1:
+    if other.ndim == 1:
         return reshape(out, shape=out.shape[:-1])
     return out
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
-    if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(f"dot takes two vectors, got shapes {tuple(x.shape)}, {tuple(y.shape)}")
-    return matmul(x, y)
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise ValueError(
+            f"dot takes two vectors, got shapes {tuple(input.shape)}, {tuple(tensor.shape)}"
+        )
+    return matmul(input, tensor)
 
 
-def outer(x: Any, y: Any) -> Any:
+def outer(input: Any, vec2: Any) -> Any:
     """Outer product of two vectors."""
-    if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(f"outer takes two vectors, got shapes {tuple(x.shape)}, {tuple(y.shape)}")
-    return mul(reshape(x, shape=(*x.shape, 1)), y)
+    if input.ndim != 1 or vec2.ndim != 1:
+        raise ValueError(
+            f"outer takes two vectors, got shapes {tuple(input.shape)}, {tuple(vec2.shape)}"
+        )
+    return mul(reshape(input, shape=(*input.shape, 1)), vec2)
 
 
 def _linear_forward(x: Any, weight: Any, bias: Any) -> Any:
@@ -107,14 +111,14 @@ linear_op = define(
 )
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """x Wᵀ + b, for x of any leading shape; `weight` is (out features, in features)."""
     if bias is None:
-        return matmul(x, weight.mT)
-    if x.ndim == 1:
-        out = linear_op(reshape(x, shape=(1, *x.shape)), weight, bias)
+        return matmul(input, weight.mT)
+    if input.ndim == 1:
+        out = linear_op(reshape(input, shape=(1, *input.shape)), weight, bias)
         return reshape(out, shape=(weight.shape[0],))
-    return linear_op(x, weight, bias)
+    return linear_op(input, weight, bias)
 
 
 # -- einsum ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from gradwalk.ops import activation, arithmetic, choice
+from gradwalk.ops import activation, arithmetic, choice, remainders, special
 from gradwalk.ops import shape as _shape
 from gradwalk.ops import trigonometry as trig
 
@@ -120,6 +120,90 @@ class ElementwiseMethods:
         """The error function."""
         return self._apply(activation.erf, (self,), _NONE)
 
+    def reciprocal(self) -> Self:
+        """1/x."""
+        return self._apply(arithmetic.reciprocal, (self,), _NONE)
+
+    def exp2(self) -> Self:
+        """2ˣ."""
+        return self._apply(arithmetic.exp2, (self,), _NONE)
+
+    def log2(self) -> Self:
+        """Logarithm to base 2."""
+        return self._apply(arithmetic.log2, (self,), _NONE)
+
+    def log10(self) -> Self:
+        """Logarithm to base 10."""
+        return self._apply(arithmetic.log10, (self,), _NONE)
+
+    def sgn(self) -> Self:
+        """−1, 0 or 1; its gradient is zero."""
+        return self._apply(arithmetic.sgn, (self,), _NONE)
+
+    def trunc(self) -> Self:
+        """The integer towards zero; its gradient is zero."""
+        return self._apply(arithmetic.trunc, (self,), _NONE)
+
+    def ceil(self) -> Self:
+        """The integer above; its gradient is zero."""
+        return self._apply(arithmetic.ceil, (self,), _NONE)
+
+    def frac(self) -> Self:
+        """What is left of x after `trunc`."""
+        return self._apply(arithmetic.frac, (self,), _NONE)
+
+    def asinh(self) -> Self:
+        """Inverse hyperbolic sine."""
+        return self._apply(trig.asinh, (self,), _NONE)
+
+    def acosh(self) -> Self:
+        """Inverse hyperbolic cosine."""
+        return self._apply(trig.acosh, (self,), _NONE)
+
+    def atanh(self) -> Self:
+        """Inverse hyperbolic tangent."""
+        return self._apply(trig.atanh, (self,), _NONE)
+
+    def sinc(self) -> Self:
+        """Sin(πx) / πx."""
+        return self._apply(trig.sinc, (self,), _NONE)
+
+    def deg2rad(self) -> Self:
+        """Degrees as radians."""
+        return self._apply(trig.deg2rad, (self,), _NONE)
+
+    def rad2deg(self) -> Self:
+        """Radians as degrees."""
+        return self._apply(trig.rad2deg, (self,), _NONE)
+
+    def erfc(self) -> Self:
+        """1 − erf(x)."""
+        return self._apply(special.erfc, (self,), _NONE)
+
+    def erfinv(self) -> Self:
+        """The inverse of erf."""
+        return self._apply(special.erfinv, (self,), _NONE)
+
+    def lgamma(self) -> Self:
+        """Log |Γ(x)|."""
+        return self._apply(special.lgamma, (self,), _NONE)
+
+    def digamma(self) -> Self:
+        """The derivative of lgamma."""
+        return self._apply(special.digamma, (self,), _NONE)
+
+    def isnan(self) -> Self:
+        """True where x is NaN."""
+        return self._apply(remainders.isnan, (self,), _NONE)
+
+    def isinf(self) -> Self:
+        """True where x is infinite."""
+        return self._apply(remainders.isinf, (self,), _NONE)
+
+    def isfinite(self) -> Self:
+        """True where x is neither infinite nor NaN."""
+        return self._apply(remainders.isfinite, (self,), _NONE)
+
     def logical_not(self) -> Self:
         """True where x is zero."""
         return self._apply(choice.logical_not, (self,), _NONE)
@@ -128,19 +212,101 @@ class ElementwiseMethods:
 
     def add(self, other: Any, *, alpha: float = 1) -> Self:
         """self + alpha × other."""
-        return self + (other if alpha == 1 else other * alpha)
+        return self + other if alpha == 1 else arithmetic.add(self, other, alpha=alpha)
 
     def sub(self, other: Any, *, alpha: float = 1) -> Self:
         """self − alpha × other."""
-        return self - (other if alpha == 1 else other * alpha)
+        return self - other if alpha == 1 else arithmetic.sub(self, other, alpha=alpha)
 
     def mul(self, other: Any) -> Self:
         """self × other."""
         return self._apply(arithmetic.mul, (self, other), _NONE)
 
-    def div(self, other: Any) -> Self:
+    def div(self, other: Any, *, rounding_mode: str | None = None) -> Self:
+        """self / other, rounded with mode "trunc" or "floor"."""
+        return arithmetic.div(self, other, rounding_mode=rounding_mode)
+
+    def atan2(self, other: Any) -> Self:
+        """The angle of the point (other, self)."""
+        return self._apply(trig.atan2, (self, other), _NONE)
+
+    def hypot(self, other: Any) -> Self:
+        """√(self² + other²)."""
+        return self._apply(trig.hypot, (self, other), _NONE)
+
+    def true_divide(self, other: Any) -> Self:
         """self / other."""
-        return self._apply(arithmetic.div, (self, other), _NONE)
+        return self._apply(arithmetic.true_divide, (self, other), _NONE)
+
+    def logaddexp(self, other: Any) -> Self:
+        """Log(eˣ + eʸ)."""
+        return self._apply(special.logaddexp, (self, other), _NONE)
+
+    def logaddexp2(self, other: Any) -> Self:
+        """Log₂(2ˣ + 2ʸ)."""
+        return self._apply(special.logaddexp2, (self, other), _NONE)
+
+    def xlogy(self, other: Any) -> Self:
+        """self × log(other), 0 where self is 0."""
+        return self._apply(special.xlogy, (self, other), _NONE)
+
+    def fmod(self, other: Any) -> Self:
+        """The remainder with the sign of self."""
+        return self._apply(remainders.fmod, (self, other), _NONE)
+
+    def remainder(self, other: Any) -> Self:
+        """The remainder with the sign of other."""
+        return self._apply(remainders.remainder, (self, other), _NONE)
+
+    def floor_divide(self, other: Any) -> Self:
+        """self / other rounded down; no gradient."""
+        return self._apply(remainders.floor_divide, (self, other), _NONE)
+
+    def copysign(self, other: Any) -> Self:
+        """|self| with the sign of other."""
+        return self._apply(remainders.copysign, (self, other), _NONE)
+
+    def heaviside(self, values: Any) -> Self:
+        """0 below zero, 1 above, `values` at zero; no gradient."""
+        return self._apply(remainders.heaviside, (self, values), _NONE)
+
+    def lerp(self, end: Any, weight: Any) -> Self:
+        """self + weight × (end − self)."""
+        return self._apply(remainders.lerp, (self, end, weight), _NONE)
+
+    def addcmul(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:
+        """self + value × tensor1 × tensor2."""
+        return remainders.addcmul(self, tensor1, tensor2, value=value)
+
+    def addcdiv(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:
+        """self + value × tensor1 / tensor2."""
+        return remainders.addcdiv(self, tensor1, tensor2, value=value)
+
+    def float_power(self, exponent: Any) -> Self:
+        """self to the power of `exponent`, in float64."""
+        return remainders.float_power(self, exponent)
+
+    def logit(self, eps: float | None = None) -> Self:
+        """Log(x / (1 − x)), the inverse of sigmoid."""
+        return special.logit(self, eps=eps)
+
+    def polygamma(self, n: int) -> Self:
+        """The derivative of order n of digamma."""
+        return special.polygamma(n, self)
+
+    def nan_to_num(
+        self, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+    ) -> Self:
+        """Numbers in place of NaN (0) and of the infinities (the largest numbers)."""
+        return remainders.nan_to_num(self, nan=nan, posinf=posinf, neginf=neginf)
+
+    def clamp_min(self, min: Any) -> Self:
+        """Limit from below."""
+        return self._apply(choice.clamp_min, (self, min), _NONE)
+
+    def clamp_max(self, max: Any) -> Self:
+        """Limit from above."""
+        return self._apply(choice.clamp_max, (self, max), _NONE)
 
     def maximum(self, other: Any) -> Self:
         """The larger, element by element."""
@@ -198,8 +364,8 @@ class ElementwiseMethods:
         """Nearest integer, halves to even; its gradient is zero."""
         return arithmetic.round(self, decimals=decimals)
 
-    def clip(self, min: float | None = None, max: float | None = None) -> Self:
-        """Limit to [min, max]; the bounds themselves pass the gradient."""
+    def clip(self, min: Any = None, max: Any = None) -> Self:
+        """Limit to [min, max], numbers or tensors; the bounds themselves pass the gradient."""
         return choice.clip(self, min=min, max=max)
 
     clamp = clip

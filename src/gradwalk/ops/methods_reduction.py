@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from gradwalk.ops import loss, reduction, sorting
+from gradwalk.ops import loss, measures, reduction, scan, sorting
 
 
 class ReductionMethods:
@@ -59,13 +59,71 @@ class ReductionMethods:
         """Index of the smallest value."""
         return reduction.argmin(self, dim, keepdim)
 
-    def var(self, dim: reduction.Dim = None, **options: Any) -> Self:
-        """Variance over `dim`; options `correction`, `unbiased`, `keepdim`."""
-        return reduction.var(self, dim, **options)
+    def var(
+        self,
+        dim: reduction.Dim | bool = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> Self:
+        """Variance over `dim`."""
+        return reduction.var(self, dim, unbiased, keepdim, correction=correction)
 
-    def std(self, dim: reduction.Dim = None, **options: Any) -> Self:
-        """Standard deviation over `dim`; options `correction`, `unbiased`, `keepdim`."""
-        return reduction.std(self, dim, **options)
+    def std(
+        self,
+        dim: reduction.Dim | bool = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> Self:
+        """Standard deviation over `dim`."""
+        return reduction.std(self, dim, unbiased, keepdim, correction=correction)
+
+    def norm(
+        self,
+        p: float | str | None = "fro",
+        dim: reduction.Dim = None,
+        keepdim: bool = False,
+        dtype: Any = None,
+    ) -> Self:
+        """(Σ |x|ᵖ)^(1/p) over `dim`."""
+        return measures.norm(self, p, dim, keepdim, dtype)
+
+    def nansum(
+        self, dim: reduction.Dim = None, keepdim: bool = False, *, dtype: Any = None
+    ) -> Self:
+        """The sum of what is not NaN."""
+        return measures.nansum(self, dim, keepdim, dtype=dtype)
+
+    def nanmean(
+        self, dim: reduction.Dim = None, keepdim: bool = False, *, dtype: Any = None
+    ) -> Self:
+        """The mean of what is not NaN."""
+        return measures.nanmean(self, dim, keepdim, dtype=dtype)
+
+    def count_nonzero(self, dim: reduction.Dim = None) -> Self:
+        """How many elements are not 0."""
+        return measures.count_nonzero(self, dim)
+
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Self:
+        """The indices that put the elements in order along `dim`."""
+        return sorting.argsort(self, dim, descending, stable=stable)
+
+    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+        """The k-th smallest value along `dim`, and where it was found."""
+        return sorting.kthvalue(self, k, dim, keepdim)
+
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:
+        """Every value once, in order."""
+        return sorting.unique(self, sorted, return_inverse, return_counts, dim)
 
     def sort(self, dim: int = -1, descending: bool = False) -> Any:
         """Values in order along `dim`, and their indices."""
@@ -79,9 +137,25 @@ class ReductionMethods:
         """The middle element; with `dim` values and indices."""
         return sorting.median(self, dim, keepdim)
 
-    def cumsum(self, dim: int) -> Self:
+    def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
         """Running sum along `dim`."""
-        return reduction.cumsum(self, dim)
+        return reduction.cumsum(self, dim, dtype=dtype)
+
+    def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
+        """Running product along `dim`."""
+        return scan.cumprod(self, dim, dtype=dtype)
+
+    def cummax(self, dim: int) -> Any:
+        """Running maximum along `dim`, and where each was met."""
+        return scan.cummax(self, dim)
+
+    def cummin(self, dim: int) -> Any:
+        """Running minimum along `dim`, and where each was met."""
+        return scan.cummin(self, dim)
+
+    def logcumsumexp(self, dim: int) -> Self:
+        """Running log Σ exp along `dim`."""
+        return scan.logcumsumexp(self, dim)
 
     def logsumexp(self, dim: reduction.Dim, keepdim: bool = False) -> Self:
         """log Σ exp(x), stable."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from gradwalk.ops import decompositions, layout, linalg, picking, products
 from gradwalk.ops import index as _index
-from gradwalk.ops import linalg
 from gradwalk.ops import shape as _shape
 
 
@@ -83,6 +83,100 @@ class ShapeMethods:
             raise ValueError(f"t() is for matrices; use .mT for shape {tuple(self.shape)}")
         return self.T
 
+    def ravel(self) -> Self:
+        """All elements in one dimension."""
+        return layout.ravel(self)
+
+    def unflatten(self, dim: int, sizes: Any) -> Self:
+        """One dimension seen as several."""
+        return layout.unflatten(self, dim, sizes)
+
+    def movedim(self, source: Any, destination: Any) -> Self:
+        """Move dimensions to new places."""
+        return layout.movedim(self, source, destination)
+
+    moveaxis = movedim
+
+    def swapaxes(self, axis0: int, axis1: int) -> Self:
+        """Swap two dimensions."""
+        return layout.swapaxes(self, axis0, axis1)
+
+    swapdims = swapaxes
+
+    def reshape_as(self, other: Any) -> Self:
+        """The same elements in the shape of `other`."""
+        return _shape.reshape_to(self, *other.shape)
+
+    def repeat(self, *sizes: Any) -> Self:
+        """Repeat the whole tensor, so many times along each dimension."""
+        return layout.repeat(self, *sizes)
+
+    def tile(self, *dims: Any) -> Self:
+        """Repeat the whole tensor; missing numbers in front are 1."""
+        return layout.tile(self, _shape.sizes_of(dims))
+
+    def repeat_interleave(
+        self, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    ) -> Self:
+        """Repeat every element."""
+        return layout.repeat_interleave(self, repeats, dim, output_size=output_size)
+
+    def roll(self, shifts: Any, dims: Any = None) -> Self:
+        """Shift along dimensions, round the end."""
+        return layout.roll(self, shifts, dims)
+
+    def rot90(self, k: int = 1, dims: Any = (0, 1)) -> Self:
+        """Turn a plane by k × 90°."""
+        return layout.rot90(self, k, dims)
+
+    def fliplr(self) -> Self:
+        """Reverse the columns."""
+        return layout.fliplr(self)
+
+    def flipud(self) -> Self:
+        """Reverse the rows."""
+        return layout.flipud(self)
+
+    def diag(self, diagonal: int = 0) -> Self:
+        """A vector as a diagonal matrix, or the diagonal of a matrix."""
+        return layout.diag(self, diagonal)
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        """The diagonal over two dimensions, a view."""
+        return layout.diagonal(self, offset, dim1, dim2)
+
+    def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Self:
+        """Matrices with the last dimension on their diagonal."""
+        return layout.diag_embed(self, offset, dim1, dim2)
+
+    def tril(self, diagonal: int = 0) -> Self:
+        """The lower triangle."""
+        return layout.tril(self, diagonal)
+
+    def triu(self, diagonal: int = 0) -> Self:
+        """The upper triangle."""
+        return layout.triu(self, diagonal)
+
+    def unfold(self, dimension: int, size: int, step: int) -> Self:
+        """All windows along a dimension, a view."""
+        return layout.windows(self, dimension, size, step)
+
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """All slices along a dimension."""
+        return layout.unbind(self, dim)
+
+    def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Self, ...]:
+        """Cut into so many parts, or at the given indices."""
+        return layout.tensor_split(self, indices_or_sections, dim)
+
+    def narrow(self, dim: int, start: Any, length: int) -> Self:
+        """`length` slices from `start` on, a view."""
+        return layout.narrow(self, dim, start, length)
+
+    def select(self, dim: int, index: int) -> Self:
+        """One slice, a view."""
+        return layout.select(self, dim, index)
+
     # -- index and linear algebra --------------------------------------------------------------
 
     def gather(self, dim: int, index: Any) -> Self:
@@ -109,7 +203,103 @@ class ShapeMethods:
         """Matrix product."""
         return linalg.matmul(self, other)
 
-    mm = mv = bmm = matmul
+    def scatter(
+        self, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
+    ) -> Self:
+        """`src` or `value` written at `index` along `dim`."""
+        return picking.scatter(self, dim, index, src, value=value, reduce=reduce)
+
+    def index_add(self, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Self:
+        """The slices of alpha × source added at `index`."""
+        return picking.index_add(self, dim, index, source, alpha=alpha)
+
+    def index_copy(self, dim: int, index: Any, source: Any) -> Self:
+        """The slices at `index` replaced by those of `source`."""
+        return picking.index_copy(self, dim, index, source)
+
+    def index_fill(self, dim: int, index: Any, value: Any) -> Self:
+        """The slices at `index` filled with one value."""
+        return picking.index_fill(self, dim, index, value)
+
+    def index_put(self, indices: Any, values: Any, accumulate: bool = False) -> Self:
+        """self[indices] = values, or += values."""
+        return picking.index_put(self, indices, values, accumulate)
+
+    def masked_fill(self, mask: Any, value: Any) -> Self:
+        """`value` where the mask is true."""
+        return picking.masked_fill(self, mask, value)
+
+    def masked_select(self, mask: Any) -> Self:
+        """The elements where the mask is true."""
+        return picking.masked_select(self, mask)
+
+    def nonzero(self, *, as_tuple: bool = False) -> Any:
+        """The places of the elements that are not zero."""
+        return picking.nonzero(self, as_tuple=as_tuple)
+
+    def argwhere(self) -> Self:
+        """The places of the elements that are not zero, one row each."""
+        return picking.argwhere(self)
+
+    def mm(self, mat2: Any) -> Self:
+        """The product of two matrices."""
+        return products.mm(self, mat2)
+
+    def mv(self, vec: Any) -> Self:
+        """The product of a matrix and a vector."""
+        return products.mv(self, vec)
+
+    def bmm(self, mat2: Any) -> Self:
+        """The products of two batches of matrices."""
+        return products.bmm(self, mat2)
+
+    def inner(self, other: Any) -> Self:
+        """Sums of products over the last dimension of both."""
+        return products.inner(self, other)
+
+    def vdot(self, other: Any) -> Self:
+        """The inner product of two vectors."""
+        return products.vdot(self, other)
+
+    def addmm(self, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Self:
+        """beta × self + alpha × mat1 @ mat2."""
+        return products.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+    def addmv(self, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Self:
+        """beta × self + alpha × mat @ vec."""
+        return products.addmv(self, mat, vec, beta=beta, alpha=alpha)
+
+    def baddbmm(self, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Self:
+        """beta × self + alpha × batch1 @ batch2."""
+        return products.baddbmm(self, batch1, batch2, beta=beta, alpha=alpha)
+
+    def kron(self, other: Any) -> Self:
+        """Every element times the whole of `other`."""
+        return products.kron(self, other)
+
+    def trace(self) -> Self:
+        """The sum of the diagonal."""
+        return products.trace(self)
+
+    def det(self) -> Self:
+        """The determinant."""
+        return decompositions.det(self)
+
+    def logdet(self) -> Self:
+        """The logarithm of the determinant."""
+        return decompositions.logdet(self)
+
+    def slogdet(self) -> Any:
+        """The sign of the determinant and the logarithm of its absolute value."""
+        return decompositions.slogdet(self)
+
+    def inverse(self) -> Self:
+        """The inverse."""
+        return decompositions.inverse(self)
+
+    def matrix_power(self, n: int) -> Self:
+        """The matrix product of n copies."""
+        return decompositions.matrix_power(self, n)
 
     def dot(self, other: Any) -> Self:
         """Inner product of two vectors."""

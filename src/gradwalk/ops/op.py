@@ -197,11 +197,17 @@ class Op:
         if self.number is not None:
             try:
                 result = self.number(*args, **attrs)
-            except (ZeroDivisionError, OverflowError, ValueError):
-                pass
+            except (ZeroDivisionError, OverflowError, ValueError, TypeError):
+                pass  # below with IEEE rules, or with an explanation
             else:
                 if type(result) is not complex:
                     return result
+        for argument in args:
+            if not isinstance(argument, (bool, int, float)):
+                raise OpError(
+                    f"{self.name} takes tensors, Values, arrays or numbers, not "
+                    f"{type(argument).__name__}; make a tensor of it with gradwalk.tensor(...)."
+                )
         with np.errstate(all="ignore"):
             doubles = [np.float64(a) if type(a) is not bool else a for a in args]
             return self.forward(*doubles, **attrs).item()
@@ -322,6 +328,7 @@ def elementwise(
     *,
     partials: Sequence[RuleLike] | None = None,
     vjp: Sequence[RuleLike] | None = None,
+    kind: type[Op] = Op,
     **facts: Any,
 ) -> Op:
     """Define an op that works element by element, and get everything else for it.
@@ -340,7 +347,7 @@ def elementwise(
     0.25
     """
     facts.setdefault("promotes", True)
-    op = Op(name, forward, number, _rules(name, partials, vjp), elementwise=True, **facts)
+    op = kind(name, forward, number, _rules(name, partials, vjp), elementwise=True, **facts)
     if check_definition is not None:
         check_definition(op)
     return op

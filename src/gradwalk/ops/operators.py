@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
-from gradwalk.ops import arithmetic, choice, linalg
+from gradwalk.ops import arithmetic, choice, linalg, remainders
 from gradwalk.ops import index as _index
 from gradwalk.ops.methods_elementwise import ElementwiseMethods, raised
 from gradwalk.ops.methods_reduction import ReductionMethods
@@ -47,6 +47,18 @@ class Operators(ElementwiseMethods, ReductionMethods, ShapeMethods):
 
     def __rtruediv__(self, other: Any) -> Self:
         return self._apply(arithmetic.div, (other, self), _NONE)
+
+    def __floordiv__(self, other: Any) -> Self:
+        return self._apply(remainders.floor_divide, (self, other), _NONE)
+
+    def __rfloordiv__(self, other: Any) -> Self:
+        return self._apply(remainders.floor_divide, (other, self), _NONE)
+
+    def __mod__(self, other: Any) -> Self:
+        return self._apply(remainders.remainder, (self, other), _NONE)
+
+    def __rmod__(self, other: Any) -> Self:
+        return self._apply(remainders.remainder, (other, self), _NONE)
 
     def __pow__(self, exponent: Any) -> Self:
         return raised(self, exponent)

@@ -47,27 +47,27 @@ def _count(shape: Shape, axis: tuple[int, ...]) -> int:
     return math.prod(shape[i] for i in axis)
 
 
-def _keep(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
+def keep(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
     """Give a reduced value its axes back, with length 1, so that it broadcasts against x."""
     return reshape(value, shape=reduced_shape(x_shape, axis=axis, keepdim=True))
 
 
 def _spread(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
-    return broadcast_to(_keep(value, x_shape, axis), x_shape)
+    return broadcast_to(keep(value, x_shape, axis), x_shape)
 
 
-def _total(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of a sum or product: integers and booleans add up in int64."""
     return dtype if dtype.kind == "f" else int64
 
 
 sum_op = define(
     "sum",
-    lambda x, *, axis, keepdim: np.sum(x, axis=axis, keepdims=keepdim, dtype=_total(x.dtype)),
+    lambda x, *, axis, keepdim: np.sum(x, axis=axis, keepdims=keepdim, dtype=total_dtype(x.dtype)),
     vjp=[lambda g, x_shape, axis: _spread(g, x_shape, axis)],
     shape=reduced_shape,
     linear=True,
-    gives=_total,
+    gives=total_dtype,
     symbol="Σ",
 )
 
@@ -99,7 +99,7 @@ def _product_of_the_others(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     np.cumprod(rows[..., :-1], axis=-1, out=before[..., 1:])
     np.cumprod(rows[..., :0:-1], axis=-1, out=after[..., -2::-1] if rows.shape[-1] > 1 else None)
     others = (before * after).reshape([x.shape[i] for i in order])
-    return _keep(g, x.shape, axis) * np.transpose(others, np.argsort(order))
+    return keep(g, x.shape, axis) * np.transpose(others, np.argsort(order))
 
 
 def _product_by_halves(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
@@ -123,10 +123,10 @@ def _product_by_halves(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
 
 prod_op = define(
     "prod",
-    lambda x, *, axis, keepdim: np.prod(x, axis=axis, keepdims=keepdim, dtype=_total(x.dtype)),
+    lambda x, *, axis, keepdim: np.prod(x, axis=axis, keepdims=keepdim, dtype=total_dtype(x.dtype)),
     vjp=[_product_of_the_others],
     shape=reduced_shape,
-    gives=_total,
+    gives=total_dtype,
     expand=_product_by_halves,
     array_only=True,
     symbol="Π",
@@ -135,9 +135,9 @@ prod_op = define(
 
 def share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     """The gradient in equal parts to all elements equal to the one chosen."""
-    best = (x == _keep(out, x.shape, axis)) | (x != x)  # where there is a NaN, it is the best
+    best = (x == keep(out, x.shape, axis)) | (x != x)  # where there is a NaN, it is the best
     ties = sum_op(cast(best, dtype=x.dtype), axis=axis, keepdim=True)
-    return where(best, _keep(g, x.shape, axis) / ties, 0)
+    return where(best, keep(g, x.shape, axis) / ties, 0)
 
 
 amax_op = define(
@@ -166,8 +166,8 @@ def _best_along(
 
 def to_chosen(g: Any, indices: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
     """All of the gradient to the index that was returned."""
-    fixed, arrays = along(_keep(indices, x_shape, axis), axis[0])
-    return put(_keep(g[0], x_shape, axis), *arrays, index=fixed, shape=x_shape)
+    fixed, arrays = along(keep(indices, x_shape, axis), axis[0])
+    return put(keep(g[0], x_shape, axis), *arrays, index=fixed, shape=x_shape)
 
 
 def max_along_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Shape, Shape]:
@@ -223,11 +223,11 @@ any_op = define(
 
 cumsum_op: Op = define(
     "cumsum",
-    lambda x, *, axis: np.cumsum(x, axis=axis, dtype=_total(x.dtype)),
+    lambda x, *, axis: np.cumsum(x, axis=axis, dtype=total_dtype(x.dtype)),
     vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
     shape=lambda shape, *, axis: shape,
     linear=True,
-    gives=_total,
+    gives=total_dtype,
 )
 
 
@@ -243,9 +243,9 @@ logsumexp_op = define(
     _logsumexp_forward,
     vjp=[
         lambda g, x, out, axis: (
-            _keep(g, x.shape, axis)
+            keep(g, x.shape, axis)
             # A row of -inf has out = -inf; -inf - -inf would be NaN, its gradient is 0.
-            * exp(x - _keep(where(out == -math.inf, 0, out), x.shape, axis))
+            * exp(x - keep(where(out == -math.inf, 0, out), x.shape, axis))
         )
     ],
     shape=reduced_shape,
@@ -266,7 +266,7 @@ var_op = define(
     _var_forward,
     vjp=[
         lambda g, x, axis, correction: (
-            _keep(g, x.shape, axis)
+            keep(g, x.shape, axis)
             * (x - mean_op(x, axis=axis, keepdim=True))
             * _var_scale(_count(x.shape, axis), correction)
         )
@@ -283,7 +283,7 @@ std_op = define(
     vjp=[
         # Where all elements are equal the slope is 0, not 0 / 0.
         lambda g, x, out, axis, correction: (
-            _keep(where(out == 0, 0, g / out), x.shape, axis)
+            keep(where(out == 0, 0, g / out), x.shape, axis)
             * (x - mean_op(x, axis=axis, keepdim=True))
             * (_var_scale(_count(x.shape, axis), correction) / 2)
         )
@@ -319,10 +319,11 @@ def sum(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) ->
 def mean(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `dim`; integers have none, cast them first."""
     x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
-    return _reduce(mean_op, _of_floats("mean", x), dim, keepdim)
+    return _reduce(mean_op, of_floats("mean", x), dim, keepdim)
 
 
-def _of_floats(name: str, x: Any) -> Any:
+def of_floats(name: str, x: Any) -> Any:
+    """x itself; integers are refused by the functions whose result would not be one."""
     if x.dtype.kind != "f":
         raise TypeError(
             f"{name} of a {x.dtype} tensor: the result would not be an integer; "
@@ -409,8 +410,9 @@ def any(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     return _reduce(any_op, x, dim, keepdim)
 
 
-def cumsum(x: Any, dim: int) -> Any:
+def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sum along `dim`."""
+    x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
     axis = normal_axis(dim, x.ndim)
     return cumsum_op(x, axis=axis) if x.ndim else sum_op(x, axis=(), keepdim=False)
 
@@ -421,18 +423,41 @@ def logsumexp(x: Any, dim: Dim, keepdim: bool = False) -> Any:
 
 
 def var(
-    x: Any, dim: Dim = None, *, correction: float = 1, keepdim: bool = False, unbiased: bool = True
+    x: Any,
+    dim: Dim | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> Any:
-    """Variance over `dim`, divided by n − correction."""
-    return _reduce(
-        var_op, _of_floats("var", x), dim, keepdim, correction=correction if unbiased else 0
-    )
+    """Variance over `dim`, divided by n − correction (1 unless given; unbiased=False means 0).
+
+    >>> import gradwalk as gw
+    >>> gw.var(gw.tensor([1.0, 2.0, 3.0]), correction=0)
+    tensor(0.6667)
+    """
+    return _spread_of(var_op, x, dim, unbiased, keepdim, correction)
 
 
 def std(
-    x: Any, dim: Dim = None, *, correction: float = 1, keepdim: bool = False, unbiased: bool = True
+    x: Any,
+    dim: Dim | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> Any:
     """Standard deviation over `dim`: the square root of `var`."""
-    return _reduce(
-        std_op, _of_floats("std", x), dim, keepdim, correction=correction if unbiased else 0
-    )
+    return _spread_of(std_op, x, dim, unbiased, keepdim, correction)
+
+
+def _spread_of(
+    op: Op, x: Any, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
+) -> Any:
+    if isinstance(dim, bool):  # PyTorch's older form var(x, unbiased)
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(f"{op.name} takes unbiased or correction, not both")
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    return _reduce(op, of_floats(op.name, x), dim, keepdim, correction=correction)

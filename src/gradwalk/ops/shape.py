@@ -197,31 +197,32 @@ def getitem_slice(x: Any, axis: int, start: int, stop: int) -> Any:
 # -- the functions people call -----------------------------------------------------------------
 
 
-def reshape_to(x: Any, *sizes: Any) -> Any:
+def reshape_to(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape; one size may be -1."""
-    return reshape(x, shape=_fill_in(sizes_of(sizes), math.prod(x.shape)))
+    wanted = sizes_of(sizes if shape is None else (shape,))
+    return reshape(input, shape=_fill_in(wanted, math.prod(input.shape)))
 
 
-def permute_to(x: Any, *dims: Any) -> Any:
+def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
     """Reorder the dimensions.
 
     >>> import gradwalk as gw
     >>> gw.permute(gw.zeros(2, 3, 4), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    axes = normal_axes(sizes_of(dims), x.ndim)
-    if len(axes) != x.ndim:
-        raise ValueError(f"permute of {x.ndim} dimensions needs all of them, got {axes}")
-    return permute(x, axes=axes)
+    axes = normal_axes(sizes_of(axes_in_order if dims is None else (dims,)), input.ndim)
+    if len(axes) != input.ndim:
+        raise ValueError(f"permute of {input.ndim} dimensions needs all of them, got {axes}")
+    return permute(input, axes=axes)
 
 
-def transpose(x: Any, dim0: int, dim1: int) -> Any:
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Swap two dimensions."""
-    axes = list(range(x.ndim))
-    a, b = normal_axis(dim0, x.ndim), normal_axis(dim1, x.ndim)
+    axes = list(range(input.ndim))
+    a, b = normal_axis(dim0, input.ndim), normal_axis(dim1, input.ndim)
     if axes:
         axes[a], axes[b] = axes[b], axes[a]
-    return permute(x, axes=tuple(axes))
+    return permute(input, axes=tuple(axes))
 
 
 def matrix_transpose(x: Any) -> Any:
@@ -231,50 +232,50 @@ def matrix_transpose(x: Any) -> Any:
     return transpose(x, -2, -1)
 
 
-def broadcast_to(x: Any, *sizes: Any) -> Any:
-    """Repeat x along new or length-1 dimensions, without copying."""
-    shape = sizes_of(sizes)
-    return x if x.shape == shape else expand_op(x, shape=shape)
+def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
+    """Repeat along new or length-1 dimensions, without copying."""
+    shape = sizes_of(sizes if size is None else (size,))
+    return input if input.shape == shape else expand_op(input, shape=shape)
 
 
-def expand(x: Any, *sizes: Any) -> Any:
+def expand(input: Any, *sizes: Any) -> Any:
     """`broadcast_to` in which -1 keeps a dimension as it is."""
     shape = sizes_of(sizes)
-    lead = len(shape) - x.ndim
+    lead = len(shape) - input.ndim
     if lead < 0 or any(n == -1 for n in shape[:lead]):
-        raise ValueError(f"cannot expand shape {tuple(x.shape)} to {shape}")
+        raise ValueError(f"cannot expand shape {tuple(input.shape)} to {shape}")
     return expand_op(
-        x, shape=tuple(x.shape[i - lead] if n == -1 else n for i, n in enumerate(shape))
+        input, shape=tuple(input.shape[i - lead] if n == -1 else n for i, n in enumerate(shape))
     )
 
 
-def squeeze(x: Any, dim: int | Sequence[int] | None = None) -> Any:
+def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Drop dimensions of length 1: all of them, or those in `dim`."""
-    axes = full_axes(x, dim) if dim is None else normal_axes(dim, x.ndim)
-    kept = tuple(n for i, n in enumerate(x.shape) if not (i in axes and n == 1))
-    return reshape(x, shape=kept)
+    axes = full_axes(input, dim) if dim is None else normal_axes(dim, input.ndim)
+    kept = tuple(n for i, n in enumerate(input.shape) if not (i in axes and n == 1))
+    return reshape(input, shape=kept)
 
 
-def unsqueeze(x: Any, dim: int) -> Any:
+def unsqueeze(input: Any, dim: int) -> Any:
     """Insert a dimension of length 1 at `dim`."""
-    axis = normal_axis(dim, x.ndim + 1)
-    return reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
+    axis = normal_axis(dim, input.ndim + 1)
+    return reshape(input, shape=(*input.shape[:axis], 1, *input.shape[axis:]))
 
 
-def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Merge the dimensions from `start_dim` to `end_dim` into one."""
-    if not x.ndim:
-        return reshape(x, shape=(1,))
-    first, last = normal_axis(start_dim, x.ndim), normal_axis(end_dim, x.ndim)
+    if not input.ndim:
+        return reshape(input, shape=(1,))
+    first, last = normal_axis(start_dim, input.ndim), normal_axis(end_dim, input.ndim)
     if first > last:
         raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
-    merged = math.prod(x.shape[first : last + 1])
-    return reshape(x, shape=(*x.shape[:first], merged, *x.shape[last + 1 :]))
+    merged = math.prod(input.shape[first : last + 1])
+    return reshape(input, shape=(*input.shape[:first], merged, *input.shape[last + 1 :]))
 
 
-def flip_over(x: Any, *dims: Any) -> Any:
+def flip_over(input: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverse the order of elements along `dims`."""
-    return flip(x, axis=normal_axes(sizes_of(dims), x.ndim))
+    return flip(input, axis=normal_axes(sizes_of(axes if dims is None else (dims,)), input.ndim))
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
@@ -306,10 +307,12 @@ def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
     return found
 
 
-def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+def split(
+    tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Any, ...]:
     """Cut along `dim` into pieces of one size (the last may be smaller) or of the given sizes."""
-    axis = normal_axis(dim, x.ndim)
-    length = x.shape[axis]
+    axis = normal_axis(dim, tensor.ndim)
+    length = tensor.shape[axis]
     if isinstance(split_size_or_sections, (tuple, list)):
         sizes = tuple(int(n) for n in split_size_or_sections)
         if sum(sizes) != length:
@@ -320,35 +323,71 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> 
             raise ValueError(f"split size must be positive, got {size}")
         whole, rest = divmod(length, size)
         sizes = (size,) * whole + ((rest,) if rest or not length else ())
-    return split_op(x, sizes=sizes, axis=axis)
+    return split_op(tensor, sizes=sizes, axis=axis)
 
 
-def chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Cut along `dim` into (at most) `chunks` pieces of equal size."""
     if chunks <= 0:
         raise ValueError(f"chunks must be positive, got {chunks}")
-    length = x.shape[normal_axis(dim, x.ndim)]
-    return split(x, max(-(-length // chunks), 1), dim)
+    length = input.shape[normal_axis(dim, input.ndim)]
+    return split(input, max(-(-length // chunks), 1), dim)
 
 
-def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
-    """Pad with `value`; `pad` lists (before, after) from the last dimension backwards."""
-    if mode != "constant":
-        raise NotImplementedError(f"pad mode {mode!r} is not there yet; 'constant' is")
-    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    """Pad; `pad` lists (before, after) from the last dimension backwards.
+
+    Mode "constant" pads with `value`, "reflect" mirrors at the edge element, "replicate" repeats
+    it, "circular" goes on at the other end.
+    """
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise NotImplementedError(f"there is no pad mode {mode!r}")
+    if mode != "constant" and value is not None:
+        raise ValueError(f"pad: a value means nothing with mode {mode!r}")
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ValueError(
-            f"pad needs (before, after) pairs for at most {x.ndim} dimension(s), got {tuple(pad)}"
+            f"pad needs (before, after) pairs for at most {input.ndim} dimension(s), got "
+            f"{tuple(pad)}"
         )
-    widths = [(0, 0)] * x.ndim
+    widths = [(0, 0)] * input.ndim
     for i in range(len(pad) // 2):
-        widths[x.ndim - 1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
+        widths[input.ndim - 1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
     # Negative padding cuts off; PyTorch allows it.
     for axis, (before, after) in enumerate(widths):
         if before < 0 or after < 0:
-            stop = x.shape[axis] + min(after, 0)
-            x = getitem_slice(x, axis, max(-before, 0), stop)
+            stop = input.shape[axis] + min(after, 0)
+            input = getitem_slice(input, axis, max(-before, 0), stop)
     widths = [(max(before, 0), max(after, 0)) for before, after in widths]
-    return pad_op(x, widths=tuple(widths), value=0 if value is None else value)
+    if mode != "constant":
+        for axis, (before, after) in enumerate(widths):
+            if before or after:
+                input = _continued(input, axis, before, after, mode)
+        return input
+    return pad_op(input, widths=tuple(widths), value=0 if value is None else value)
+
+
+def _continued(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
+    """x with elements of its own joined to both ends of one axis."""
+    n = x.shape[axis]
+    most = {"reflect": n - 1, "circular": n}.get(mode, max(before, after) if n else 0)
+    if max(before, after) > most:
+        raise ValueError(
+            f"pad: mode {mode!r} can pad dimension {axis} of shape {tuple(x.shape)} by at most "
+            f"{max(most, 0)}, not by ({before}, {after})"
+        )
+    if mode == "circular":
+        head, tail = getitem_slice(x, axis, n - before, n), getitem_slice(x, axis, 0, after)
+    elif mode == "reflect":
+        head = flip(getitem_slice(x, axis, 1, before + 1), axis=(axis,))
+        tail = flip(getitem_slice(x, axis, n - 1 - after, n - 1), axis=(axis,))
+    else:
+        edges = getitem_slice(x, axis, 0, 1), getitem_slice(x, axis, n - 1, n)
+        head, tail = (
+            broadcast_to(edge, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+            for edge, count in zip(edges, (before, after), strict=True)
+        )
+    parts = ([head] if before else []) + [x] + ([tail] if after else [])
+    return concatenate(*parts, axis=axis)
 
 
 concat = cat

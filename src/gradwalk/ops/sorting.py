@@ -1,4 +1,4 @@
-"""Ordering elements: sort, topk, median.
+"""Ordering elements, and finding them in order: sort, topk, median, unique, searchsorted.
 
 The gradient of a chosen element goes to where it was chosen from; `median()` over everything
 shares it between equal elements, as PyTorch does.
@@ -6,24 +6,27 @@ shares it between equal elements, as PyTorch does.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.arithmetic import zero
-from gradwalk.ops.dtypes import int64
-from gradwalk.ops.index import along, put
+from gradwalk.ops.arithmetic import sub, zero
+from gradwalk.ops.choice import equal, not_equal
+from gradwalk.ops.dtypes import int32, int64
+from gradwalk.ops.index import along, gather, put
 from gradwalk.ops.op import Shape, define
 from gradwalk.ops.reduction import (
     ValuesIndices,
+    cumsum,
     max_along_shapes,
     share_ties,
     to_chosen,
 )
-from gradwalk.ops.shape import cast, clone, full_axes, normal_axis, reshape
+from gradwalk.ops.shape import cast, clone, concatenate, full_axes, normal_axis, reshape
 
 __all__ = [
-    "median", "sort", "topk",
+    "argsort", "bucketize", "kthvalue", "median", "searchsorted", "sort", "topk", "unique",
 ]  # fmt: skip
 
 
@@ -46,7 +49,8 @@ def _topk_forward(x: Any, *, k: int, axis: int, largest: bool) -> tuple[Any, Any
     return np.take_along_axis(x, indices, axis), indices
 
 
-def _put_back(g: Any, indices: Any, x_shape: Shape, axis: int) -> Any:
+def put_back(g: Any, indices: Any, x_shape: Shape, axis: int) -> Any:
+    """The gradient of values picked along an axis, each to where it was picked from."""
     fixed, arrays = along(indices, axis)
     return put(g[0], *arrays, index=fixed, shape=x_shape)
 
@@ -58,7 +62,7 @@ def _cut(shape: Shape, axis: int, k: int) -> Shape:
 sort_op = define(
     "sort",
     _sort_forward,
-    vjp=[_put_back],
+    vjp=[put_back],
     outputs=("values", "indices"),
     shape=lambda x, *, axis, descending: (x, x),
     gives=(None, int64),
@@ -66,7 +70,7 @@ sort_op = define(
 topk_op = define(
     "topk",
     _topk_forward,
-    vjp=[_put_back],
+    vjp=[put_back],
     outputs=("values", "indices"),
     shape=lambda x, *, k, axis, largest: (_cut(x, axis, k),) * 2,
     gives=(None, int64),
@@ -108,6 +112,42 @@ median_along = define(
 )
 
 
+def _kth_along(x: Any, *, k: int, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
+    (along_axis,) = axis
+    place = np.take(_order(x, along_axis, descending=False), [k - 1], along_axis)
+    values = np.take_along_axis(x, place, along_axis)
+    return (values, place) if keepdim else (values.squeeze(axis), place.squeeze(axis))
+
+
+kthvalue_op = define(
+    "kthvalue",
+    _kth_along,
+    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
+    outputs=("values", "indices"),
+    shape=lambda x, *, k, axis, keepdim: max_along_shapes(x, axis=axis, keepdim=keepdim),
+    gives=(None, int64),
+)
+
+
+def _searchsorted_forward(sequence: Any, values: Any, *, right: bool) -> Any:
+    side: Any = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, values, side)
+    out = np.empty(values.shape, int64)
+    for row in np.ndindex(sequence.shape[:-1]):
+        out[row] = np.searchsorted(sequence[row], values[row], side)
+    return out
+
+
+searchsorted_op = define(
+    "searchsorted",
+    _searchsorted_forward,
+    vjp=[None, None],
+    shape=lambda sequence, values, *, right: values,
+    gives=int64,
+)
+
+
 def sort(x: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
     """Values in order along `dim`, and where each came from; always stable.
 
@@ -144,3 +184,95 @@ def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     if not x.ndim:
         return ValuesIndices(*median_along(reshape(x, shape=(1,)), axis=axis, keepdim=False))
     return ValuesIndices(*median_along(x, axis=axis, keepdim=bool(keepdim)))
+
+
+def argsort(x: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+    """The indices that put x in order along `dim`; always stable."""
+    return sort(x, dim, descending).indices
+
+
+def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest value along `dim` (from 1), and where it was found.
+
+    >>> import gradwalk as gw
+    >>> gw.kthvalue(gw.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    axis = (normal_axis(dim, x.ndim),)
+    if not 1 <= k <= (x.shape[axis[0]] if x.ndim else 1):
+        raise ValueError(f"kthvalue: k = {k} is out of range for shape {tuple(x.shape)}, dim {dim}")
+    if not x.ndim:
+        return sort(x)
+    return ValuesIndices(*kthvalue_op(x, k=int(k), axis=axis, keepdim=bool(keepdim)))
+
+
+def unique(
+    x: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """Every value once, in order; also where each element is among them, and how often it occurs.
+
+    The gradient of a value goes to the first element that has it.
+
+    >>> import gradwalk as gw
+    >>> gw.unique(gw.tensor([3, 1, 3, 2]), return_counts=True)
+    (tensor([1, 2, 3]), tensor([1, 1, 2]))
+    """
+    if dim is not None:
+        raise NotImplementedError("unique: rows along a dim are not supported, only values")
+    values, order = sort(reshape(x, shape=(math.prod(x.shape),)))
+    first = equal(zero(values[:1]), 0)  # the first of all is new
+    new = concatenate(first, not_equal(values[1:], values[:-1]), axis=0)
+    found = [values[new]]
+    if return_inverse:
+        ranks = sub(cumsum(new, 0), 1)
+        found.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(x.shape)))
+    if return_counts:
+        ends = concatenate(new[1:], first, axis=0)  # the last of each kind
+        upto = cumsum(equal(order, order), 0)[ends]  # how many elements so far
+        found.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Where each value of `input` belongs in a sorted sequence (row by row if it has rows).
+
+    >>> import gradwalk as gw
+    >>> gw.searchsorted(gw.tensor([1, 3, 5]), gw.tensor([3, 4, 9]))
+    tensor([1, 2, 3])
+    """
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ValueError(
+            f"searchsorted: side is 'left' or 'right', not {side!r} with right={right}"
+        )
+    rows = tuple(getattr(input, "shape", ()))[:-1]
+    if len(sorted_sequence.shape) > 1 and tuple(sorted_sequence.shape[:-1]) != rows:
+        raise ValueError(
+            f"searchsorted: a sequence of shape {tuple(sorted_sequence.shape)} needs values with "
+            f"the same leading dimensions, not {tuple(getattr(input, 'shape', ()))}"
+        )
+    if sorter is not None:
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
+    found = searchsorted_op(sorted_sequence, input, right=right or side == "right")
+    return cast(found, dtype=int32) if out_int32 else found
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The number of the bucket between sorted boundaries that each value falls into.
+
+    >>> import gradwalk as gw
+    >>> gw.bucketize(gw.tensor([0.5, 2.0, 9.0]), gw.tensor([1.0, 2.0, 3.0]))
+    tensor([0, 1, 3])
+    """
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

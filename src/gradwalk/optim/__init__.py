@@ -1,5 +1,28 @@
-"""Optimizers under PyTorch's names: the first two; the rest comes with them."""
+"""Optimizers and learning-rate schedules under PyTorch's names.
 
-from gradwalk.optim.optimizers import SGD, AdamW, Optimizer
+>>> import gradwalk as gw
+>>> w = gw.tensor([4.0], requires_grad=True)
+>>> optimizer = gw.optim.SGD([w], lr=0.25)
+>>> for _ in range(10):
+...     optimizer.zero_grad()
+...     (w * w).sum().backward()
+...     optimizer.step()
+>>> w
+tensor([0.0039], requires_grad=True)
+"""
 
-__all__ = ["SGD", "AdamW", "Optimizer"]
+from gradwalk.optim import lr_scheduler as lr_scheduler
+from gradwalk.optim.adadelta import Adadelta
+from gradwalk.optim.adagrad import Adagrad
+from gradwalk.optim.adam import Adam, AdamW
+from gradwalk.optim.lbfgs import LBFGS
+from gradwalk.optim.nadam import NAdam
+from gradwalk.optim.optimizer import Optimizer
+from gradwalk.optim.radam import RAdam
+from gradwalk.optim.rmsprop import RMSprop
+from gradwalk.optim.sgd import SGD
+
+__all__ = [
+    "Adadelta", "Adagrad", "Adam", "AdamW", "LBFGS", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "SGD", "lr_scheduler",
+]  # fmt: skip

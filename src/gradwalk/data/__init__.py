@@ -1,0 +1,32 @@
+"""Data for training: sets, samplers, a loader that can be resumed, and sets that come along.
+
+>>> import gradwalk as gw
+>>> _ = gw.manual_seed(0)
+>>> loader = gw.data.DataLoader(gw.data.moons(100), batch_size=32, shuffle=True)
+>>> for points, labels in loader:
+...     print(points.shape, labels.shape)
+(32, 2) (32,)
+(32, 2) (32,)
+(32, 2) (32,)
+(4, 2) (4,)
+"""
+
+from gradwalk.data.bar import progress
+from gradwalk.data.collate import default_collate
+from gradwalk.data.dataset import (
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from gradwalk.data.datasets import Characters, characters, circles, digits, moons, spirals
+from gradwalk.data.loader import DataLoader
+from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = [
+    "BatchSampler", "Characters", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "Subset", "TensorDataset", "characters",
+    "circles", "default_collate", "digits", "moons", "progress", "random_split", "spirals",
+]  # fmt: skip

@@ -1,0 +1,47 @@
+"""Samples to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk import creation
+from gradwalk.ops.shape import stack
+from gradwalk.tensor import Tensor
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Samples side by side: tensors are stacked, numbers become a tensor, structures are kept.
+
+    >>> import gradwalk as gw
+    >>> gw.data.default_collate([(1, "one"), (2, "two")])
+    [tensor([1, 2]), ('one', 'two')]
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(list(batch))
+    if isinstance(first, (np.ndarray, np.generic)):
+        return creation.from_numpy(np.stack([np.asarray(x) for x in batch]))
+    if isinstance(first, (bool, int)):
+        return creation.tensor(list(batch))
+    if isinstance(first, float):
+        return creation.tensor(list(batch), dtype=np.float64)  # as PyTorch
+    if isinstance(first, (str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return {key: default_collate([x[key] for x in batch]) for key in first}
+    if isinstance(first, tuple) and hasattr(first, "_fields"):  # a named tuple
+        return type(first)(*(default_collate(part) for part in zip(*batch)))
+    if isinstance(first, Sequence):
+        lengths = {len(x) for x in batch}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"the samples of a batch have different lengths ({sorted(lengths)}): give the "
+                "loader a collate_fn that pads them"
+            )
+        return [default_collate(part) for part in zip(*batch)]
+    raise TypeError(
+        f"a batch cannot be made of {type(first).__name__}: give the loader a collate_fn"
+    )

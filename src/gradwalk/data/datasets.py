@@ -1,0 +1,162 @@
+"""Sets that need no download: drawn from a seed, bundled, or made from a text of yours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwalk.creation import from_numpy
+from gradwalk.data.dataset import Dataset, TensorDataset
+from gradwalk.tensor import Tensor
+
+
+def moons(n: int = 200, noise: float = 0.1, seed: int = 0) -> TensorDataset:
+    """Two interleaved half circles: points (n, 2) in float32 and labels 0 or 1.
+
+    >>> import gradwalk as gw
+    >>> points, labels = gw.data.moons(100).tensors
+    >>> points.shape, labels.sum()
+    ((100, 2), tensor(50))
+    """
+    source = np.random.default_rng(seed)
+    outer, inner = _angles(n - n // 2, math.pi), _angles(n // 2, math.pi)
+    points = np.concatenate(
+        [
+            np.stack([np.cos(outer), np.sin(outer)], 1),
+            np.stack([1 - np.cos(inner), 0.5 - np.sin(inner)], 1),
+        ]
+    )
+    return _classes(points, [len(outer), len(inner)], noise, source)
+
+
+def circles(n: int = 200, noise: float = 0.1, factor: float = 0.5, seed: int = 0) -> TensorDataset:
+    """A circle (label 0) around a smaller one (label 1, `factor` times its radius).
+
+    >>> import gradwalk as gw
+    >>> gw.data.circles(10, noise=0).tensors[0][0]
+    tensor([1., 0.])
+    """
+    source = np.random.default_rng(seed)
+    parts = []
+    for count, radius in ((n - n // 2, 1.0), (n // 2, factor)):
+        angle = np.arange(count) * (2 * math.pi / max(count, 1))
+        parts.append(radius * np.stack([np.cos(angle), np.sin(angle)], 1))
+    return _classes(np.concatenate(parts), [len(part) for part in parts], noise, source)
+
+
+def spirals(
+    n: int = 300, classes: int = 3, noise: float = 0.1, turns: float = 0.75, seed: int = 0
+) -> TensorDataset:
+    """Spiral arms, one class each.
+
+    >>> import gradwalk as gw
+    >>> gw.data.spirals(300).tensors[1].max()
+    tensor(2)
+    """
+    source = np.random.default_rng(seed)
+    parts = []
+    for i in range(classes):
+        count = n // classes + (i < n % classes)
+        radius = np.linspace(0, 1, count)
+        angle = 2 * math.pi * (turns * radius + i / classes)
+        angle = angle + noise * source.standard_normal(count)
+        parts.append(radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1))
+    return _classes(np.concatenate(parts), [len(part) for part in parts], 0.0, source)
+
+
+def digits(split: str = "all") -> TensorDataset:
+    """1797 handwritten digits: images (n, 1, 8, 8) in float32 from 0 to 1, labels 0 to 9.
+
+    `split` is "all", "train" or "test"; every fifth image is for testing. The images are the test
+    part of E. Alpaydin and C. Kaynak's set in the UCI repository; `digits.txt` beside this file
+    has the licence.
+
+    >>> import gradwalk as gw
+    >>> images, labels = gw.data.digits("train").tensors
+    >>> images.shape, labels[:4]
+    ((1437, 1, 8, 8), tensor([1, 2, 3, 4]))
+    """
+    with np.load(Path(__file__).with_name("digits.npz"), allow_pickle=False) as file:
+        images, labels = file["images"], file["labels"]
+    test = np.arange(len(labels)) % 5 == 0
+    try:
+        chosen = {"all": np.ones_like(test), "train": ~test, "test": test}[split]
+    except KeyError:
+        raise ValueError(f"split is 'all', 'train' or 'test', not {split!r}") from None
+    scaled = images[chosen, None].astype(np.float32) / np.float32(16)
+    return TensorDataset(from_numpy(scaled), from_numpy(labels[chosen].astype(np.int64)))
+
+
+class Characters(Dataset):
+    """A text as windows of characters: a sample is (characters, the same one further on).
+
+    >>> import gradwalk as gw
+    >>> text = gw.data.characters("hello world", length=4)
+    >>> x, y = text[0]
+    >>> text.decode(x), text.decode(y)
+    ('hell', 'ello')
+    >>> text.vocabulary
+    ' dehlorw'
+    """
+
+    def __init__(self, text: str, length: int = 64, vocabulary: str | None = None) -> None:
+        if length < 1 or len(text) <= length:
+            raise ValueError(
+                f"a text of {len(text)} characters has no window of {length} with one to follow"
+            )
+        self.vocabulary = "".join(sorted(set(text))) if vocabulary is None else vocabulary
+        self._numbers = {character: i for i, character in enumerate(self.vocabulary)}
+        self.length = length
+        self.codes = self.encode(text)
+
+    def encode(self, text: str) -> Tensor:
+        """Characters as int64 numbers."""
+        try:
+            numbers = [self._numbers[character] for character in text]
+        except KeyError as error:
+            raise ValueError(f"the character {error} is not in the vocabulary") from None
+        return from_numpy(np.array(numbers, np.int64))
+
+    def decode(self, codes: Tensor | Sequence[int]) -> str:
+        """Numbers as characters."""
+        listed: Any = codes.tolist() if isinstance(codes, Tensor) else codes
+        return "".join(self.vocabulary[i] for i in listed)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"window {index} of {len(self)}")
+        index %= len(self)
+        codes = self.codes._array
+        window = codes[index : index + self.length + 1]
+        return from_numpy(window[:-1]), from_numpy(window[1:])
+
+    def __len__(self) -> int:
+        return len(self.codes) - self.length
+
+
+def characters(source: str | Path, length: int = 64, vocabulary: str | None = None) -> Characters:
+    """A character set from a text (a `str`) or from a file (a `Path`).
+
+    >>> import gradwalk as gw
+    >>> len(gw.data.characters("to be or not to be", length=8))
+    10
+    """
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    return Characters(text, length, vocabulary)
+
+
+def _angles(count: int, end: float) -> Any:
+    return np.linspace(0, end, count)
+
+
+def _classes(
+    points: Any, counts: Sequence[int], noise: float, source: np.random.Generator
+) -> TensorDataset:
+    """Points with noise, labelled by the class they were drawn for."""
+    labels = np.repeat(np.arange(len(counts)), counts)
+    points = points + noise * source.standard_normal(points.shape)
+    return TensorDataset(from_numpy(points.astype(np.float32)), from_numpy(labels.astype(np.int64)))

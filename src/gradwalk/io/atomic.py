@@ -1,0 +1,82 @@
+"""Writing a file so that at any moment the old or the new one is there, whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+_ABANDONED = 600.0  # seconds after which a partial file belongs to a run that was killed
+
+
+def previous_of(path: str | os.PathLike[str]) -> Path:
+    """Where `save_run` keeps the checkpoint before the last.
+
+    >>> import gradwalk as gw
+    >>> gw.io.previous_of("run.safetensors").name
+    'run.safetensors.previous'
+    """
+    path = Path(path)
+    return path.with_name(path.name + ".previous")
+
+
+def write_atomically(
+    path: Path, chunks: Iterable[bytes | memoryview], keep_previous: bool = False
+) -> None:
+    """Write beside the file, make sure it is on the disk, then put it in the file's place."""
+    folder = path.parent
+    _sweep(path)
+    partial = folder / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial"
+    try:
+        with open(partial, "xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        if keep_previous and path.exists():
+            _keep(path, partial)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    _sync_folder(folder)
+
+
+def _keep(path: Path, partial: Path) -> None:
+    """Give the present file a second name; `path` itself is never missing."""
+    second = partial.with_suffix(".kept.partial")
+    try:
+        os.link(path, second)
+    except OSError:  # a file system without links
+        shutil.copyfile(path, second)
+    os.replace(second, previous_of(path))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new names on the disk too, where the system lets us."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a run that was killed while writing left behind."""
+    now = time.time()
+    for left in path.parent.glob(f".{_literal(path.name)}.*.partial"):
+        try:
+            if now - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
+        except OSError:
+            pass  # another run was quicker
+
+
+def _literal(name: str) -> str:
+    """A file name as a pattern that matches only itself."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)

@@ -1,0 +1,37 @@
+"""What is said about a file that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class FileError(ValueError):
+    """A file is damaged, foreign, or does not fit; nothing was changed."""
+
+
+def wrong(path: Path, what: str) -> FileError:
+    """The error for a file, with the way out if there is one."""
+    from gradwalk.io.atomic import previous_of
+
+    text = f"{path} cannot be loaded: {what}"
+    if previous_of(path).exists():
+        text += f"\nThe file saved before it is still there: {previous_of(path)}"
+    return FileError(text)
+
+
+def foreign(start: bytes) -> str | None:
+    """What a file that is not ours seems to be, from its first bytes."""
+    if start.startswith(b"PK\x03\x04") or start.startswith(b"\x80\x02"):
+        return (
+            "it is a zip or pickle file, such as torch.save or numpy.savez writes. Unpickling "
+            "can execute code, so gradwalk never does it. Fix: for PyTorch, "
+            "gradwalk.io.from_torch(torch.load(path, weights_only=True)); for NumPy, "
+            "gradwalk.io.load_npz(path)."
+        )
+    if start.startswith(b"\x89HDF"):
+        return "it is an HDF5 file. Fix: save its arrays as safetensors or npz."
+    if start.startswith(b"\x93NUMPY"):
+        return "it is a single NumPy array (.npy). Fix: numpy.load(path)."
+    if start.startswith(b"GGUF"):
+        return "it is a GGUF file, which gradwalk does not read."
+    return None

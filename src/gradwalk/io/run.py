@@ -1,0 +1,106 @@
+"""Training checkpoints: everything a run needs to go on as if nothing had happened."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gradwalk.io.errors import FileError, wrong
+from gradwalk.io.tensors import Array, read, write
+from gradwalk.io.tree import pack, unpack
+from gradwalk.random import get_rng_state, set_rng_state
+
+_VERSION = "1"
+
+
+def save_run(path: str | os.PathLike[str], **parts: Any) -> None:
+    """Write a checkpoint: whatever has a `state_dict`, and whatever is plain data.
+
+    The state of the random numbers goes along. The file is written beside its place and moved
+    there when it is on the disk, so a run killed at any moment leaves a whole checkpoint; the one
+    before stays as `path + ".previous"`.
+
+    >>> import gradwalk as gw
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.safetensors"
+    >>> model = gw.nn.Linear(2, 1)
+    >>> optimizer = gw.optim.AdamW(model.parameters())
+    >>> gw.save_run(path, model=model, optimizer=optimizer, step=120, best_loss=0.5)
+    >>> gw.load_run(path, model=model, optimizer=optimizer)
+    {'step': 120, 'best_loss': 0.5}
+    """
+    if "random" in parts:
+        raise ValueError("the name random is taken: the state of the random numbers is saved there")
+    arrays: dict[str, Array] = {}
+    states, plain = {}, {}
+    for name, part in parts.items():
+        if hasattr(part, "state_dict"):
+            states[name] = pack(part.state_dict(), name, arrays)
+        else:
+            plain[name] = pack(part, name, arrays)
+    states["random"] = pack(get_rng_state(), "random", arrays)
+    text = json.dumps({"parts": states, "plain": plain})
+    write(Path(path), arrays, {"gradwalk_run": _VERSION, "tree": text}, keep_previous=True)
+
+
+def load_run(path: str | os.PathLike[str], **parts: Any) -> dict[str, Any]:
+    """Load a checkpoint into the given parts; returns the plain data that was saved with them.
+
+    Give each part under the name it was saved with; one that is left out is not loaded. The file
+    is read and checked whole first. If a part does not fit, every part is put back as it was, and
+    `gradwalk.io.FileError` says what is wrong.
+    """
+    path = Path(path)
+    states, plain = _contents(path)
+    missing = [name for name in parts if name not in states]
+    if missing:
+        raise wrong(path, f"it has no {', '.join(missing)}; it has {', '.join(states)}")
+    random = states.pop("random", None)
+    before = {name: copy.deepcopy(_detached(part.state_dict())) for name, part in parts.items()}
+    random_before = get_rng_state()
+    name = ""
+    try:
+        for name, part in parts.items():
+            part.load_state_dict(states[name])
+        name = "random"
+        if random is not None:
+            set_rng_state(random)
+    except Exception as error:
+        for known, state in before.items():
+            parts[known].load_state_dict(state)
+        set_rng_state(random_before)
+        raise wrong(path, f"its {name} does not fit, so nothing was changed. {error}") from error
+    return plain
+
+
+def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The states and the plain data of a checkpoint."""
+    arrays, metadata = read(path)
+    version = metadata.get("gradwalk_run")
+    if version is None:
+        raise wrong(path, "it is not a training checkpoint. Fix: gradwalk.load(path).")
+    if version != _VERSION:
+        raise wrong(path, f"it was written by another version of gradwalk (format {version})")
+    try:
+        tree = json.loads(metadata["tree"])
+        states, plain = unpack(tree["parts"], arrays), unpack(tree["plain"], arrays)
+    except FileError as error:
+        raise wrong(path, str(error)) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise wrong(path, f"its description is damaged ({error!r})") from None
+    if not isinstance(states, dict) or not isinstance(plain, dict):
+        raise wrong(path, "its description is damaged")
+    return states, plain
+
+
+def _detached(state: Any) -> Any:
+    """State that can be copied: without the history a tensor may have."""
+    if hasattr(state, "detach"):
+        return state.detach()
+    if isinstance(state, Mapping):
+        return {k: _detached(v) for k, v in state.items()}
+    return [_detached(v) for v in state] if isinstance(state, list) else state

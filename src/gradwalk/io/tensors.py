@@ -1,0 +1,186 @@
+"""State dicts in safetensors files: a JSON header and the numbers, nothing to execute."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwalk.io.atomic import write_atomically
+from gradwalk.io.errors import FileError, foreign, wrong
+from gradwalk.recording import wrap
+from gradwalk.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+_LONGEST_HEADER = 100_000_000  # the format's own limit
+_DTYPES = {
+    "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16,
+    "U32": np.uint32, "I32": np.int32, "U64": np.uint64, "I64": np.int64, "F16": np.float16,
+    "F32": np.float32, "F64": np.float64,
+}  # fmt: skip
+_NAMES = {np.dtype(kind).newbyteorder("<"): name for name, kind in _DTYPES.items()}
+
+
+def save(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write a state dict (names to tensors) as safetensors, atomically.
+
+    >>> import gradwalk as gw
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> model = gw.nn.Linear(2, 1)
+    >>> gw.save(model.state_dict(), path)
+    >>> model.load_state_dict(gw.load(path))
+    <All keys matched successfully>
+    """
+    write(Path(path), {name: array_of(value, name) for name, value in state.items()}, {})
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """Read a state dict from a safetensors file, whoever wrote it; bfloat16 becomes float32.
+
+    A file that is damaged or of another kind raises `gradwalk.io.FileError`.
+    """
+    path = Path(path)
+    arrays, metadata = read(path)
+    if "gradwalk_run" in metadata:
+        raise wrong(path, "it is a training checkpoint. Fix: gradwalk.load_run(path, ...).")
+    return {name: wrap(array) for name, array in arrays.items()}
+
+
+def array_of(value: Any, name: str) -> Array:
+    """The elements of one entry, in C order, as a file holds them."""
+    array = value._array if isinstance(value, Tensor) else value
+    if not isinstance(array, np.ndarray):
+        raise TypeError(
+            f"a state dict holds tensors, and {name!r} is {type(value).__name__}. Fix: save other "
+            "things with gradwalk.save_run, or from PyTorch go through gradwalk.io.from_torch."
+        )
+    if array.dtype.newbyteorder("<") not in _NAMES:
+        raise TypeError(f"{name!r} holds {array.dtype}, which a safetensors file cannot")
+    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+
+
+def write(
+    path: Path, arrays: Mapping[str, Array], metadata: dict[str, str], keep_previous: bool = False
+) -> None:
+    """Write arrays and text, with a checksum of both."""
+    for name in arrays:
+        if not isinstance(name, str) or name == "__metadata__":
+            raise ValueError(f"{name!r} cannot be the name of a tensor")
+    metadata = {"format": "np", **metadata}
+    metadata["checksum"] = checksum(arrays, metadata)
+    # Wide numbers first keeps every array aligned. Written here and not by the library, whose
+    # order of the metadata changes from run to run: equal states make equal files.
+    names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
+    end = 0
+    for name in names:
+        array = arrays[name]
+        start, end = end, end + array.nbytes
+        kind = _NAMES[array.dtype.newbyteorder("<")]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    first: Any = [len(text).to_bytes(8, "little") + text]
+    numbers = (_bytes(arrays[name]) for name in names if arrays[name].size)
+    write_atomically(path, chain(first, numbers), keep_previous)
+
+
+def _bytes(array: Array) -> memoryview:
+    """The memory of an array that is not empty, without a copy."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
+    """A number that changes with any name, shape, element or text."""
+    found = 0
+    for name in sorted(arrays):
+        array = arrays[name]
+        found = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), found)
+        if array.size:
+            found = zlib.crc32(_bytes(array), found)
+    for key in sorted(metadata):
+        if key != "checksum":
+            found = zlib.crc32(f"{key} {metadata[key]}".encode(), found)
+    return f"crc32 {found:08x}"
+
+
+def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """The arrays and the text of a safetensors file, checked."""
+    content = path.read_bytes()
+    header = _header(path, content)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise wrong(path, "its metadata is not text")
+    from safetensors import SafetensorError, deserialize
+
+    parse: Any = deserialize  # has no types
+    try:
+        entries = dict(parse(content))
+    except SafetensorError as error:
+        raise wrong(path, f"it is damaged or incomplete ({error})") from None
+    arrays = {}
+    for name in header:
+        arrays[name] = _array(path, name, entries[name])
+    stored = metadata.get("checksum", "")
+    if stored.startswith("crc32 ") and stored != checksum(arrays, metadata):
+        raise wrong(path, "its checksum does not fit its content: it was damaged after writing")
+    return arrays, metadata
+
+
+def _header(path: Path, content: bytes) -> dict[str, Any]:
+    """The JSON at the start, once it is sure that it is there."""
+    known = foreign(content)
+    if known is not None:
+        raise wrong(path, known)
+    if len(content) < 8:
+        raise wrong(path, f"it has only {len(content)} bytes")
+    length = int.from_bytes(content[:8], "little")
+    if length > _LONGEST_HEADER:
+        raise wrong(
+            path, f"its header would be {length:,} bytes long: it is not a safetensors file"
+        )
+    if length > len(content) - 8:
+        raise wrong(
+            path,
+            f"it is cut off or not a safetensors file: its header should have {length:,} bytes, "
+            f"and {len(content) - 8:,} are left",
+        )
+    try:
+        header = json.loads(content[8 : 8 + length], object_pairs_hook=_once)
+    except FileError as error:
+        raise wrong(path, str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise wrong(path, f"its header is not JSON ({error})") from None
+    if not isinstance(header, dict):
+        raise wrong(path, "its header is not a JSON object")
+    return header
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose names are all different: with two, readers disagree on which counts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise FileError(f"its header has a name twice: {', '.join(twice)}")
+    return found
+
+
+def _array(path: Path, name: str, entry: Mapping[str, Any]) -> Array:
+    kind, shape, data = entry["dtype"], entry["shape"], entry["data"]
+    if kind == "BF16":  # the upper half of a float32
+        halves = np.frombuffer(data, "<u2").astype(np.uint32)
+        return (halves << 16).view(np.float32).reshape(shape)
+    if kind not in _DTYPES:
+        raise wrong(path, f"{name!r} holds {kind} numbers, which gradwalk does not have")
+    if kind == "BOOL":
+        return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
+    return np.frombuffer(data, np.dtype(_DTYPES[kind]).newbyteorder("<")).reshape(shape)

@@ -1,0 +1,381 @@
+"""Modules and parameters in lists and dictionaries."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, groupby
+from typing import Any, Self
+
+from gradwalk.nn.module import Module
+from gradwalk.nn.parameter import Parameter
+from gradwalk.tensor import Tensor
+
+
+class _Listed(Module):
+    """What Sequential and ModuleList share: modules named "0", "1", ..."""
+
+    def _position(self, index: Any) -> int:
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"index {position} is out of range: there are {len(self)} modules")
+        return position % len(self)
+
+    def _name(self, index: Any) -> str:
+        return list(self._modules)[self._position(index)]
+
+    def _renumber(self, modules: Iterable[Module]) -> None:
+        listed = list(modules)
+        for name in list(self._modules):
+            delattr(self, name)
+        for i, module in enumerate(listed):
+            self.add_module(str(i), module)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())  # type: ignore[arg-type]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        names = list(self._modules)
+        gone = names[index] if isinstance(index, slice) else [self._name(index)]
+        for name in gone:
+            delattr(self, name)
+        self._renumber(self)
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add several modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(f"extend takes an iterable of modules, not {type(modules).__name__}")
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Put a module before the one at `index`."""
+        if not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module")
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"index {index} is out of range: there are {len(self)} modules")
+        listed = list(self)
+        listed.insert(index, module)
+        self._renumber(listed)
+        return self
+
+    def pop(self, index: int) -> Module:
+        """Take a module out and return it."""
+        module = list(self)[self._position(index)]
+        del self[index]
+        return module
+
+
+class Sequential(_Listed):
+    """Modules one after the other, named "0", "1", ... or by an OrderedDict.
+
+    >>> import gradwalk as gw
+    >>> net = gw.nn.Sequential(gw.nn.Linear(1, 2), gw.nn.ReLU())
+    >>> net
+    Sequential(
+      (0): Linear(in_features=1, out_features=2, bias=True)
+      (1): ReLU()
+    )
+    >>> net[1]
+    ReLU()
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for i, module in enumerate(args):
+                self.add_module(str(i), module)
+
+    def forward(self, input: Any) -> Any:
+        """Each module applied to the result of the one before."""
+        for module in self._modules.values():
+            input = module(input)  # type: ignore[misc]
+        return input
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return list(self)[self._position(index)]
+
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"only a Sequential can be added to one, not {type(other).__name__}")
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Sequential) -> Self:
+        return self.extend(other)
+
+    def __mul__(self, times: int) -> Sequential:
+        if times <= 0:
+            raise ValueError(
+                f"a Sequential can be repeated a positive number of times, not {times}"
+            )
+        return Sequential(*chain.from_iterable([list(self)] * times))
+
+
+class ModuleList(_Listed):
+    """Modules in a list that a Module finds.
+
+    >>> import gradwalk as gw
+    >>> layers = gw.nn.ModuleList([gw.nn.Linear(2, 2) for _ in range(3)])
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return list(self)[self._position(index)]
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __iadd__(self, other: Iterable[Module]) -> Self:
+        return self.extend(other)
+
+    def __repr__(self) -> str:
+        """Equal neighbours are written once, with how many there are."""
+        if not len(self):
+            return f"{self._get_name()}()"
+        lines, start = [], 0
+        for text, group in groupby(repr(module) for module in self):
+            count = len(list(group))
+            names = f"{start}" if count == 1 else f"{start}-{start + count - 1}"
+            lines.append(f"({names}): " + ("" if count == 1 else f"{count} x ") + text)
+            start += count
+        inside = "\n".join(lines).replace("\n", "\n  ")
+        return f"{self._get_name()}(\n  {inside}\n)"
+
+
+class ModuleDict(Module):
+    """Modules by name, in a dictionary that a Module finds.
+
+    >>> import gradwalk as gw
+    >>> heads = gw.nn.ModuleDict({"policy": gw.nn.Linear(4, 2), "value": gw.nn.Linear(4, 1)})
+    >>> heads["value"](gw.zeros(4)).shape
+    (1,)
+    """
+
+    def __init__(
+        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
+    ) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        self.pop(key)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._modules.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The modules."""
+        return self._modules.values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """The names and modules."""
+        return self._modules.items()
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        for name in list(self._modules):
+            delattr(self, name)
+
+    def pop(self, key: str) -> Any:
+        """Take a module out and return it."""
+        module = self._modules[key]
+        delattr(self, key)
+        return module
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules by name, in the order given."""
+        pairs = modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules
+        for key, module in pairs:
+            self[key] = module
+
+
+def _as_parameter(value: Any) -> Any:
+    return (
+        Parameter(value)
+        if isinstance(value, Tensor) and not isinstance(value, Parameter)
+        else value
+    )
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    size = "x".join(map(str, value.shape))
+    return f"{kind} containing: [gradwalk.{value.dtype.name} of size {size}]"
+
+
+class ParameterList(Module):
+    """Parameters in a list that a Module finds; plain tensors become parameters.
+
+    >>> import gradwalk as gw
+    >>> weights = gw.nn.ParameterList([gw.zeros(2), gw.zeros(3)])
+    >>> [name for name, _ in weights.named_parameters()]
+    ['0', '1']
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def _name(self, index: Any) -> str:
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"index {position} is out of range: there are {len(self)} values")
+        return str(position % len(self))
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(self[i] for i in range(*index.indices(len(self))))
+        return getattr(self, self._name(index))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._name(index), _as_parameter(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        return self.extend(values)
+
+    def append(self, value: Any) -> Self:
+        """Add a value at the end."""
+        self._size += 1
+        self[-1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add several values at the end."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(f"extend takes an iterable of values, not {type(values).__name__}")
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        """A line per value."""
+        return "\n".join(f"  ({i}): {_described(value)}" for i, value in enumerate(self))
+
+
+class ParameterDict(Module):
+    """Parameters by name, in a dictionary that a Module finds; plain tensors become parameters."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key not in self._keys and hasattr(self, key):
+            raise KeyError(f"'{key}' cannot be a key: ParameterDict has an attribute of that name")
+        setattr(self, key, _as_parameter(value))
+        self._keys[key] = None
+
+    def __delitem__(self, key: str) -> None:
+        self.pop(key)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._keys.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The values."""
+        return (self[key] for key in self._keys)
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """The names and values."""
+        return ((key, self[key]) for key in self._keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name, or `default`."""
+        return self[key] if key in self._keys else default
+
+    def pop(self, key: str) -> Any:
+        """Take a value out and return it."""
+        value = self[key]
+        del self._keys[key]
+        delattr(self, key)
+        return value
+
+    def clear(self) -> None:
+        """Take all values out."""
+        for key in list(self._keys):
+            self.pop(key)
+
+    def update(self, parameters: Any) -> None:
+        """Add values by name; those of a plain dict are added in sorted order, as in PyTorch."""
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
+            pairs = parameters.items()
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())
+        else:
+            pairs = parameters
+        for key, value in pairs:
+            self[key] = value
+
+    def extra_repr(self) -> str:
+        """A line per value."""
+        return "\n".join(f"  ({key}): {_described(value)}" for key, value in self.items())

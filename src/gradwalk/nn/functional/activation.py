@@ -1,0 +1,220 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradwalk import creation
+from gradwalk.inplace import write
+from gradwalk.ops import activation as ops
+from gradwalk.ops import loss, units
+from gradwalk.ops.arithmetic import abs as absolute
+from gradwalk.ops.arithmetic import log
+from gradwalk.ops.choice import where
+from gradwalk.ops.index import scatter_add
+from gradwalk.ops.op import Op
+from gradwalk.ops.reduction import argmax
+from gradwalk.ops.shape import chunk, reshape, unsqueeze
+from gradwalk.ops.trigonometry import tanh as tanh_op
+
+__all__ = [
+    "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu",
+    "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold",
+]  # fmt: skip
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def _apply(op: Op, x: Any, inplace: bool = False, **attrs: Any) -> Any:
+    return write(x, op, (x,), attrs) if inplace else op(x, **attrs)
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    """max(x, 0).
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.relu(gw.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return _apply(ops.relu, input, inplace)
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """min(max(x, 0), 6)."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """x where positive, `negative_slope` × x elsewhere."""
+    return _apply(ops.leaky_relu, input, inplace, negative_slope=float(negative_slope))
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x where positive, alpha × (eˣ − 1) elsewhere."""
+    return _apply(units.elu, input, inplace, alpha=float(alpha), scale=1.0, input_scale=1.0)
+
+
+def selu(input: Any, inplace: bool = False) -> Any:
+    """elu with the two constants that keep mean 0 and variance 1 from layer to layer."""
+    constants = {"alpha": _SELU_ALPHA, "scale": _SELU_SCALE, "input_scale": 1.0}
+    return _apply(units.elu, input, inplace, **constants)
+
+
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x where positive, alpha × (exp(x / alpha) − 1) elsewhere: its slope has no jump."""
+    if not alpha:
+        raise ZeroDivisionError("celu needs an alpha that is not 0")
+    constants = {"alpha": float(alpha), "scale": 1.0, "input_scale": 1.0 / alpha}
+    return _apply(units.elu, input, inplace, **constants)
+
+
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """x × Φ(x), with Φ the normal distribution function; `approximate="tanh"` is the older form.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.gelu(gw.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8413])
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
+    return units.gelu_exact(input) if approximate == "none" else units.gelu_tanh(input)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """x × sigmoid(x), also called swish."""
+    return _apply(units.silu, input, inplace)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    """x × tanh(softplus(x))."""
+    return _apply(units.mish, input, inplace)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """x limited to [min_val, max_val]; the bounds themselves have no gradient."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
+    return _apply(units.hardtanh, input, inplace, min_val=float(min_val), max_val=float(max_val))
+
+
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    """min(max(x + 3, 0), 6) / 6."""
+    return _apply(units.hardsigmoid, input, inplace)
+
+
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    """x × hardsigmoid(x)."""
+    return _apply(units.hardswish, input, inplace)
+
+
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta × x)) / beta, and x itself where beta × x is above the threshold."""
+    return ops.softplus(input, beta=float(beta), threshold=float(threshold))
+
+
+def softsign(input: Any) -> Any:
+    """x / (1 + |x|)."""
+    return input / (absolute(input) + 1)
+
+
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x moved towards 0 by `lambd`; 0 if it is nearer than that."""
+    if lambd < 0:
+        raise ValueError(f"softshrink needs a lambd of at least 0, not {lambd}")
+    return units.softshrink(input, lambd=float(lambd))
+
+
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x, but 0 within `lambd` of 0."""
+    return units.hardshrink(input, lambd=float(lambd))
+
+
+def tanhshrink(input: Any) -> Any:
+    """x − tanh(x)."""
+    return input - tanh_op(input)
+
+
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """x where it is above the threshold, `value` elsewhere."""
+    attrs = {"threshold": float(threshold), "value": float(value)}
+    return _apply(units.threshold, input, inplace, **attrs)
+
+
+def glu(input: Any, dim: int = -1) -> Any:
+    """First half × sigmoid(second half) along `dim`."""
+    if input.shape[dim] % 2:
+        raise ValueError(f"glu halves dimension {dim}, which has odd length {input.shape[dim]}")
+    first, second = chunk(input, 2, dim)
+    return first * ops.sigmoid(second)
+
+
+def sigmoid(input: Any) -> Any:
+    """1 / (1 + e⁻ˣ)."""
+    return ops.sigmoid(input)
+
+
+def tanh(input: Any) -> Any:
+    """Hyperbolic tangent."""
+    return tanh_op(input)
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """x where positive, weight × x elsewhere; one weight, or one per channel (dimension 1)."""
+    count = weight.shape[0] if weight.ndim else 1
+    if count > 1:
+        if input.ndim < 2 or input.shape[1] != count:
+            raise ValueError(
+                f"prelu: {count} weights do not fit the channels of shape {tuple(input.shape)}"
+            )
+        weight = reshape(weight, shape=(count, *(1,) * (input.ndim - 2)))
+    return where(input > 0, input, input * weight)
+
+
+def logsigmoid(input: Any) -> Any:
+    """log(sigmoid(x)), stable for very negative x."""
+    return units.logsigmoid(input)
+
+
+def softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """exp(x) / Σ exp(x) along `dim`, stable for large x.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.softmax(gw.tensor([1e4, 1e4]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    return loss.softmax(input, dim, dtype=dtype)
+
+
+def log_softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """log(softmax(x)) along `dim`, without taking the log of a number near zero."""
+    return loss.log_softmax(input, dim, dtype=dtype)
+
+
+def softmin(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """softmax(−x)."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+def gumbel_softmax(
+    logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Any:
+    """A random choice by `logits` that has a gradient: softmax of logits plus Gumbel noise.
+
+    With `hard` the result is one-hot, and its gradient that of the soft choice. `eps` does
+    nothing, as in PyTorch.
+    """
+    uniform = 1 - creation.rand(tuple(logits.shape), dtype=logits.dtype)  # in (0, 1]
+    tiny = math.ulp(0.0) if logits.dtype.itemsize == 8 else 1e-45
+    noise = -log(-log(uniform) + tiny)
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    best = unsqueeze(argmax(soft, dim), dim)
+    one_hot = scatter_add(
+        creation.zeros_like(soft), dim, best, creation.ones(best.shape, dtype=soft.dtype)
+    )
+    return one_hot - soft.detach() + soft

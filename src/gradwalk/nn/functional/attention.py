@@ -1,0 +1,92 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.nn.functional.dropout import dropout
+from gradwalk.ops.choice import where
+from gradwalk.ops.linalg import matmul
+from gradwalk.ops.loss import softmax_op
+from gradwalk.ops.shape import broadcast_to, reshape
+
+__all__ = ["scaled_dot_product_attention"]
+
+
+@functools.lru_cache(maxsize=32)
+def _causal(queries: int, keys: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """0 up to the diagonal, -inf after it."""
+    found = np.triu(np.full((queries, keys), -math.inf, dtype), 1)
+    found.flags.writeable = False
+    return found
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """softmax(Q Kᵀ × scale + mask) V; scale is 1 / √(width) unless given.
+
+    A boolean mask says who takes part (True) in the attention, a float mask is added. A query
+    that may look nowhere gets zeros.
+
+    >>> import gradwalk as gw
+    >>> x = gw.ones(1, 2, 3)
+    >>> gw.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True).shape
+    (1, 2, 3)
+    """
+    if is_causal and attn_mask is not None:
+        raise ValueError("give attn_mask or is_causal, not both")
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    if enable_gqa:
+        key, value = (_shared(part, query.shape[-3]) for part in (key, value))
+    # Scaling Q instead of Q Kᵀ: (time × width) numbers, not (time × time).
+    scores = matmul(query * scale, key.mT)  # (..., queries, keys)
+    blind = None
+    if is_causal:
+        scores = scores + _causal(scores.shape[-2], scores.shape[-1], scores.dtype)
+    elif attn_mask is not None:
+        scores, blind = _masked(scores, attn_mask)
+    weights = softmax_op(scores, axis=scores.ndim - 1)
+    if blind is not None:
+        weights = where(blind, 0, weights)
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return matmul(weights, value)
+
+
+def _masked(scores: Any, mask: Any) -> tuple[Any, Any]:
+    """The scores with the mask applied, and which queries may look nowhere (None: none)."""
+    values = getattr(mask, "_array", mask)
+    boolean = values.dtype.kind == "b"
+    hidden = ~values if boolean else values == -math.inf
+    blind = hidden.all(-1, keepdims=True)
+    if boolean:
+        added = np.where(hidden, -math.inf, 0.0).astype(scores.dtype)
+        if not blind.any():
+            return scores + added, None
+        return scores + np.where(blind, 0, added).astype(scores.dtype), blind
+    if not blind.any():
+        return scores + mask, None
+    return scores + where(blind, 0, mask), blind
+
+
+def _shared(x: Any, heads: int) -> Any:
+    """Each head of keys or values repeated for the group of queries that shares it."""
+    *lead, own, time, width = x.shape
+    if heads % own:
+        raise ValueError(f"{heads} query heads cannot share {own} heads of keys or values")
+    each = reshape(x, shape=(*lead, own, 1, time, width))
+    each = broadcast_to(each, (*lead, own, heads // own, time, width))
+    return reshape(each, shape=(*lead, heads, time, width))

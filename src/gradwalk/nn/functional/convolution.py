@@ -1,0 +1,224 @@
+"""Convolutions in one, two and three dimensions; how they are computed: ops/convolution.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradwalk.ops.convolution import Pairs, conv, conv_input
+from gradwalk.ops.op import Shape
+from gradwalk.ops.shape import reshape
+
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+]  # fmt: skip
+
+Size = int | Sequence[int]
+
+
+def sizes(name: str, value: Size, n: int, least: int = 1) -> Shape:
+    """One number for all dimensions, or one for each."""
+    found = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(found) == 1 < n:
+        found *= n
+    if len(found) != n or any(v < least for v in found):
+        raise ValueError(f"{name} must be one or {n} integer(s) of at least {least}, not {value!r}")
+    return found
+
+
+def _padding(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape) -> Pairs:
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding == "same":
+        if any(s != 1 for s in stride):
+            raise ValueError("padding='same' needs stride 1")
+        total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+        return tuple((t // 2, t - t // 2) for t in total)
+    if isinstance(padding, str):
+        raise ValueError(f"padding must be numbers, 'same' or 'valid', not {padding!r}")
+    return tuple((p, p) for p in sizes("padding", padding, len(kernel), 0))
+
+
+def _batched(name: str, x: Any, n: int) -> tuple[Any, bool]:
+    """x with a batch dimension, and whether it had one."""
+    if x.ndim not in (n + 1, n + 2):
+        raise ValueError(
+            f"{name} takes {n + 2} dimensions (batch, channels, ...) or {n + 1} without a batch; "
+            f"this input has shape {tuple(x.shape)}"
+        )
+    return (x, True) if x.ndim == n + 2 else (reshape(x, shape=(1, *x.shape)), False)
+
+
+def _finished(out: Any, bias: Any, n: int, batched: bool) -> Any:
+    if bias is not None:
+        out = out + reshape(bias, shape=(bias.shape[0], *(1,) * n))
+    return out if batched else reshape(out, shape=tuple(out.shape[1:]))
+
+
+def _conv(
+    n: int,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Size,
+    padding: Size | str,
+    dilation: Size,
+    groups: int,
+) -> Any:
+    x, batched = _batched(f"conv{n}d", x, n)
+    if weight.ndim != n + 2 or x.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
+        raise ValueError(
+            f"conv{n}d: input {tuple(x.shape)} and weight {tuple(weight.shape)} do not fit with "
+            f"groups={groups}: the weight must be (out, channels / groups, *kernel)"
+        )
+    kernel = tuple(weight.shape[2:])
+    strides, dilations = sizes("stride", stride, n), sizes("dilation", dilation, n)
+    pads = _padding(padding, kernel, strides, dilations)
+    out = conv(x, weight, stride=strides, padding=pads, dilation=dilations, groups=groups)
+    return _finished(out, bias, n, batched)
+
+
+def conv1d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size | str = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Any:
+    """Slide `weight` (out, channels / groups, k) over (batch, channels, length)."""
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size | str = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Any:
+    """Slide `weight` (out, channels / groups, kh, kw) over (batch, channels, height, width).
+
+    `padding` is numbers, "valid" (none) or "same" (the output as large as the input).
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.conv2d(gw.ones(1, 1, 3, 3), gw.ones(1, 1, 2, 2))
+    tensor([[[[4., 4.],
+              [4., 4.]]]])
+    """
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size | str = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Any:
+    """Slide `weight` over (batch, channels, depth, height, width)."""
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _conv_transpose(
+    n: int,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Size,
+    padding: Size,
+    output_padding: Size,
+    groups: int,
+    dilation: Size,
+) -> Any:
+    name = f"conv_transpose{n}d"
+    x, batched = _batched(name, x, n)
+    if weight.ndim != n + 2 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
+        raise ValueError(
+            f"{name}: input {tuple(x.shape)} and weight {tuple(weight.shape)} do not fit with "
+            f"groups={groups}: the weight must be (channels, out / groups, *kernel)"
+        )
+    strides, dilations = sizes("stride", stride, n), sizes("dilation", dilation, n)
+    pads = sizes("padding", padding, n, 0)
+    extra = sizes("output_padding", output_padding, n, 0)
+    if any(e >= max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
+        raise ValueError(
+            f"{name}: output_padding {extra} must be smaller than stride {strides} or dilation "
+            f"{dilations}"
+        )
+    shape = tuple(
+        (size - 1) * s - 2 * p + d * (k - 1) + e + 1
+        for size, s, p, d, k, e in zip(
+            x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True
+        )
+    )
+    if any(size < 1 for size in shape):
+        raise ValueError(f"{name}: the output would have size {shape}")
+    out = conv_input(
+        x,
+        weight,
+        shape=shape,
+        stride=strides,
+        padding=tuple((p, p) for p in pads),
+        dilation=dilations,
+        groups=groups,
+    )
+    return _finished(out, bias, n, batched)
+
+
+def conv_transpose1d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Any:
+    """The transpose of conv1d in its input; `weight` is (channels, out / groups, k)."""
+    return _conv_transpose(
+        1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Any:
+    """The transpose of conv2d in its input: what its backward computes, as a layer.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.conv_transpose2d(gw.ones(1, 1, 2, 2), gw.ones(1, 1, 2, 2), stride=2).shape
+    (1, 1, 4, 4)
+    """
+    return _conv_transpose(
+        2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose3d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Any:
+    """The transpose of conv3d in its input."""
+    return _conv_transpose(
+        3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )

@@ -1,0 +1,84 @@
+"""Dropout: random zeros while training, from the library's default generator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk import creation
+
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
+
+
+def _check(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise ValueError(f"the probability of dropout must be from 0 to 1, not {p}")
+
+
+def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
+    # uniform >= p happens with probability 1 − p; p = 1 keeps nothing, whatever it is divided by.
+    keep = (creation.rand(shape, dtype=x.dtype) >= p).to(x.dtype)
+    mask = keep / (1 - p) if p < 1 else keep
+    return x.mul_(mask) if inplace else x * mask
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Each element 0 with probability p, the others divided by 1 − p; x itself if not training.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.dropout(gw.ones(3), training=False)
+    tensor([1., 1., 1.])
+    """
+    _check(p)
+    if not training or p == 0:
+        return input
+    return _masked(input, tuple(input.shape), p, inplace)
+
+
+def _by_channel(x: Any, p: float, training: bool, inplace: bool, spatial: int) -> Any:
+    _check(p)
+    if x.ndim not in (spatial + 1, spatial + 2):
+        raise ValueError(
+            f"dropout{spatial}d takes {spatial + 1} or {spatial + 2} dimensions, "
+            f"this has shape {tuple(x.shape)}"
+        )
+    if not training or p == 0:
+        return x
+    lead = x.ndim - spatial
+    return _masked(x, (*x.shape[:lead], *(1,) * spatial), p, inplace)
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Dropout of whole channels of (batch, channels, length)."""
+    return _by_channel(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Dropout of whole channels of (batch, channels, height, width)."""
+    _check(p)
+    if not training or p == 0:
+        return input
+    if input.ndim < 2:
+        raise ValueError(f"dropout2d takes (batch, channels, ...), got {tuple(input.shape)}")
+    if input.ndim == 3:  # PyTorch takes this for (batch, channels, length), for old times' sake
+        return _by_channel(input, p, training, inplace, 1)
+    return _masked(input, (*input.shape[:2], *(1,) * (input.ndim - 2)), p, inplace)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Dropout of whole channels of (batch, channels, depth, height, width)."""
+    return _by_channel(input, p, training, inplace, 3)
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Dropout that keeps the mean and variance of what selu returns."""
+    _check(p)
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input * 0
+    lowest = -1.7580993408473766  # what selu tends to: −alpha × scale
+    scale = (1 - p) ** -0.5 * (1 + p * lowest * lowest) ** -0.5
+    keep = (creation.rand(tuple(input.shape), dtype=input.dtype) >= p).to(input.dtype)
+    offset = (1 - keep) * (scale * lowest) - scale * p * lowest
+    keep = keep * scale
+    return input.mul_(keep).add_(offset) if inplace else input * keep + offset

@@ -1,0 +1,479 @@
+"""Losses."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from gradwalk.nn.functional.distance import pairwise_distance
+from gradwalk.ops import loss as fused
+from gradwalk.ops import losses, units
+from gradwalk.ops.arithmetic import abs as absolute
+from gradwalk.ops.arithmetic import exp, log, sqrt
+from gradwalk.ops.choice import clip, minimum, where
+from gradwalk.ops.dtypes import result_dtype
+from gradwalk.ops.index import gather, take
+from gradwalk.ops.reduction import mean, sum
+from gradwalk.ops.shape import broadcast_to, cast, reshape, squeeze, unsqueeze
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",
+    "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "poisson_nll_loss",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
+
+def _how(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
+    """The reduction, also by PyTorch's old pair of flags."""
+    if size_average is not None or reduce is not None:
+        warnings.warn(
+            "size_average and reduce are deprecated, use reduction='mean', 'sum' or 'none'",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        if reduce is False:
+            return "none"
+        return "sum" if size_average is False else "mean"
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+    return reduction
+
+
+def _reduced(loss: Any, reduction: str) -> Any:
+    if reduction == "none":
+        return loss
+    return mean(loss) if reduction == "mean" else sum(loss)
+
+
+def _warn_of_sizes(name: str, input: Any, target: Any) -> None:
+    if tuple(input.shape) != tuple(target.shape):
+        warnings.warn(
+            f"{name}: a target of shape {tuple(target.shape)} is broadcast against an input of "
+            f"shape {tuple(input.shape)}; this is rarely what is meant",
+            stacklevel=3,
+        )
+
+
+# -- classes -------------------------------------------------------------------------------------
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """−log softmax(input) at the target classes, or averaged by target probabilities.
+
+    Plain class indices, without weights or smoothing, are one fused op.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.cross_entropy(gw.tensor([[0.0, 0.0]]), gw.tensor([1]))
+    tensor(0.6931)
+    """
+    how = _how(reduction, size_average, reduce)
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing must be from 0 to 1, not {label_smoothing}")
+    if target.dtype.kind == "f":
+        return _cross_entropy_of_probabilities(input, target, weight, how, label_smoothing)
+    if weight is None and not label_smoothing:
+        return fused.cross_entropy(input, target, ignore_index=ignore_index, reduction=how)
+    axis = 0 if input.ndim == 1 else 1
+    log_p = fused.log_softmax(input, axis)
+    hit = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=how)
+    if not label_smoothing:
+        return hit
+    # The other part: every class equally, weighted, where the target is not ignored.
+    spread = -log_p if weight is None else -log_p * _by_class(weight, log_p, axis)
+    used = target != ignore_index
+    each = where(used, sum(spread, axis), 0)
+    if how == "mean":
+        if weight is None:
+            total = sum(cast(used, dtype=log_p.dtype))
+        else:
+            total = sum(_picked_weights(weight, target, used))
+        each = sum(each) / total
+    elif how == "sum":
+        each = sum(each)
+    return hit * (1 - label_smoothing) + each * (label_smoothing / input.shape[axis])
+
+
+def _by_class(weight: Any, like: Any, axis: int) -> Any:
+    """One number per class in a shape that broadcasts against the logits."""
+    return reshape(weight, shape=(weight.shape[0], *(1,) * (like.ndim - axis - 1)))
+
+
+def _cross_entropy_of_probabilities(
+    input: Any, target: Any, weight: Any, how: str, smoothing: float
+) -> Any:
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"cross_entropy: target probabilities need the input's shape {tuple(input.shape)}, "
+            f"got {tuple(target.shape)}"
+        )
+    axis = 0 if input.ndim == 1 else 1
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / input.shape[axis]
+    product = fused.log_softmax(input, axis) * target
+    if weight is not None:
+        product = product * _by_class(weight, input, axis)
+    each = -sum(product, axis)
+    if how == "mean":  # over rows: PyTorch divides by their number also where there are weights
+        return sum(each) / max(math.prod(each.shape), 1)
+    return _reduced(each, how)
+
+
+def _picked_weights(weight: Any, target: Any, used: Any) -> Any:
+    return where(used, take(weight, where(used, target, 0)), 0)
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """−input at the target classes, for inputs that are log-probabilities."""
+    how = _how(reduction, size_average, reduce)
+    axis = 0 if input.ndim == 1 else 1
+    expected = (*input.shape[:axis], *input.shape[axis + 1 :])
+    if target.dtype.kind not in "iu" or tuple(target.shape) != expected:
+        raise ValueError(
+            f"nll_loss: an input of shape {tuple(input.shape)} needs integer targets of shape "
+            f"{expected}, got {target.dtype} of {tuple(target.shape)}"
+        )
+    fused._check_classes(target, input.shape[axis], ignore_index)
+    used = target != ignore_index
+    classes = where(used, target, 0)
+    picked = squeeze(gather(input, axis, unsqueeze(classes, axis)), axis)
+    scale = None if weight is None else _picked_weights(weight, target, used)
+    each = where(used, -picked if scale is None else -picked * scale, 0)
+    if how == "mean":
+        total = sum(cast(used, dtype=input.dtype)) if scale is None else sum(scale)
+        return sum(each) / total
+    return _reduced(each, how)
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    """target × (log target − input), for inputs that are log-probabilities."""
+    how = "batchmean" if reduction == "batchmean" else _how(reduction, size_average, reduce)
+    if log_target:
+        each = exp(target) * (target - input)
+    else:
+        positive = target > 0
+        each = where(positive, target * log(where(positive, target, 1)), 0) - target * input
+    if how == "batchmean":
+        return sum(each) / input.shape[0]
+    return _reduced(each, how)
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def _difference(
+    name: str, input: Any, target: Any, weight: Any, how: str, each: Callable[[Any], Any]
+) -> Any:
+    """A loss of input − target, weighted, reduced."""
+    _warn_of_sizes(name, input, target)
+    loss = each(input - target)
+    if weight is None:
+        return _reduced(loss, how)
+    loss = loss * weight
+    if how == "mean":
+        return sum(loss) / sum(broadcast_to(weight, tuple(loss.shape)))
+    return _reduced(loss, how)
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """(input − target)².
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.mse_loss(gw.tensor([1.0, 2.0]), gw.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    how = _how(reduction, size_average, reduce)
+    return _difference("mse_loss", input, target, weight, how, lambda d: d * d)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """|input − target|."""
+    how = _how(reduction, size_average, reduce)
+    return _difference("l1_loss", input, target, weight, how, absolute)
+
+
+def _bent(d: Any, delta: float) -> Any:
+    """d² / 2 up to delta, then straight on; the gradient of |d| at 0 does not come in."""
+    near = clip(d, -delta, delta)
+    return near * (d - near * 0.5)
+
+
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """d² / 2 for |d| up to delta, delta × (|d| − delta / 2) beyond; d = input − target."""
+    if delta <= 0:
+        raise ValueError(f"huber_loss needs a positive delta, not {delta}")
+    how = _how(reduction)
+    return _difference("huber_loss", input, target, weight, how, lambda d: _bent(d, delta))
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
+    """huber_loss / beta; with beta 0, l1_loss."""
+    how = _how(reduction, size_average, reduce)
+    if beta < 0:
+        raise ValueError(f"smooth_l1_loss needs a beta of at least 0, not {beta}")
+    if not beta:
+        return l1_loss(input, target, reduction=how)
+    return _difference(
+        "smooth_l1_loss", input, target, None, how, lambda d: _bent(d, beta) * (1 / beta)
+    )
+
+
+def _same_shape(name: str, input: Any, target: Any) -> tuple[Any, Any]:
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"{name}: input {tuple(input.shape)} and target {tuple(target.shape)} must have the "
+            "same shape"
+        )
+    dtype = result_dtype([input, target])
+    return input, target if target.dtype == dtype else cast(target, dtype=dtype)
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """−t log x − (1 − t) log(1 − x) for probabilities x; no log is below −100."""
+    how = _how(reduction, size_average, reduce)
+    input, target = _same_shape("binary_cross_entropy", input, target)
+    loss = losses.binary_cross_entropy_op(input, target)
+    return _reduced(loss if weight is None else loss * weight, how)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """binary_cross_entropy of sigmoid(input), stable; `pos_weight` multiplies the t part."""
+    how = _how(reduction, size_average, reduce)
+    input, target = _same_shape("binary_cross_entropy_with_logits", input, target)
+    if pos_weight is None:
+        loss = losses.binary_cross_entropy_logits_op(input, target)
+    else:
+        more = (pos_weight - 1) * target + 1
+        loss = (1 - target) * input - more * units.logsigmoid(input)
+    return _reduced(loss if weight is None else loss * weight, how)
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-likelihood of Poisson counts; `full` adds Stirling's formula for log t!."""
+    how = _how(reduction, size_average, reduce)
+    if log_input:
+        loss = exp(input) - target * input
+    else:
+        loss = input - target * log(input + eps)
+    if full:
+        above = target > 1
+        t = where(above, target, 1)
+        loss = loss + where(above, t * log(t) - t + 0.5 * log(2 * math.pi * t), 0)
+    return _reduced(loss, how)
+
+
+def gaussian_nll_loss(
+    input: Any,
+    target: Any,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-likelihood of normal numbers with mean `input` and variance `var`."""
+    how = _how(reduction)
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("gaussian_nll_loss: var has a negative entry")
+        var = input.detach() * 0 + float(var)
+    elif tuple(var.shape) != tuple(input.shape):
+        if tuple(input.shape[:-1]) == tuple(var.shape):
+            var = unsqueeze(var, -1)
+        elif tuple(input.shape[:-1]) != tuple(var.shape[:-1]) or var.shape[-1] != 1:
+            raise ValueError(
+                f"gaussian_nll_loss: var of shape {tuple(var.shape)} does not fit an input of "
+                f"shape {tuple(input.shape)}"
+            )
+    if bool((var.detach() < 0).any()):
+        raise ValueError("gaussian_nll_loss: var has a negative entry")
+    # At least eps, but with the gradient of var itself, as in PyTorch.
+    fixed = var.detach()
+    var = var + (clip(fixed, min=eps) - fixed)
+    d = input - target
+    loss = (log(var) + d * d / var) * 0.5
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return _reduced(loss, how)
+
+
+# -- pairs and triples ---------------------------------------------------------------------------
+
+
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, −target × (input1 − input2) + margin): target 1 wants input1 the larger."""
+    how = _how(reduction, size_average, reduce)
+    return _reduced(clip(-target * (input1 - input2) + margin, min=0), how)
+
+
+def hinge_embedding_loss(
+    input: Any,
+    target: Any,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """x where the target is 1, max(0, margin − x) where it is −1."""
+    how = _how(reduction, size_average, reduce)
+    apart = where(target != 1, clip(margin - input, min=0), 0)
+    return _reduced(apart + where(target != -1, input, 0), how)
+
+
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """1 − cosine where the target is 1, max(0, cosine − margin) where it is −1."""
+    how = _how(reduction, size_average, reduce)
+    eps = 1e-12
+    first, second = sum(input1 * input1, -1) + eps, sum(input2 * input2, -1) + eps
+    cosine = sum(input1 * input2, -1) / sqrt(first * second)
+    loss = where(target == 1, 1 - cosine, 0)
+    return _reduced(loss + where(target == -1, clip(cosine - margin, min=0), 0), how)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, distance to the positive − distance to the negative + margin)."""
+    how = _how(reduction, size_average, reduce)
+    distance = lambda a, b: pairwise_distance(a, b, p, eps)
+    return _triplet(anchor, positive, negative, distance, margin, swap, how)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Any, Any], Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """triplet_margin_loss with any distance."""
+    distance = distance_function or pairwise_distance
+    return _triplet(anchor, positive, negative, distance, margin, swap, _how(reduction))
+
+
+def _triplet(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    distance: Callable[[Any, Any], Any],
+    margin: float,
+    swap: bool,
+    how: str,
+) -> Any:
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return _reduced(clip(near - far + margin, min=0), how)
+
+
+def soft_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """log(1 + exp(−target × x))."""
+    how = _how(reduction, size_average, reduce)
+    return _reduced(-units.logsigmoid(target * input), how)

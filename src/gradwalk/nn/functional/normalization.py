@@ -1,0 +1,233 @@
+"""Normalisation; the two ops behind all of it: ops/normalization.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.modes import no_grad, quietly
+from gradwalk.nn.functional.distance import vector_norm
+from gradwalk.ops.arithmetic import rsqrt
+from gradwalk.ops.choice import clip
+from gradwalk.ops.normalization import Axes, standardize, standardize_affine
+from gradwalk.ops.op import Shape
+from gradwalk.ops.pooling import pool_sum
+from gradwalk.ops.shape import reshape
+
+__all__ = [
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm",
+    "normalize", "rms_norm",
+]  # fmt: skip
+
+
+def _standardized(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    shape: Shape,
+    axes: Axes,
+    eps: float,
+    center: bool = True,
+) -> Any:
+    """Normalised over `axes`, then × weight + bias, which broadcast as `shape`."""
+
+    def lift(parameter: Any) -> Any:
+        return parameter if parameter.shape == shape else reshape(parameter, shape=shape)
+
+    if weight is not None and bias is not None:
+        return standardize_affine(
+            x, lift(weight), lift(bias), axes=axes, eps=float(eps), center=center
+        )
+    out = standardize(x, axes=axes, eps=float(eps), center=center)
+    if weight is not None:
+        out = out * lift(weight)
+    return out if bias is None else out + lift(bias)
+
+
+def _trailing(name: str, x: Any, normalized_shape: int | Sequence[int]) -> tuple[Shape, Axes]:
+    shape = (
+        (normalized_shape,)
+        if isinstance(normalized_shape, int)
+        else tuple(int(n) for n in normalized_shape)
+    )
+    if not shape or tuple(x.shape[x.ndim - len(shape) :]) != shape:
+        raise ValueError(
+            f"{name}: the input's last dimensions must be {shape}, its shape is {tuple(x.shape)}"
+        )
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    return (*(1,) * (x.ndim - len(shape)), *shape), axes
+
+
+def layer_norm(
+    input: Any,
+    normalized_shape: int | Sequence[int],
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:
+    """Mean 0 and variance 1 over the last dimensions, then × weight + bias.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.layer_norm(gw.tensor([1.0, 3.0]), (2,))
+    tensor([-1.0000,  1.0000])
+    """
+    shape, axes = _trailing("layer_norm", input, normalized_shape)
+    return _standardized(input, weight, bias, shape, axes, eps)
+
+
+def rms_norm(
+    input: Any,
+    normalized_shape: int | Sequence[int],
+    weight: Any = None,
+    eps: float | None = None,
+) -> Any:
+    """x / √(mean of x² + eps) over the last dimensions, then × weight."""
+    shape, axes = _trailing("rms_norm", input, normalized_shape)
+    least = float(np.finfo(input.dtype).eps) if eps is None else eps
+    return _standardized(input, weight, None, shape, axes, least, center=False)
+
+
+def _channels(name: str, x: Any) -> Shape:
+    """The shape in which one number per channel broadcasts against x."""
+    if x.ndim < 2:
+        raise ValueError(f"{name} takes (batch, channels, ...), got shape {tuple(x.shape)}")
+    return (1, x.shape[1], *(1,) * (x.ndim - 2))
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Mean 0 and variance 1 for each channel, over the batch and all places.
+
+    Training takes the statistics of the batch and moves the running ones towards them, in
+    place; otherwise the running ones are used.
+
+    >>> import gradwalk as gw
+    >>> mean, var = gw.zeros(1), gw.ones(1)
+    >>> _ = gw.nn.functional.batch_norm(gw.tensor([[1.0], [3.0]]), mean, var, training=True)
+    >>> mean
+    tensor([0.2000])
+    """
+    shape = _channels("batch_norm", input)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ValueError("batch_norm needs running statistics when it is not training")
+        scale = rsqrt(running_var + eps)
+        if weight is not None:
+            scale = scale * weight
+        shift = -running_mean * scale
+        if bias is not None:
+            shift = shift + bias
+        return input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
+    axes = (0, *range(2, input.ndim))
+    count = math.prod(input.shape[i] for i in axes)
+    if count <= 1:
+        raise ValueError(
+            "batch_norm needs more than one value per channel when training; "
+            f"this input has shape {tuple(input.shape)}"
+        )
+    if running_mean is not None:
+        _follow(input, axes, running_mean, running_var, momentum, count)
+    return _standardized(input, weight, bias, shape, axes, eps)
+
+
+def _follow(
+    x: Any, axes: Axes, running_mean: Any, running_var: Any, momentum: float, count: int
+) -> None:
+    """Move running statistics towards those of the batch (the variance without bias)."""
+    array = x.detach().numpy()
+    mean = array.mean(axes)
+    var = quietly(np.var, array, axes) * (count / max(count - 1, 1))
+    with no_grad():
+        for running, now in ((running_mean, mean), (running_var, var)):
+            running.mul_(1 - momentum).add_((now * momentum).astype(running.dtype))
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """Mean 0 and variance 1 for each image and group of channels."""
+    shape = _channels("group_norm", input)
+    batch, channels, *size = input.shape
+    if channels % num_groups:
+        raise ValueError(f"group_norm: {channels} channels do not divide into {num_groups} groups")
+    grouped = (batch, num_groups, channels // num_groups, math.prod(size))
+    lifted = (1, num_groups, channels // num_groups, 1)
+    x = reshape(input, shape=grouped)
+    if (weight is None) != (bias is None):
+        out = reshape(standardize(x, axes=(2, 3), eps=float(eps), center=True), shape=input.shape)
+        return (
+            out + reshape(bias, shape=shape)
+            if weight is None
+            else out * reshape(weight, shape=shape)
+        )
+    return reshape(_standardized(x, weight, bias, lifted, (2, 3), eps), shape=tuple(input.shape))
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Mean 0 and variance 1 for each image and channel."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    shape = _channels("instance_norm", input)
+    axes = tuple(range(2, input.ndim))
+    count = math.prod(input.shape[2:])
+    if count <= 1:
+        raise ValueError(
+            "instance_norm needs more than one place per channel when training; "
+            f"this input has shape {tuple(input.shape)}"
+        )
+    if running_mean is not None:
+        array = input.detach().numpy()
+        with no_grad():
+            mean = array.mean(axes).mean(0)
+            var = array.var(axes).mean(0) * (count / (count - 1))
+            for running, now in ((running_mean, mean), (running_var, var)):
+                running.mul_(1 - momentum).add_((now * momentum).astype(running.dtype))
+    return _standardized(input, weight, bias, shape, axes, eps)
+
+
+def local_response_norm(
+    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Any:
+    """x / (k + alpha × mean of x² over `size` neighbouring channels) ^ beta."""
+    if input.ndim < 3:
+        raise ValueError(
+            f"local_response_norm takes (batch, channels, ...), got {tuple(input.shape)}"
+        )
+    batch, channels, *rest = input.shape
+    squares = reshape(input * input, shape=(batch, channels, math.prod(rest)))
+    total = pool_sum(
+        squares,
+        kernel=(size, 1),
+        out=(channels, math.prod(rest)),
+        stride=(1, 1),
+        padding=((size // 2, (size - 1) // 2), (0, 0)),
+    )
+    around = reshape(total, shape=tuple(input.shape))
+    return input / (around * (alpha / size) + k) ** beta
+
+
+def normalize(
+    input: Any, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
+) -> Any:
+    """x divided by its p-norm along `dim` (by `eps`, if that is larger)."""
+    return input / clip(vector_norm(input, p, dim, keepdim=True), min=eps)

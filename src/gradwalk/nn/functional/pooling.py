@@ -1,0 +1,390 @@
+"""Pooling and interpolation."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk import creation
+from gradwalk.nn.functional.convolution import Size, sizes
+from gradwalk.ops.choice import where
+from gradwalk.ops.index import getitem
+from gradwalk.ops.linalg import matmul
+from gradwalk.ops.op import Shape
+from gradwalk.ops.pooling import max_pool, pool_sum
+from gradwalk.ops.reduction import max as maximum_along
+from gradwalk.ops.reduction import mean
+from gradwalk.ops.shape import broadcast_to, permute, reshape
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "avg_pool1d", "avg_pool2d", "interpolate", "max_pool1d", "max_pool2d",
+]  # fmt: skip
+
+
+def _check(name: str, x: Any, n: int) -> None:
+    if x.ndim not in (n + 1, n + 2):
+        raise ValueError(
+            f"{name} takes {n + 2} dimensions (batch, channels, ...) or {n + 1} without a batch; "
+            f"this input has shape {tuple(x.shape)}"
+        )
+    if x.dtype.kind != "f":
+        raise TypeError(f"{name} takes floating-point numbers, these are {x.dtype}")
+
+
+def _windows(
+    size: Shape, kernel: Shape, stride: Shape, pads: Shape, dilation: Shape, ceil_mode: bool
+) -> Shape:
+    """How many windows there are along each dimension."""
+    found = []
+    for n, k, s, p, d in zip(size, kernel, stride, pads, dilation, strict=True):
+        if 2 * p > k:
+            raise ValueError(f"padding {p} must be at most half the kernel size {k}")
+        room = n + 2 * p - d * (k - 1) - 1
+        count = (room + (s - 1 if ceil_mode else 0)) // s + 1
+        if ceil_mode and (count - 1) * s >= n + p:
+            count -= 1  # the last window must begin inside the input or the left padding
+        if count < 1:
+            raise ValueError(f"a window of size {kernel} does not fit an input of size {size}")
+        found.append(count)
+    return tuple(found)
+
+
+def _max_pool(
+    n: int,
+    x: Any,
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
+    _check(f"max_pool{n}d", x, n)
+    kernel = sizes("kernel_size", kernel_size, n)
+    strides = kernel if not stride else sizes("stride", stride, n)
+    pads, dilations = sizes("padding", padding, n, 0), sizes("dilation", dilation, n)
+    size = tuple(x.shape[x.ndim - n :])
+    values, indices = max_pool(
+        x,
+        kernel=kernel,
+        out=_windows(size, kernel, strides, pads, dilations, ceil_mode),
+        stride=strides,
+        padding=tuple((p, p) for p in pads),
+        dilation=dilations,
+    )
+    return (values, indices) if return_indices else values
+
+
+def max_pool1d(
+    input: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of every window; the gradient goes to the (first) one chosen."""
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of every window; the gradient goes to the (first) one chosen.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.max_pool2d(gw.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[4.]]])
+    """
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _avg_pool(
+    n: int,
+    x: Any,
+    kernel_size: Size,
+    stride: Size | None,
+    padding: Size,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Any:
+    _check(f"avg_pool{n}d", x, n)
+    kernel = sizes("kernel_size", kernel_size, n)
+    strides = kernel if not stride else sizes("stride", stride, n)
+    pads = sizes("padding", padding, n, 0)
+    size = tuple(x.shape[x.ndim - n :])
+    out = _windows(size, kernel, strides, pads, (1,) * n, ceil_mode)
+    total = pool_sum(x, kernel=kernel, out=out, stride=strides, padding=tuple((p, p) for p in pads))
+    if divisor_override is not None:
+        if not divisor_override:
+            raise ValueError("divisor_override must not be 0")
+        return total * (1 / divisor_override)
+    if not ceil_mode and (count_include_pad or not any(pads)):
+        return total * (1 / math.prod(kernel))
+    counts = functools.reduce(
+        np.multiply.outer,
+        (
+            _counts(*axis, count_include_pad)
+            for axis in zip(size, kernel, out, strides, pads, strict=True)
+        ),
+    )
+    return total / counts.astype(x.dtype)
+
+
+def _counts(n: int, kernel: int, out: int, stride: int, pad: int, include: bool) -> Any:
+    """How many elements each window has along one dimension, with or without padding."""
+    start = np.arange(out) * stride - pad
+    stop = np.minimum(start + kernel, n + pad)
+    return stop - start if include else np.minimum(stop, n) - np.maximum(start, 0)
+
+
+def avg_pool1d(
+    input: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
+    """The mean of every window."""
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+def avg_pool2d(
+    input: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The mean of every window.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.avg_pool2d(gw.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[2.5000]]])
+    """
+    return _avg_pool(
+        2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+# -- adaptive ------------------------------------------------------------------------------------
+
+
+def _targets(name: str, x: Any, output_size: Any, n: int) -> Shape:
+    _check(name, x, n)
+    given = (output_size,) * n if isinstance(output_size, int | None) else tuple(output_size)
+    if len(given) != n:
+        raise ValueError(f"{name}: output_size must be one or {n} number(s), not {output_size!r}")
+    own = x.shape[x.ndim - n :]
+    return tuple(int(size) if o is None else int(o) for o, size in zip(given, own, strict=True))
+
+
+def _bins(size: int, out: int) -> list[tuple[int, int]]:
+    """Where each of `out` windows begins and ends, PyTorch's way."""
+    return [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
+
+
+def _along(x: Any, matrix: np.ndarray[Any, Any], axis: int) -> Any:
+    """A fixed matrix applied along one dimension."""
+    matrix = matrix.astype(x.dtype)
+    if axis == x.ndim - 1:
+        return matmul(x, matrix.T)
+    if axis == x.ndim - 2:
+        return matmul(matrix, x)
+    order = (*(i for i in range(x.ndim) if i != axis), axis)
+    back = tuple(sorted(range(x.ndim), key=order.__getitem__))
+    return permute(matmul(permute(x, axes=order), matrix.T), axes=back)
+
+
+def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
+    out = _targets(f"adaptive_avg_pool{n}d", x, output_size, n)
+    lead = x.ndim - n
+    size = tuple(x.shape[lead:])
+    if out == (1,) * n:
+        return mean(x, tuple(range(lead, x.ndim)), keepdim=True)
+    for i, (own, wanted) in enumerate(zip(size, out, strict=True)):
+        matrix = np.zeros((wanted, own))
+        for row, (start, stop) in enumerate(_bins(own, wanted)):
+            matrix[row, start:stop] = 1 / (stop - start)
+        x = _along(x, matrix, lead + i)
+    return x
+
+
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+    """The mean of `output_size` windows of (nearly) equal length."""
+    return _adaptive_avg(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """The mean of windows chosen so that the output has size `output_size`.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.adaptive_avg_pool2d(gw.ones(1, 2, 7, 5), 1).shape
+    (1, 2, 1, 1)
+    """
+    return _adaptive_avg(2, input, output_size)
+
+
+def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any:
+    """Windows of differing length: each filled up to the longest, then one maximum over all."""
+    out = _targets(f"adaptive_max_pool{n}d", x, output_size, n)
+    lead = x.ndim - n
+    size = tuple(x.shape[lead:])
+    if all(own % wanted == 0 for own, wanted in zip(size, out, strict=True)):
+        kernel = tuple(own // wanted for own, wanted in zip(size, out, strict=True))
+        return _max_pool(n, x, kernel, None, 0, 1, False, return_indices)
+    flat, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for own, wanted in zip(size, out, strict=True):
+        bins = _bins(own, wanted)
+        longest = max(stop - start for start, stop in bins)
+        at = np.array([[min(start + i, own - 1) for i in range(longest)] for start, _ in bins])
+        fits = np.array([[start + i < stop for i in range(longest)] for start, stop in bins])
+        joined = (flat.shape[0] * wanted, flat.shape[1] * longest)
+        flat = (flat[:, None, :, None] * own + at[:, None, :]).reshape(joined)
+        inside = (inside[:, None, :, None] & fits[:, None, :]).reshape(joined)
+    rows = reshape(x, shape=(*x.shape[:lead], math.prod(size)))
+    windows = getitem(rows, flat, index=("...", ("array", 0)))  # (..., windows, elements)
+    values, places = maximum_along(where(inside, windows, -math.inf), -1)
+    values = reshape(values, shape=(*x.shape[:lead], *out))
+    if not return_indices:
+        return values
+    chosen = flat[np.arange(len(flat)), places.numpy()]
+    return values, creation.from_numpy(chosen.reshape(values.shape))
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of `output_size` windows of (nearly) equal length."""
+    return _adaptive_max(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest element of windows chosen so that the output has size `output_size`."""
+    return _adaptive_max(2, input, output_size, return_indices)
+
+
+# -- interpolation -------------------------------------------------------------------------------
+
+_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+
+
+def interpolate(
+    input: Any,
+    size: Size | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Resize to `size`, or by `scale_factor`: nearest, linear, bilinear, trilinear, bicubic, area.
+
+    Each dimension is one product with a small matrix; nearest by a whole factor copies.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.interpolate(gw.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
+    n = input.ndim - 2
+    if antialias:
+        raise NotImplementedError("interpolate: antialias is not supported")
+    if n < 1 or (size is None) == (scale_factor is None):
+        raise ValueError("interpolate takes (batch, channels, ...) and either size or scale_factor")
+    if mode in _LINEAR:
+        if _LINEAR[mode] != n:
+            raise ValueError(f"mode {mode!r} is for {_LINEAR[mode] + 2} dimensions, not {n + 2}")
+    elif mode not in ("nearest", "nearest-exact", "area"):
+        raise ValueError(f"interpolate: unknown mode {mode!r}")
+    elif align_corners is not None:
+        raise ValueError(f"align_corners has no meaning for mode {mode!r}")
+    own = tuple(input.shape[2:])
+    scales: list[float | None] = [None] * n
+    if size is not None:
+        out = sizes("size", size, n)
+    else:
+        given: Any = scale_factor
+        factors = (given,) * n if isinstance(given, (int, float)) else tuple(given)
+        out = tuple(math.floor(o * f) for o, f in zip(own, factors, strict=True))
+        if not recompute_scale_factor:
+            scales = [float(f) for f in factors]
+    if mode == "area":
+        return _resized_by_mean(input, out)
+    if mode == "nearest" and all(
+        o % i == 0 and f in (None, o // i) for f, o, i in zip(scales, out, own, strict=True)
+    ):
+        return _repeated(input, out)
+    for i in range(n):
+        matrix = _weights(own[i], out[i], scales[i], mode, bool(align_corners))
+        input = _along(input, matrix, i + 2)
+    return input
+
+
+def _resized_by_mean(x: Any, out: Shape) -> Any:
+    if len(out) > 2:
+        raise NotImplementedError("interpolate: mode 'area' is there for one and two dimensions")
+    return _adaptive_avg(len(out), x, out)
+
+
+def _repeated(x: Any, out: Shape) -> Any:
+    """Every element a whole number of times: reshape, broadcast, reshape."""
+    thin, wide = list(x.shape[:2]), list(x.shape[:2])
+    for own, wanted in zip(x.shape[2:], out, strict=True):
+        thin += [own, 1]
+        wide += [own, wanted // own]
+    spread = broadcast_to(reshape(x, shape=tuple(thin)), tuple(wide))
+    return reshape(spread, shape=(*x.shape[:2], *out))
+
+
+@functools.lru_cache(maxsize=64)
+def _weights(
+    own: int, out: int, factor: float | None, mode: str, align_corners: bool
+) -> np.ndarray[Any, Any]:
+    """The matrix (out, own) that interpolates along one dimension."""
+    step = own / out if factor is None else 1 / factor
+    i = np.arange(out)
+    matrix = np.zeros((out, own))
+    if mode.startswith("nearest"):
+        place = (i + 0.5) * step if mode == "nearest-exact" else i * step
+        matrix[i, np.minimum(place.astype(int), own - 1)] = 1
+        return matrix
+    if align_corners:
+        place = i * ((own - 1) / (out - 1)) if out > 1 else i * 0.0
+    else:
+        place = (i + 0.5) * step - 0.5
+        if mode != "bicubic":
+            place = np.maximum(place, 0.0)
+    low = np.floor(place).astype(int)
+    t = place - low
+    if mode != "bicubic":
+        taps = [(0, 1 - t), (1, t)]
+    else:
+        taps = [(-1, _far(t + 1)), (0, _near(t)), (1, _near(1 - t)), (2, _far(2 - t))]
+    for offset, weight in taps:
+        np.add.at(matrix, (i, np.clip(low + offset, 0, own - 1)), weight)
+    return matrix
+
+
+_CUBIC = -0.75  # PyTorch's choice of the free constant in cubic convolution
+
+
+def _near(t: Any) -> Any:
+    return ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
+
+
+def _far(t: Any) -> Any:
+    return ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC

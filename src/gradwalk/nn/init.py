@@ -1,0 +1,242 @@
+"""Filling parameters with their first numbers: PyTorch's `nn.init`, in place and not recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradwalk import creation
+from gradwalk.engine.modes import no_grad
+from gradwalk.random import Generator, default_generator
+from gradwalk.recording import wrap
+from gradwalk.tensor import Tensor
+
+__all__ = [
+    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",
+    "normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_",
+    "xavier_uniform_", "zeros_",
+]  # fmt: skip
+
+_LINEAR = (
+    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "sigmoid",
+)  # fmt: skip
+_ROOT_2 = math.sqrt(2.0)
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps the variance of a layer's output, by what follows the layer.
+
+    >>> from gradwalk.nn import init
+    >>> init.calculate_gain("tanh")
+    1.6666666666666667
+    """
+    if nonlinearity in _LINEAR:
+        return 1.0
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        if isinstance(param, bool) or not isinstance(param, (int, float, type(None))):
+            raise ValueError(f"the negative slope is a number, not {param!r}")
+        slope = 0.01 if param is None else param
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    known = ", ".join([*_LINEAR, "tanh", "relu", "leaky_relu", "selu"])
+    raise ValueError(f"no gain is known for {nonlinearity!r}; there is {known}")
+
+
+def _write(tensor: Tensor, value: Any) -> Tensor:
+    with no_grad():
+        tensor.copy_(value)
+    return tensor
+
+
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Uniform between a and b.
+
+    >>> import gradwalk as gw
+    >>> bool((gw.nn.init.uniform_(gw.zeros(9), 2, 3) >= 2).all())
+    True
+    """
+    drawn = creation.rand(tensor.shape, dtype=tensor.dtype, generator=generator)
+    return _write(tensor, drawn * (b - a) + a)
+
+
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Normal with this mean and standard deviation."""
+    drawn = creation.randn(tensor.shape, dtype=tensor.dtype, generator=generator)
+    return _write(tensor, drawn * std + mean)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal, of which only what lies between a and b is drawn (not in units of `std`)."""
+    low, high = math.erf((a - mean) / std / _ROOT_2), math.erf((b - mean) / std / _ROOT_2)
+    options: dict[str, Any] = dict(dtype=tensor.dtype, generator=generator)
+    if (high - low) / 2 > 0.3:  # draw again what falls outside: as PyTorch, number by number
+        drawn = creation.randn(tensor.shape, **options)._array * std + mean
+        while (outside := (drawn < a) | (drawn > b)).any():
+            again = creation.randn(tensor.shape, **options)._array * std + mean
+            drawn = np.where(outside, again, drawn)
+    else:
+        from scipy.special import erfinv
+
+        uniform = creation.rand(tensor.shape, **options)._array.astype(np.float64)
+        drawn = erfinv(uniform * (high - low) + low) * (std * _ROOT_2) + mean
+    return _write(tensor, wrap(np.clip(drawn, a, b).astype(tensor.dtype)))
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Every element `val`."""
+    return _write(tensor, val)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return _write(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return _write(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_ fills a matrix, not a tensor of shape {tensor.shape}")
+    return _write(tensor, creation.eye(*tensor.shape, dtype=tensor.dtype))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution's weight that passes its channels on unchanged."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError(f"dirac_ fills the weight of a convolution, not shape {tensor.shape}")
+    out_channels, in_channels, *kernel = tensor.shape
+    if out_channels % groups:
+        raise ValueError(f"{out_channels} output channels cannot be split into {groups} groups")
+    weight = np.zeros(tensor.shape, tensor.dtype)
+    per_group = out_channels // groups
+    middle = tuple(n // 2 for n in kernel)
+    for group in range(groups):
+        for channel in range(min(per_group, in_channels)):
+            weight[(group * per_group + channel, channel, *middle)] = 1
+    return _write(tensor, wrap(weight))
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs an output has and how many outputs an input has."""
+    if tensor.ndim < 2:
+        raise ValueError(
+            f"fan in and fan out are of weights with at least 2 dimensions, not {tensor.shape}"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    modes = ("fan_in", "fan_out")
+    if mode.lower() not in modes:
+        raise ValueError(f"mode is one of {modes}, not {mode!r}")
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
+
+
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Uniform, of variance gain² · 2 / (fan in + fan out)."""
+    std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal, of variance gain² · 2 / (fan in + fan out)."""
+    std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    return normal_(tensor, 0.0, std, generator)
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    fan = _calculate_correct_fan(tensor, mode)
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Uniform, of variance gain² / fan; `a` is the negative slope of a leaky ReLU."""
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal, of variance gain² / fan; `a` is the negative slope of a leaky ReLU."""
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """A (semi-)orthogonal matrix; dimensions after the first are flattened."""
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_ needs at least 2 dimensions, not {tensor.shape}")
+    if not tensor.numel():
+        return tensor
+    rows = tensor.shape[0]
+    shape = (rows, tensor.numel() // rows)
+    flat = creation.randn(shape, dtype=tensor.dtype, generator=generator)._array
+    if shape[0] < shape[1]:
+        flat = flat.T
+    q, r = np.linalg.qr(flat)
+    q *= np.sign(np.diagonal(r))  # makes the distribution uniform
+    if shape[0] < shape[1]:
+        q = q.T
+    return _write(
+        tensor, wrap(np.ascontiguousarray(q).reshape(tensor.shape) * tensor.dtype.type(gain))
+    )
+
+
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
+    """Normal with this standard deviation, and a fraction of every column zero."""
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_ fills a matrix, not a tensor of shape {tensor.shape}")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    drawn = creation.randn(tensor.shape, dtype=tensor.dtype, generator=generator)._array * std
+    draw = generator or default_generator
+    for column in range(columns):
+        drawn[creation.randperm(rows, generator=draw)._array[:zeros], column] = 0
+    return _write(tensor, wrap(drawn.astype(tensor.dtype)))
+
+
+def fill(initialise: Callable[..., Tensor], *tensors: Tensor | None, **options: Any) -> None:
+    """Initialise each tensor that is there: a layer's bias may not be."""
+    for tensor in tensors:
+        if tensor is not None:
+            initialise(tensor, **options)

@@ -1,0 +1,260 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradwalk import creation
+from gradwalk.nn import functional, init
+from gradwalk.nn.layers._sizes import several
+from gradwalk.nn.module import Module, Parameter
+
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _Convolution(Module):
+    dimensions = 0
+    transposed = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        output_padding: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        dtype: Any,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError(f"groups must be positive, not {groups}")
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"{in_channels} input and {out_channels} output channels cannot be split into "
+                f"{groups} groups: both must be multiples"
+            )
+        if padding_mode not in _PADDING_MODES:
+            raise ValueError(f"padding_mode is one of {_PADDING_MODES}, not {padding_mode!r}")
+        if isinstance(padding, str) and padding not in ("same", "valid"):
+            raise ValueError(f"padding is numbers, 'same' or 'valid', not {padding!r}")
+        n = self.dimensions
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = several(kernel_size, n, "kernel_size")
+        self.stride = several(stride, n, "stride")
+        self.padding: Any = padding if isinstance(padding, str) else several(padding, n, "padding")
+        self.dilation = several(dilation, n, "dilation")
+        self.output_padding = several(output_padding, n, "output_padding")
+        self.groups = groups
+        self.padding_mode = padding_mode
+        if self.padding == "same" and any(s != 1 for s in self.stride):
+            raise ValueError("padding='same' is for stride 1")
+        channels = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (channels[0], channels[1] // groups, *self.kernel_size)
+        self.weight = Parameter(creation.empty(shape, dtype=dtype))
+        self.bias: Parameter | None
+        new_bias = Parameter(creation.empty(out_channels, dtype=dtype)) if bias else None
+        self.register_parameter("bias", new_bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias again."""
+        if not self.weight.numel():
+            return
+        fan_in = math.prod(self.weight.shape[1:])
+        bound = 1 / math.sqrt(fan_in)
+        init.fill(init.uniform_, self.weight, self.bias, a=-bound, b=bound)
+
+    def extra_repr(self) -> str:
+        """The sizes, and what is not as usual."""
+        n = self.dimensions
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}"
+        )
+        if self.padding != (0,) * n:
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * n:
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * n:
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+class _Conv(_Convolution):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
+            padding_mode, dtype,
+        )  # fmt: skip
+
+    def _border(self) -> list[int]:
+        """What `functional.pad` adds: two numbers per dimension, the last dimension first."""
+        if self.padding == "valid":
+            return [0] * (2 * self.dimensions)
+        if self.padding == "same":
+            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size)]
+            return [n for t in reversed(total) for n in (t // 2, t - t // 2)]
+        return [n for p in reversed(self.padding) for n in (p, p)]
+
+    def _convolve(self, function: Any, x: Any) -> Any:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            x = functional.pad(x, self._border(), mode=self.padding_mode)
+            padding = 0
+        return function(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
+class Conv1d(_Conv):
+    r"""$y_{n,o,t} = b_o + \sum_{c,m} w_{o,c,m}\, x_{n,c,\,s t + d m}$ over (N, C, L).
+
+    >>> import gradwalk as gw
+    >>> gw.nn.Conv1d(4, 8, 3, padding="same")(gw.zeros(2, 4, 10)).shape
+    (2, 8, 10)
+    """
+
+    dimensions = 1
+
+    def forward(self, input: Any) -> Any:
+        """The convolution with the weight, plus bias."""
+        return self._convolve(functional.conv1d, input)
+
+
+class Conv2d(_Conv):
+    r"""$y_{n,o,i,j} = b_o + \sum_{c,p,q} w_{o,c,p,q}\, x_{n,c,\,s i + d p,\,s j + d q}$.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.Conv2d(3, 8, 3, stride=2, padding=1)(gw.zeros(2, 3, 8, 8)).shape
+    (2, 8, 4, 4)
+    """
+
+    dimensions = 2
+
+    def forward(self, input: Any) -> Any:
+        """The convolution with the weight, plus bias."""
+        return self._convolve(functional.conv2d, input)
+
+
+class Conv3d(_Conv):
+    """Convolution over (N, C, D, H, W)."""
+
+    dimensions = 3
+
+    def forward(self, input: Any) -> Any:
+        """The convolution with the weight, plus bias."""
+        return self._convolve(functional.conv3d, input)
+
+
+class _ConvTranspose(_Convolution):
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f"a transposed convolution knows only zeros, not {padding_mode!r}")
+        if isinstance(padding, str):
+            raise ValueError(f"the padding of a transposed convolution is numbers, not {padding!r}")
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding,
+            groups, bias, padding_mode, dtype,
+        )  # fmt: skip
+
+    def _transpose(self, function: Any, x: Any, output_size: Any) -> Any:
+        return function(
+            x, self.weight, self.bias, self.stride, self.padding,
+            self._output_padding(x, output_size), self.groups, self.dilation,
+        )  # fmt: skip
+
+    def _output_padding(self, x: Any, output_size: Any) -> tuple[int, ...]:
+        """What makes the result as large as asked: several input sizes share one output size."""
+        if output_size is None:
+            return self.output_padding
+        n = self.dimensions
+        wanted = tuple(output_size)[-n:]
+        smallest = tuple(
+            (length - 1) * s - 2 * p + d * (k - 1) + 1
+            for length, s, p, d, k in zip(
+                x.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size
+            )
+        )
+        extra = tuple(w - m for w, m in zip(wanted, smallest, strict=True))
+        if any(not 0 <= e < s for e, s in zip(extra, self.stride)):
+            largest = tuple(m + s - 1 for m, s in zip(smallest, self.stride))
+            raise ValueError(
+                f"output_size {wanted} cannot be reached: it can be {smallest} to {largest} for "
+                f"an input of shape {tuple(x.shape)}"
+            )
+        return extra
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of `Conv1d` as a linear map: it makes (N, C, L) longer by its stride."""
+
+    dimensions = 1
+
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        """The transposed convolution with the weight, plus bias."""
+        return self._transpose(functional.conv_transpose1d, input, output_size)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of `Conv2d` as a linear map: it makes maps larger by its stride.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.ConvTranspose2d(8, 3, 2, stride=2)(gw.zeros(2, 8, 4, 4)).shape
+    (2, 3, 8, 8)
+    """
+
+    dimensions = 2
+
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        """The transposed convolution with the weight, plus bias."""
+        return self._transpose(functional.conv_transpose2d, input, output_size)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose of `Conv3d` as a linear map."""
+
+    dimensions = 3
+
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        """The transposed convolution with the weight, plus bias."""
+        return self._transpose(functional.conv_transpose3d, input, output_size)

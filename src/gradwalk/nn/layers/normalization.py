@@ -1,0 +1,355 @@
+"""Layers that shift and scale what passes to mean 0 and variance 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradwalk import creation
+from gradwalk.nn import functional, init
+from gradwalk.nn.module import Module, Parameter
+from gradwalk.tensor import Tensor
+
+
+def _parameter(shape: Any, wanted: bool, dtype: Any) -> Parameter | None:
+    return Parameter(creation.empty(shape, dtype=dtype)) if wanted else None
+
+
+class _TrackedNorm(Module):
+    """What batch and instance norm share: weights per channel and running statistics."""
+
+    ranks: tuple[int, ...] = ()  # how many dimensions an input may have
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        bias: bool,
+        dtype: Any,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.register_parameter("weight", _parameter(num_features, affine, dtype))
+        self.register_parameter("bias", _parameter(num_features, affine and bias, dtype))
+        mean = variance = count = None
+        if track_running_stats:
+            mean = creation.zeros(num_features, dtype=dtype)
+            variance = creation.ones(num_features, dtype=dtype)
+            count = creation.tensor(0, dtype=np.int64)
+        self.register_buffer("running_mean", mean)
+        self.register_buffer("running_var", variance)
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen."""
+        if self.running_mean is not None and self.running_var is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero, nothing seen."""
+        self.reset_running_stats()
+        init.fill(init.ones_, self.weight)
+        init.fill(init.zeros_, self.bias)
+
+    def _check(self, x: Any) -> None:
+        if x.ndim not in self.ranks:
+            ranks = " or ".join(f"{n}" for n in self.ranks)
+            raise ValueError(
+                f"{type(self).__name__} takes {ranks} dimensions, got shape {tuple(x.shape)}"
+            )
+
+    def extra_repr(self) -> str:
+        """The size, and the options."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_TrackedNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
+
+    def forward(self, input: Any) -> Any:
+        """The normalised input; in training, the running statistics move towards the batch's."""
+        self._check(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        count = self.num_batches_tracked
+        if self.training and self.track_running_stats and count is not None:
+            count.add_(1)
+            if self.momentum is None:  # the plain mean of all batches
+                momentum = 1.0 / count.item()
+        tracked = not self.training or self.track_running_stats
+        return functional.batch_norm(
+            input,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
+            self.weight,
+            self.bias,
+            self.training or (self.running_mean is None and self.running_var is None),
+            momentum,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    r"""$y = \gamma \frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} + \beta$.
+
+    Per channel of (N, C) or (N, C, L). Statistics are those of the batch in training, and
+    running ones in evaluation.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.BatchNorm1d(3)(gw.randn(8, 3)).shape
+    (8, 3)
+    """
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """`BatchNorm1d` over (N, C, H, W).
+
+    >>> import gradwalk as gw
+    >>> gw.nn.BatchNorm2d(3)(gw.randn(2, 3, 4, 4)).shape
+    (2, 3, 4, 4)
+    """
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """`BatchNorm1d` over (N, C, D, H, W)."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_TrackedNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
+
+    def forward(self, input: Any) -> Any:
+        """The normalised input."""
+        self._check(input)
+        batched = input.ndim == self.ranks[1]
+        channels = input.shape[1 if batched else 0]
+        if channels != self.num_features:
+            raise ValueError(f"{channels} channels given to {self!r}")
+        out = functional.instance_norm(
+            input if batched else input.unsqueeze(0),
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out if batched else out.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Every channel of every sample of (N, C, L) to mean 0 and variance 1."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Every channel of every sample of (N, C, H, W) to mean 0 and variance 1."""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Every channel of every sample of (N, C, D, H, W) to mean 0 and variance 1."""
+
+    ranks = (4, 5)
+
+
+class LayerNorm(Module):
+    r"""$y = \gamma \frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} + \beta$.
+
+    Over the last dimensions, each position by itself.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.LayerNorm(3)(gw.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[-1.2247,  0.0000,  1.2247]], grad_fn=<...>)
+    """
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        single = isinstance(normalized_shape, (int, np.integer))
+        self.normalized_shape = (int(normalized_shape),) if single else tuple(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        shape = self.normalized_shape
+        self.register_parameter("weight", _parameter(shape, elementwise_affine, dtype))
+        self.register_parameter("bias", _parameter(shape, elementwise_affine and bias, dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero."""
+        init.fill(init.ones_, self.weight)
+        init.fill(init.zeros_, self.bias)
+
+    def forward(self, input: Any) -> Any:
+        """The normalised input."""
+        return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The shape, and the options."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    r"""$y = \gamma\, x / \sqrt{\mathrm{mean}(x^2) + \epsilon}$ over the last dimensions."""
+
+    weight: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        single = isinstance(normalized_shape, (int, np.integer))
+        self.normalized_shape = (int(normalized_shape),) if single else tuple(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        shape = self.normalized_shape
+        self.register_parameter("weight", _parameter(shape, elementwise_affine, dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight one."""
+        init.fill(init.ones_, self.weight)
+
+    def forward(self, x: Any) -> Any:
+        """The normalised input."""
+        return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """The shape, and the options."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class GroupNorm(Module):
+    """Groups of channels to mean 0 and variance 1, each sample by itself; then γ, β per channel."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"{num_channels} channels cannot be split into {num_groups} groups")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        self.register_parameter("weight", _parameter(num_channels, affine, dtype))
+        self.register_parameter("bias", _parameter(num_channels, affine and bias, dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero."""
+        init.fill(init.ones_, self.weight)
+        init.fill(init.zeros_, self.bias)
+
+    def forward(self, input: Any) -> Any:
+        """The normalised input."""
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The sizes, and the options."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class LocalResponseNorm(Module):
+    r"""$x_c \left(k + \frac{\alpha}{n} \sum_{c'} x_{c'}^2\right)^{-\beta}$ over $n$ channels."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Any) -> Any:
+        """The normalised input."""
+        return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -1,0 +1,417 @@
+"""Recurrent layers: RNN, LSTM, GRU, and one step of each.
+
+A sequence's input is multiplied by its weight in one product, for all times together; only the
+product with the hidden state waits for the step before.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from gradwalk import creation
+from gradwalk.nn import functional, init
+from gradwalk.nn.module import Module, Parameter
+from gradwalk.ops.activation import relu, sigmoid
+from gradwalk.ops.shape import cat, split, stack
+from gradwalk.ops.trigonometry import tanh
+
+State = tuple[Any, ...]  # (h,), or (h, c) of an LSTM
+Step = Callable[[Any, State, Any, Any], State]
+
+
+def _plain_step(activation: Callable[[Any], Any]) -> Step:
+    def step(x: Any, state: State, weight: Any, bias: Any) -> State:
+        (h,) = state
+        return (activation(x + h @ weight),)
+
+    return step
+
+
+def _lstm_step(x: Any, state: State, weight: Any, bias: Any) -> State:
+    h, c = state
+    gates = x + h @ weight  # (batch, 4 × hidden)
+    size = gates.shape[-1] // 4
+    i_f, g, o = split(gates, [2 * size, size, size], -1)
+    i, f = split(sigmoid(i_f), size, -1)
+    c = f * c + i * tanh(g)
+    return sigmoid(o) * tanh(c), c
+
+
+def _gru_step(x: Any, state: State, weight: Any, bias: Any) -> State:
+    (h,) = state
+    size = h.shape[-1]
+    x_rz, x_n = split(x, [2 * size, size], -1)
+    product = h @ weight if bias is None else h @ weight + bias
+    h_rz, h_n = split(product, [2 * size, size], -1)
+    r, z = split(sigmoid(x_rz + h_rz), size, -1)
+    n = tanh(x_n + r * h_n)
+    return (n + z * (h - n),)
+
+
+def _prepared(mode: str, weight: Any, bias_x: Any, bias_h: Any) -> tuple[Any, Any, Any]:
+    """What does not change from step to step: bias of the input, weight and bias of the state.
+
+    Only a GRU multiplies its second bias by a gate; elsewhere both are added once, at all times.
+    """
+    if mode != "GRU" and bias_h is not None:
+        bias_x, bias_h = bias_x + bias_h, None
+    return bias_x, weight.mT, bias_h
+
+
+_STEPS: dict[str, Step] = {
+    "RNN_TANH": _plain_step(tanh),
+    "RNN_RELU": _plain_step(relu),
+    "LSTM": _lstm_step,
+    "GRU": _gru_step,
+}
+_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+_MODES = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
+
+
+def _mode_of(nonlinearity: str) -> str:
+    if nonlinearity not in _MODES:
+        raise ValueError(f"nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
+    return _MODES[nonlinearity]
+
+
+class _Recurrent(Module):
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        bias: bool,
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+        dtype: Any,
+        proj_size: int = 0,
+    ) -> None:
+        super().__init__()
+        if input_size <= 0 or hidden_size <= 0 or num_layers <= 0:
+            raise ValueError("input_size, hidden_size and num_layers must be positive")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"a dropout probability lies between 0 and 1, not {dropout}")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError(f"proj_size {proj_size} must be smaller than hidden_size")
+        if dropout and num_layers == 1:
+            warnings.warn(
+                "dropout acts between recurrent layers, and there is only one: it does nothing",
+                stacklevel=3,
+            )
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        gates = _GATES[mode] * hidden_size
+        state_size = proj_size or hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else state_size * len(self._directions())
+            shapes: dict[str, tuple[int, ...]]
+            shapes = {"weight_ih": (gates, width), "weight_hh": (gates, state_size)}
+            if bias:
+                shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+            if proj_size:
+                shapes["weight_hr"] = (proj_size, hidden_size)
+            for suffix in self._directions():
+                for name, shape in shapes.items():
+                    parameter = Parameter(creation.empty(shape, dtype=dtype))
+                    setattr(self, f"{name}_l{layer}{suffix}", parameter)
+        self.reset_parameters()
+
+    def _directions(self) -> tuple[str, ...]:
+        return ("", "_reverse") if self.bidirectional else ("",)
+
+    def reset_parameters(self) -> None:
+        """Draw all weights and biases again."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """All outputs of the last layer, and the last state of every layer and direction."""
+        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+            raise ValueError(
+                f"{type(self).__name__}({self.extra_repr()}) takes (time, batch, "
+                f"{self.input_size}), (batch, time, …) with batch_first, or (time, …); got "
+                f"{tuple(input.shape)}"
+            )
+        batched = input.ndim == 3
+        x = input if batched else input.unsqueeze(1)
+        if batched and self.batch_first:
+            x = x.transpose(0, 1)
+        if not x.shape[0]:
+            raise ValueError("the sequence is empty")
+        states = self._initial(x, hx, batched)
+        last: list[State] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout and self.training:
+                x = functional.dropout(x, self.dropout, True)
+            outputs = []
+            for suffix in self._directions():
+                out, state = self._run(x, states[len(last)], f"_l{layer}{suffix}", bool(suffix))
+                outputs.append(out)
+                last.append(state)
+            x = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
+        if batched and self.batch_first:
+            x = x.transpose(0, 1)
+        found = tuple(stack(list(parts)) for parts in zip(*last))
+        if not batched:
+            x, found = x.squeeze(1), tuple(s.squeeze(1) for s in found)
+        return x, (found if len(found) > 1 else found[0])
+
+    def _run(self, x: Any, state: State, suffix: str, reverse: bool) -> tuple[Any, State]:
+        """One layer in one direction: (time, batch, features) to (time, batch, state)."""
+
+        def part(name: str) -> Any:
+            return getattr(self, name + suffix, None)
+
+        bias_x, weight, bias = _prepared(
+            self.mode, part("weight_hh"), part("bias_ih"), part("bias_hh")
+        )
+        projection = part("weight_hr")
+        step = _STEPS[self.mode]
+        outputs = []
+        given = functional.linear(x, part("weight_ih"), bias_x)
+        times = [t.squeeze(0) for t in split(given, 1, 0)]
+        for time in reversed(times) if reverse else times:
+            state = step(time, state, weight, bias)
+            if projection is not None:
+                state = (functional.linear(state[0], projection), *state[1:])
+            outputs.append(state[0])
+        return stack(outputs[::-1] if reverse else outputs), state
+
+    def _initial(self, x: Any, hx: Any, batched: bool) -> list[State]:
+        """The state of every layer and direction before the first step."""
+        lstm = self.mode == "LSTM"
+        count = self.num_layers * len(self._directions())
+        sizes = [self.proj_size or self.hidden_size] + ([self.hidden_size] if lstm else [])
+        batch = x.shape[1]
+        if hx is None:
+            zeros = [creation.zeros(batch, size, dtype=x.dtype) for size in sizes]
+            return [tuple(zeros)] * count
+        given = tuple(hx) if lstm else (hx,)
+        if len(given) != len(sizes):
+            raise ValueError(f"the state of an LSTM is (h, c), not {len(given)} tensors")
+        parts = []
+        for state, size in zip(given, sizes):
+            wanted = (count, batch, size) if batched else (count, size)
+            if tuple(state.shape) != wanted:
+                raise ValueError(f"an initial state has shape {tuple(state.shape)}, not {wanted}")
+            state = state if batched else state.unsqueeze(1)
+            parts.append([s.squeeze(0) for s in split(state, 1, 0)])
+        return list(zip(*parts))
+
+    def extra_repr(self) -> str:
+        """The sizes, and what is not as usual."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size:
+            text += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if not self.bias:
+            text += f", bias={self.bias}"
+        if self.batch_first:
+            text += f", batch_first={self.batch_first}"
+        if self.dropout:
+            text += f", dropout={self.dropout}"
+        if self.bidirectional:
+            text += f", bidirectional={self.bidirectional}"
+        return text
+
+
+class RNN(_Recurrent):
+    r"""$h_t = \tanh(W_{ih} x_t + b_{ih} + W_{hh} h_{t-1} + b_{hh})$.
+
+    >>> import gradwalk as gw
+    >>> out, h = gw.nn.RNN(3, 5, num_layers=2)(gw.zeros(7, 2, 3))
+    >>> out.shape, h.shape
+    ((7, 2, 5), (2, 2, 5))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            _mode_of(nonlinearity), input_size, hidden_size, num_layers, bias, batch_first,
+            dropout, bidirectional, dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(_Recurrent):
+    r"""A long short-term memory; gates in PyTorch's order $i, f, g, o$.
+
+    $$ i, f, o = \sigma(\cdot), \quad g = \tanh(\cdot), \quad
+       c_t = f c_{t-1} + i g, \quad h_t = o \tanh(c_t) $$
+
+    >>> import gradwalk as gw
+    >>> out, (h, c) = gw.nn.LSTM(3, 5, bidirectional=True)(gw.zeros(7, 2, 3))
+    >>> out.shape, h.shape
+    ((7, 2, 10), (2, 2, 5))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, dtype, proj_size,
+        )  # fmt: skip
+
+
+class GRU(_Recurrent):
+    r"""A gated recurrent unit; gates in PyTorch's order $r, z, n$.
+
+    $$ n = \tanh(W_{in} x_t + b_{in} + r (W_{hn} h_{t-1} + b_{hn})), \quad
+       h_t = (1 - z) n + z h_{t-1} $$
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, dtype,
+        )  # fmt: skip
+
+
+class _Cell(Module):
+    """One step of a recurrent layer."""
+
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: int, bias: bool, dtype: Any
+    ) -> None:
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        gates = _GATES[mode] * hidden_size
+        self.weight_ih = Parameter(creation.empty(gates, input_size, dtype=dtype))
+        self.weight_hh = Parameter(creation.empty(gates, hidden_size, dtype=dtype))
+        for name in ("bias_ih", "bias_hh"):
+            new = Parameter(creation.empty(gates, dtype=dtype)) if bias else None
+            self.register_parameter(name, new)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all weights and biases again."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
+
+    def _step(self, x: Any, state: State | None) -> State:
+        if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
+            raise ValueError(
+                f"{type(self).__name__}({self.extra_repr()}) takes (batch, {self.input_size}) or "
+                f"({self.input_size},), got {tuple(x.shape)}"
+            )
+        if state is None:
+            zeros = creation.zeros(*x.shape[:-1], self.hidden_size, dtype=x.dtype)
+            state = (zeros,) * (2 if self.mode == "LSTM" else 1)
+        bias_x, weight, bias = _prepared(self.mode, self.weight_hh, self.bias_ih, self.bias_hh)
+        given = functional.linear(x, self.weight_ih, bias_x)
+        return _STEPS[self.mode](given, state, weight, bias)
+
+    def extra_repr(self) -> str:
+        """The sizes, and what is not as usual."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if not self.bias:
+            text += f", bias={self.bias}"
+        return text + (", nonlinearity=relu" if self.mode == "RNN_RELU" else "")
+
+
+class RNNCell(_Cell):
+    """One step of `RNN`."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(_mode_of(nonlinearity), input_size, hidden_size, bias, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The next hidden state."""
+        return self._step(input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(_Cell):
+    """One step of `LSTM`."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__("LSTM", input_size, hidden_size, bias, dtype)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The next (h, c)."""
+        return self._step(input, None if hx is None else tuple(hx))
+
+
+class GRUCell(_Cell):
+    """One step of `GRU`."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__("GRU", input_size, hidden_size, bias, dtype)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The next hidden state."""
+        return self._step(input, None if hx is None else (hx,))[0]

@@ -1,0 +1,111 @@
+"""Helpers around training: keeping gradients within bounds, parameters as one vector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.modes import quietly
+from gradwalk.graph.source import caller
+from gradwalk.graph.versions import touch
+from gradwalk.recording import wrap
+from gradwalk.tensor import Tensor
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "get_total_norm"]
+
+Array = np.ndarray[Any, Any]
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients together so that their norm is at most `max_norm`; returns the norm.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0, 1.0], requires_grad=True)
+    >>> (w * gw.tensor([3.0, 4.0])).sum().backward()
+    >>> gw.nn.utils.clip_grad_norm_([w], max_norm=1.0)
+    tensor(5.)
+    >>> w.grad
+    tensor([0.6000, 0.8000])
+    """
+    gradients = _gradients(parameters)
+    norm = _norm(gradients, float(norm_type))
+    if error_if_nonfinite and not math.isfinite(norm):
+        raise RuntimeError(
+            f"the norm of the gradients is {norm}, so they cannot be clipped. A loss or a "
+            "gradient is infinite or not a number; leave error_if_nonfinite off to scale anyway."
+        )
+    scale = float(max_norm) / (norm + 1e-6)
+    if not scale >= 1:  # a norm that is not a number spreads, as in PyTorch
+        here = caller()
+        for gradient in gradients:
+            quietly(np.multiply, gradient, scale, out=gradient)
+            touch(gradient, *here)
+    return wrap(np.array(norm, gradients[0].dtype if gradients else np.float32))
+
+
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
+    """Clamp every element of the gradients to ±`clip_value`.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0, 1.0], requires_grad=True)
+    >>> (w * gw.tensor([3.0, -0.1])).sum().backward()
+    >>> gw.nn.utils.clip_grad_value_([w], 1.0)
+    >>> w.grad
+    tensor([ 1.0000, -0.1000])
+    """
+    here = caller()
+    for gradient in _gradients(parameters):
+        np.clip(gradient, -float(clip_value), float(clip_value), out=gradient)
+        touch(gradient, *here)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of several tensors as if they were one.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.utils.get_total_norm([gw.tensor([3.0]), gw.tensor([4.0])])
+    tensor(5.)
+    """
+    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    norm = _norm([t._array for t in listed], float(norm_type))
+    if error_if_nonfinite and not math.isfinite(norm):
+        raise RuntimeError(f"the norm is {norm}")
+    return wrap(np.array(norm, listed[0].dtype if listed else np.float32))
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Array]:
+    listed = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [p._grad._array for p in listed if p._grad is not None]
+
+
+def _norm(arrays: list[Array], kind: float) -> float:
+    """The p-norm of all elements together."""
+    if not arrays:
+        return 0.0
+    if kind == math.inf:
+        largest = [float(np.abs(a).max()) for a in arrays if a.size]
+        return math.nan if any(map(math.isnan, largest)) else max(largest, default=0.0)
+    if kind == 2:  # a dot product: one pass, no temporary
+        flat = [a.ravel(order="K") for a in arrays]
+        total = quietly(lambda: sum(float(np.dot(a, a)) for a in flat))
+        # Squares of large float32 numbers overflow where their root would not.
+        if math.isfinite(total) and total > 1e-30:
+            return math.sqrt(total)
+        return float(np.sqrt(sum(np.square(a, dtype=np.float64).sum() for a in flat)))
+    return float(sum((np.abs(a).astype(np.float64) ** kind).sum() for a in arrays) ** (1 / kind))

@@ -1,0 +1,102 @@
+"""Normalisation: subtract the mean, divide by the standard deviation, scale and shift.
+
+One pair of ops serves layer, batch, group, instance and RMS normalisation: they differ in the
+axes over which the statistics are taken. The rules keep two residuals, the mean and
+1 / standard deviation, each as large as the statistics, and are for arrays; graph readings go
+through the definition in other ops.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.arithmetic import add, mul, rsqrt
+from gradwalk.ops.op import Op, Shape, define
+from gradwalk.ops.reduction import mean_op
+
+__all__: list[str] = []
+
+Axes = tuple[int, ...]
+
+
+def _mean(x: Any, axes: Axes) -> Any:
+    count = math.prod(x.shape[i] for i in axes)
+    return np.true_divide(np.sum(x, axis=axes, keepdims=True), count)
+
+
+def _statistics(x: Any, axes: Axes, eps: float, center: bool) -> tuple[Any, Any, Any]:
+    """x centred and divided, the mean, and 1 / standard deviation."""
+    mean = _mean(x, axes) if center else np.zeros((1,) * x.ndim, x.dtype)
+    out = x - mean
+    rstd = 1 / np.sqrt(_mean(out * out, axes) + eps)
+    rstd = rstd.astype(x.dtype, copy=False)
+    out *= rstd
+    return out, mean, rstd
+
+
+def _pulled(g: Any, out: Any, rstd: Any, axes: Axes, center: bool) -> Any:
+    """From the gradient of the normalised x to that of x."""
+    found = out * _mean(g * out, axes)
+    np.subtract(g, found, out=found)
+    if center:
+        found -= _mean(g, axes)
+    found *= rstd
+    return found
+
+
+def _standardize_expanded(x: Any, *, axes: Axes, eps: float, center: bool) -> Any:
+    if center:
+        x = x - mean_op(x, axis=axes, keepdim=True)
+    return x * rsqrt(mean_op(x * x, axis=axes, keepdim=True) + eps)
+
+
+standardize: Op = define(
+    "standardize",
+    lambda x, *, axes, eps, center: _statistics(x, axes, eps, center),
+    vjp=[lambda g, x, mean, rstd, axes, center: _pulled(g, (x - mean) * rstd, rstd, axes, center)],
+    residuals=("mean", "rstd"),
+    shape=lambda x, *, axes, eps, center: x,
+    expand=_standardize_expanded,
+)
+
+
+def _affine_forward(
+    x: Any, weight: Any, bias: Any, *, axes: Axes, eps: float, center: bool
+) -> tuple[Any, Any, Any]:
+    out, mean, rstd = _statistics(x, axes, eps, center)
+    out *= weight
+    out += bias
+    return out, mean, rstd
+
+
+def _affine_shape(x: Shape, weight: Shape, bias: Shape, **_: Any) -> Shape:
+    return x
+
+
+def _summed(g: Any, shape: Shape) -> Any:
+    """Summed over the axes along which an array of `shape` was broadcast."""
+    axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, shape, strict=True)) if n != m)
+    return np.sum(g, axis=axes, keepdims=True) if axes else g
+
+
+# The same, then × weight + bias, both with as many dimensions as x, 1 where they are broadcast.
+standardize_affine: Op = define(
+    "standardize_affine",
+    _affine_forward,
+    vjp=[
+        lambda g, x, weight, mean, rstd, axes, center: _pulled(
+            g * weight, (x - mean) * rstd, rstd, axes, center
+        ),
+        lambda g, x, mean, rstd, weight_shape: _summed(g * ((x - mean) * rstd), weight_shape),
+        lambda g, bias_shape: _summed(g, bias_shape),
+    ],
+    residuals=("mean", "rstd"),
+    shape=_affine_shape,
+    expand=lambda x, weight, bias, *, axes, eps, center: add(
+        mul(standardize(x, axes=axes, eps=eps, center=center), weight), bias
+    ),
+    promotes=True,
+)

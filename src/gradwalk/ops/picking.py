@@ -1,0 +1,201 @@
+"""Picking and placing by masks and indices: nonzero, masked_fill, scatter, index_add and friends.
+
+None of these is an op of its own: they are getitem, setitem and put with index arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.arithmetic import add
+from gradwalk.ops.choice import equal, not_equal
+from gradwalk.ops.choice import where as choose
+from gradwalk.ops.dtypes import bool_, category, int64, result_dtype
+from gradwalk.ops.index import Index, along, from_user_index, getitem, put, scatter_add, setitem
+from gradwalk.ops.layout import concrete
+from gradwalk.ops.op import UnknownShapeError
+from gradwalk.ops.shape import broadcast_to, cast, normal_axis, stack, unsqueeze
+
+__all__ = [
+    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "masked_fill",
+    "masked_select", "nonzero", "scatter", "where",
+]  # fmt: skip
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """`input` where the condition holds, `other` elsewhere; alone, where it holds.
+
+    >>> import gradwalk as gw
+    >>> gw.where(gw.tensor([True, False]), gw.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    >>> gw.where(gw.tensor([True, False, True]))
+    (tensor([0, 2]),)
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    return choose(condition, input, other)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """The places of the elements that are not zero: one row each, or an index per dimension."""
+    mask = input if input.dtype == bool_ else not_equal(input, 0)
+    if as_tuple and not mask.ndim:
+        mask = unsqueeze(mask, 0)  # as PyTorch, which sees one element
+    everywhere = np.indices(mask.shape)
+    index = (("mask", 0, mask.ndim),)
+    found = tuple(getitem(grid, mask, index=index) for grid in everywhere)
+    if as_tuple:
+        return found
+    if not found:  # no dimensions: no columns
+        return getitem(np.zeros((1, 0), np.int64), unsqueeze(mask, 0), index=(("mask", 0, 1),))
+    return stack(found, 1)
+
+
+def argwhere(input: Any) -> Any:
+    """The places of the elements that are not zero, one row each."""
+    return nonzero(input)
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where the mask is true, in one dimension.
+
+    >>> import gradwalk as gw
+    >>> gw.masked_select(gw.tensor([1.0, 2.0, 3.0]), gw.tensor([True, False, True]))
+    tensor([1., 3.])
+    """
+    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    index = (("mask", 0, len(shape)),)
+    return getitem(broadcast_to(input, shape), broadcast_to(mask, shape), index=index)
+
+
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """`input` with `value` where the mask is true; the dtype stays."""
+    _one_value("masked_fill", value)
+    out = choose(mask, value, input)
+    return out if out.dtype == input.dtype else cast(out, dtype=input.dtype)
+
+
+def _one_value(name: str, value: Any) -> None:
+    if getattr(value, "ndim", 0):
+        raise ValueError(f"{name} takes a number or a 0-d tensor, not shape {tuple(value.shape)}")
+
+
+def scatter_index(
+    name: str, x: Any, dim: int, index: Any, src: Any
+) -> tuple[Index, list[Any], Any]:
+    """The subscript that `scatter` writes at, and what it writes."""
+    if x.ndim != index.ndim:
+        raise ValueError(
+            f"{name} needs an index with as many dimensions as the tensor: "
+            f"shapes {tuple(index.shape)} and {tuple(x.shape)}"
+        )
+    fixed, arrays = along(index, normal_axis(dim, x.ndim))
+    if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):
+        src = getitem(src, index=tuple(("slice", 0, n, None) for n in index.shape))
+    return fixed, arrays, src
+
+
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Any:
+    """`input` with `src` (or `value`) written at `index` along `dim`.
+
+    Of several writes to one place the last stays, and only it receives a gradient.
+
+    >>> import gradwalk as gw
+    >>> gw.scatter(gw.zeros(3), 0, gw.tensor([2, 0]), gw.tensor([5.0, 7.0]))
+    tensor([7., 0., 5.])
+    """
+    src = value if src is None else src
+    if reduce == "add":
+        full = src if getattr(src, "ndim", 0) else broadcast_to(np.asarray(src), index.shape)
+        return scatter_add(input, dim, index, full)
+    if reduce is not None:
+        raise NotImplementedError(f"scatter with reduce={reduce!r} is not there; 'add' is")
+    fixed, arrays, src = scatter_index("scatter", input, dim, index, src)
+    return setitem(input, src, *arrays, index=fixed)
+
+
+def along_dim(x: Any, dim: int) -> Index:
+    """The subscript x[:, ..., index, ...] with the index array at `dim`."""
+    return (*(("slice", None, None, None),) * normal_axis(dim, x.ndim), ("array", 0))
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+    """`input` with the slices of alpha × source added at `index` along `dim`.
+
+    >>> import gradwalk as gw
+    >>> gw.index_add(gw.zeros(3), 0, gw.tensor([0, 0, 2]), gw.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 0., 3.])
+    """
+    return add(input, index_addend(input, dim, index, source, alpha))
+
+
+def index_addend(input: Any, dim: int, index: Any, source: Any, alpha: float) -> Any:
+    """What `index_add` adds."""
+    if alpha != 1:
+        source = source * alpha
+    return put(source, index, index=along_dim(input, dim), shape=tuple(input.shape))
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """`input` with the slices at `index` along `dim` replaced by those of `source`."""
+    return setitem(input, source, index, index=along_dim(input, dim))
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """`input` with the slices at `index` along `dim` filled with one value."""
+    _one_value("index_fill", value)
+    return setitem(input, value, index, index=along_dim(input, dim))
+
+
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
+    fixed, arrays = from_user_index(tuple(indices))
+    if not accumulate:
+        return setitem(input, values, *arrays, index=fixed)
+    return add(input, put_addend(input, fixed, arrays, values))
+
+
+def put_addend(input: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
+    """What an accumulating `index_put` adds."""
+    target = getitem(input.detach() if hasattr(input, "detach") else input, *arrays, index=fixed)
+    spread = broadcast_to(values, tuple(target.shape))
+    return put(spread, *arrays, index=fixed, shape=tuple(input.shape))
+
+
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """Class indices as rows of 0 and one 1.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.one_hot(gw.tensor([2, 0]), 3)
+    tensor([[0, 0, 1],
+            [1, 0, 0]])
+    """
+    if category(result_dtype([input])) != 1:
+        raise TypeError(f"one_hot takes integers, not {input.dtype}")
+    try:
+        numbers = concrete(input, "one_hot without num_classes")
+    except UnknownShapeError:
+        if num_classes < 0:
+            raise
+    else:
+        if num_classes < 0:
+            if not numbers.size:
+                raise ValueError("one_hot of no elements needs num_classes")
+            num_classes = int(numbers.max()) + 1
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < num_classes:
+            raise ValueError(
+                f"one_hot: class indices must be in [0, {num_classes}), found "
+                f"{numbers.min()} to {numbers.max()}"
+            )
+    return cast(equal(unsqueeze(input, -1), np.arange(num_classes)), dtype=int64)

@@ -1,0 +1,194 @@
+"""Activation functions of networks: the smooth ones, and those made of straight pieces."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.activation import sigmoid, softplus
+from gradwalk.ops.arithmetic import exp
+from gradwalk.ops.choice import clip_op, where
+from gradwalk.ops.error_function import erf_array, erfc_array
+from gradwalk.ops.op import Op, elementwise
+from gradwalk.ops.trigonometry import tanh
+
+__all__: list[str] = []
+
+_ROOT_HALF = math.sqrt(0.5)
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+_ROOT_TWO_OVER_PI = math.sqrt(2 / math.pi)
+_CUBE = 0.044715  # the constant of the tanh form of gelu
+
+# -- smooth --------------------------------------------------------------------------------------
+
+_sigmoid_number: Any = sigmoid.number
+
+
+def _ndtr_forward(x: Any) -> Any:
+    scaled = x * _ROOT_HALF
+    if scaled.dtype == np.float32:  # erfc in float32 takes twice as long, and is not needed
+        out = erf_array(scaled)
+        out += 1
+    else:
+        out = erfc_array(-scaled)
+    out *= 0.5
+    return out
+
+
+# The normal distribution function: P(a standard normal number < x).
+ndtr: Op = elementwise(
+    "ndtr",
+    _ndtr_forward,
+    lambda x: 0.5 * math.erfc(-x * _ROOT_HALF),
+    partials=[lambda x: _DENSITY * exp(-0.5 * (x * x))],
+    symbol="Φ",
+    to_float=True,
+)
+gelu_exact = elementwise(
+    "gelu",
+    lambda x: x * _ndtr_forward(x),
+    lambda x: x * 0.5 * math.erfc(-x * _ROOT_HALF),
+    partials=[lambda x: ndtr(x) + x * (_DENSITY * exp(-0.5 * (x * x)))],
+    to_float=True,
+)
+
+
+def _gelu_tanh_forward(x: Any) -> Any:
+    inner = x * x
+    inner *= _ROOT_TWO_OVER_PI * _CUBE
+    inner += _ROOT_TWO_OVER_PI
+    inner *= x
+    out = np.tanh(inner, out=inner) if isinstance(inner, np.ndarray) else np.tanh(inner)
+    out += 1
+    out *= x
+    out *= 0.5
+    return out
+
+
+def _gelu_tanh_number(x: float) -> float:
+    inner = (x * x * (_ROOT_TWO_OVER_PI * _CUBE) + _ROOT_TWO_OVER_PI) * x
+    return (math.tanh(inner) + 1) * x * 0.5
+
+
+def _gelu_tanh_slope(x: Any) -> Any:
+    square = x * x
+    t = tanh((square * (_ROOT_TWO_OVER_PI * _CUBE) + _ROOT_TWO_OVER_PI) * x)
+    slope = square * (3 * _CUBE * _ROOT_TWO_OVER_PI) + _ROOT_TWO_OVER_PI
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope
+
+
+gelu_tanh = elementwise(
+    "gelu_tanh",
+    _gelu_tanh_forward,
+    _gelu_tanh_number,
+    partials=[_gelu_tanh_slope],
+    to_float=True,
+)
+
+
+def _silu_slope(x: Any) -> Any:
+    s = sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+silu = elementwise(
+    "silu",
+    lambda x: x * sigmoid.forward(x),
+    lambda x: x * _sigmoid_number(x),
+    partials=[_silu_slope],
+    to_float=True,
+)
+
+
+def _mish_slope(x: Any) -> Any:
+    t = tanh(softplus(x))
+    return t + x * ((1 - t * t) * sigmoid(x))
+
+
+mish = elementwise(
+    "mish",
+    lambda x: x * np.tanh(softplus.forward(x)),
+    partials=[_mish_slope],
+    to_float=True,
+)
+logsigmoid = elementwise(
+    "logsigmoid",
+    lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
+    lambda x: min(x, 0.0) - math.log1p(math.exp(-math.fabs(x))),
+    partials=[lambda x: sigmoid(-x)],
+    to_float=True,
+)
+
+
+def _elu_forward(
+    x: Any, *, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> Any:
+    return np.where(x <= 0, np.expm1(x * input_scale) * (alpha * scale), x * scale)
+
+
+def _elu_number(
+    x: float, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> float:
+    return math.expm1(x * input_scale) * (alpha * scale) if x <= 0 else x * scale
+
+
+def _elu_rule(g: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    # The exponential of the negative part only: above 0 it may be inf, and inf × 0 NaN.
+    low = exp(clip_op(x, min=None, max=0.0) * input_scale)
+    return where(x <= 0, g * (low * (alpha * scale * input_scale)), g * scale)
+
+
+# elu, celu (input_scale 1 / alpha) and selu (both constants fixed).
+elu = elementwise("elu", _elu_forward, _elu_number, vjp=[_elu_rule], to_float=True)
+
+
+# -- straight pieces -----------------------------------------------------------------------------
+# A NaN has no gradient here, but for hardswish and threshold, as in PyTorch: that decides which
+# way a condition is put.
+
+
+def _hardtanh_number(x: float, min_val: float = -1.0, max_val: float = 1.0) -> float:
+    return min_val if x < min_val else max_val if x > max_val else x
+
+
+# Like clip, but the bounds themselves have no gradient.
+hardtanh = elementwise(
+    "hardtanh",
+    lambda x, *, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
+    _hardtanh_number,
+    vjp=[lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0)],
+)
+hardsigmoid = elementwise(
+    "hardsigmoid",
+    lambda x: np.clip(x + 3, 0, 6) / 6,
+    lambda x: _hardtanh_number(x + 3, 0.0, 6.0) / 6,
+    vjp=[lambda g, x: where((x > -3) & (x < 3), g / 6, 0)],
+    to_float=True,
+)
+hardswish = elementwise(
+    "hardswish",
+    lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    lambda x: x * _hardtanh_number(x + 3, 0.0, 6.0) / 6,
+    vjp=[lambda g, x: where(x <= -3, 0, where(x < 3, g * (x / 3 + 0.5), g))],
+    to_float=True,
+)
+softshrink = elementwise(
+    "softshrink",
+    lambda x, *, lambd=0.5: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, x * 0)),
+    lambda x, lambd=0.5: x - lambd if x > lambd else x + lambd if x < -lambd else x * 0,
+    vjp=[lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0)],
+)
+hardshrink = elementwise(
+    "hardshrink",
+    lambda x, *, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), 0 * x, x),
+    lambda x, lambd=0.5: 0 * x if -lambd <= x <= lambd else x,
+    vjp=[lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0)],
+)
+threshold = elementwise(
+    "threshold",
+    lambda x, *, threshold=0.0, value=0.0: np.where(x <= threshold, x.dtype.type(value), x),
+    lambda x, threshold=0.0, value=0.0: value if x <= threshold else x,
+    vjp=[lambda g, x, threshold: where(x <= threshold, 0, g)],
+)

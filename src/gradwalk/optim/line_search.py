@@ -1,0 +1,121 @@
+"""How far to go along a direction: a search for a point that satisfies the Wolfe conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Point:
+    """A step length, the loss there, its gradient, and the slope along the direction."""
+
+    t: float
+    loss: float
+    gradient: Array
+    slope: float
+
+
+def strong_wolfe(
+    evaluate: Callable[[float], tuple[float, Array]],
+    t: float,
+    direction: Array,
+    loss: float,
+    gradient: Array,
+    slope: float,
+    *,
+    longest: int,
+    armijo: float = 1e-4,
+    curvature: float = 0.9,
+    tolerance: float = 1e-9,
+) -> tuple[float, Array, float]:
+    """The loss and gradient at a good step length, and that length.
+
+    The same steps as PyTorch's: first widen until a good point lies between two points, then
+    narrow by cubic interpolation.
+    """
+
+    def at(t: float) -> Point:
+        found, g = evaluate(t)
+        return Point(t, found, g, float(g @ direction))
+
+    def too_high(point: Point) -> bool:
+        return point.loss > loss + armijo * point.t * slope
+
+    def flat_enough(point: Point) -> bool:
+        return abs(point.slope) <= -curvature * slope
+
+    start = Point(0.0, loss, gradient, slope)
+    before, new = start, at(t)
+    bracket: list[Point] | None = None
+    tries = 0
+    while tries < longest:
+        if too_high(new) or (tries > 1 and new.loss >= before.loss):
+            bracket = [before, new]
+            break
+        if flat_enough(new):
+            return new.loss, new.gradient, new.t
+        if new.slope >= 0:
+            bracket = [before, new]
+            break
+        t = _cubic(before, new, (new.t + 0.01 * (new.t - before.t), new.t * 10))
+        before, new = new, at(t)
+        tries += 1
+    if bracket is None:
+        bracket = [start, new]
+
+    stuck = False
+    low, high = _order(bracket)
+    size = float(np.abs(direction).max())
+    while tries < longest and abs(bracket[1].t - bracket[0].t) * size >= tolerance:
+        ends = sorted((bracket[0].t, bracket[1].t))
+        t = _cubic(bracket[0], bracket[1], (ends[0], ends[1]))
+        margin = 0.1 * (ends[1] - ends[0])
+        if min(ends[1] - t, t - ends[0]) < margin:  # too near an end to learn much
+            if stuck or t >= ends[1] or t <= ends[0]:
+                t = ends[1] - margin if abs(t - ends[1]) < abs(t - ends[0]) else ends[0] + margin
+                stuck = False
+            else:
+                stuck = True
+        else:
+            stuck = False
+        new = at(t)
+        tries += 1
+        if too_high(new) or new.loss >= bracket[low].loss:
+            bracket[high] = new
+            low, high = _order(bracket)
+            continue
+        done = flat_enough(new)
+        if not done and new.slope * (bracket[high].t - bracket[low].t) >= 0:
+            bracket[high] = bracket[low]
+        bracket[low] = new
+        if done:
+            break
+    best = bracket[low]
+    return best.loss, best.gradient, best.t
+
+
+def _order(bracket: list[Point]) -> tuple[int, int]:
+    """The positions of the lower and the higher end."""
+    return (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+
+
+def _cubic(a: Point, b: Point, bounds: tuple[float, float]) -> float:
+    """Where the cubic through both points, with their slopes, is lowest; kept within bounds."""
+    d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    square = d1 * d1 - a.slope * b.slope
+    if not square >= 0:
+        return (bounds[0] + bounds[1]) / 2
+    d2 = math.sqrt(square)
+    near, far = (a, b) if a.t <= b.t else (b, a)
+    width = far.slope - near.slope + 2 * d2
+    if width == 0:
+        return (bounds[0] + bounds[1]) / 2
+    lowest = far.t - (far.t - near.t) * ((far.slope + d2 - d1) / width)
+    return min(max(lowest, bounds[0]), bounds[1])

@@ -1,0 +1,109 @@
+"""One cycle of the learning rate over a whole training."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradwalk.optim.optimizer import Optimizer
+from gradwalk.optim.schedule import LRScheduler
+
+
+class OneCycleLR(LRScheduler):
+    """Up to max_lr and down to almost nothing, once; momentum goes the other way. Step it every
+    batch.
+
+    >>> import gradwalk as gw
+    >>> optimizer = gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=0.1, momentum=0.9)
+    >>> scheduler = gw.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
+    >>> round(scheduler.get_last_lr()[0], 3)
+    0.04
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        total = total_steps if total_steps is not None else (epochs or 0) * (steps_per_epoch or 0)
+        if total <= 0:
+            raise ValueError("give total_steps, or epochs and steps_per_epoch, above 0")
+        if not 0 <= pct_start <= 1:
+            raise ValueError(f"pct_start must be from 0 to 1, and is {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
+        momenta = {"momentum", "betas"} & set(optimizer.defaults)
+        if cycle_momentum and not momenta:
+            raise ValueError("cycle_momentum needs an optimizer with momentum or betas")
+        self.total_steps = total
+        self.cycle_momentum = cycle_momentum
+        self.use_beta1 = "betas" in momenta
+        self._anneal_func_type = anneal_strategy
+        top = float(pct_start * total) - 1
+        # Each phase: where it ends, and the names of the rate and momentum it leads from and to.
+        up: list[Any] = [top, "initial_lr", "max_lr", "max_momentum", "base_momentum"]
+        if three_phase:
+            down = float(2 * pct_start * total) - 2
+            self._phases = [
+                up,
+                [down, "max_lr", "initial_lr", "base_momentum", "max_momentum"],
+                [total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"],
+            ]
+        else:
+            self._phases = [
+                up,
+                [total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"],
+            ]
+        if last_epoch == -1:
+            for i, group in enumerate(optimizer.param_groups):
+                group["max_lr"] = _of_group(max_lr, i)
+                group["initial_lr"] = group["max_lr"] / div_factor
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+                if cycle_momentum:
+                    group["max_momentum"] = _of_group(max_momentum, i)
+                    group["base_momentum"] = _of_group(base_momentum, i)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The rate at this step; sets the momentum too."""
+        step, rates = self.last_epoch, []
+        if step > self.total_steps:
+            raise ValueError(f"step {step} of a schedule with {self.total_steps} steps")
+        for group in self.optimizer.param_groups:
+            start = 0.0
+            for phase in self._phases:
+                end, *names = phase
+                if step <= end or phase is self._phases[-1]:
+                    break
+                start = end
+            done = (step - start) / (end - start)
+            first, last, slow, fast = (group.get(name, 0.0) for name in names)
+            rates.append(self._between(first, last, done))
+            if self.cycle_momentum:
+                momentum = self._between(slow, fast, done)
+                if self.use_beta1:
+                    group["betas"] = (momentum, *group["betas"][1:])
+                else:
+                    group["momentum"] = momentum
+        return rates
+
+    def _between(self, start: float, end: float, done: float) -> float:
+        if self._anneal_func_type == "linear":
+            return (end - start) * done + start
+        return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
+
+
+def _of_group(value: float | list[float], index: int) -> float:
+    return value[index] if isinstance(value, (list, tuple)) else value

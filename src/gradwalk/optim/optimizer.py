@@ -1,0 +1,246 @@
+"""What all optimizers share: parameter groups with their options, and state per parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.modes import enable_grad, quietly
+from gradwalk.graph.source import caller
+from gradwalk.graph.versions import touch
+from gradwalk.recording import wrap
+from gradwalk.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+Group = dict[str, Any]
+
+# PyTorch's choices of how a step runs on a device. They change no result, and mean nothing here.
+_WITHOUT_MEANING = {"foreach", "fused", "capturable", "differentiable"}
+
+
+class Optimizer:
+    """Parameter groups with their options, and state per parameter; subclasses write `update`.
+
+    `state[parameter]` and `state_dict()` have PyTorch's names and layout.
+
+    >>> import gradwalk as gw
+    >>> class SignDescent(gw.optim.Optimizer):
+    ...     def update(self, parameters, group):
+    ...         for p in parameters:
+    ...             p._array -= group["lr"] * np.sign(p._grad._array)
+    >>> w = gw.tensor([3.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> SignDescent([w], {"lr": 0.5}).step()
+    >>> w
+    tensor([2.5000], requires_grad=True)
+    """
+
+    _flat_state = False  # whether state is kept for all parameters together, as one vector
+
+    def __init__(
+        self, params: Iterable[Any], defaults: Group, unused: dict[str, Any] | None = None
+    ) -> None:
+        unknown = set(unused or ()) - _WITHOUT_MEANING
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
+        if (unused or {}).get("differentiable"):
+            raise NotImplementedError(
+                "differentiable=True is not supported. Write the update with tensor operations."
+            )
+        if isinstance(params, (Tensor, dict)):
+            raise TypeError(
+                f"an optimizer takes a list of parameters or of groups, not one "
+                f"{type(params).__name__}. Fix: put it in a list."
+            )
+        self.defaults = {name: _number(value) for name, value in defaults.items()}
+        _check(self.defaults)
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        self.param_groups: list[Group] = []
+        listed = list(params)
+        if not listed:
+            raise ValueError("the optimizer got no parameters")
+        for group in listed if isinstance(listed[0], dict) else [{"params": listed}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add parameters with options of their own.
+
+        >>> import gradwalk as gw
+        >>> a, b = gw.zeros(1, requires_grad=True), gw.zeros(1, requires_grad=True)
+        >>> optimizer = gw.optim.SGD([a], lr=0.1)
+        >>> optimizer.add_param_group({"params": [b], "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
+        given = param_group["params"]
+        if isinstance(given, set):
+            raise TypeError("a set has no order, and state is saved by order. Fix: give a list.")
+        parameters = [given] if isinstance(given, Tensor) else list(given)
+        group = {**self.defaults, **param_group}
+        if parameters and isinstance(parameters[0], tuple):  # named_parameters()
+            group["param_names"] = [name for name, _ in parameters]
+            parameters = [parameter for _, parameter in parameters]
+        taken = {id(p) for other in self.param_groups for p in other["params"]}
+        for parameter in parameters:
+            if not isinstance(parameter, Tensor) or not parameter.is_leaf:
+                raise TypeError(f"an optimizer takes leaf tensors, not {type(parameter).__name__}")
+            if id(parameter) in taken:
+                raise ValueError("a parameter is in the optimizer twice: it would be moved twice")
+            taken.add(id(parameter))
+        group["params"] = parameters
+        group = {k: _number(v) for k, v in group.items()}
+        _check(group)
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if set_to_none:
+                    parameter._grad = None
+                elif parameter._grad is not None:
+                    parameter._grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient; returns what `closure` returned.
+
+        `closure`, if given, computes the loss again and calls its backward.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        code, position = caller()
+        for group in self.param_groups:
+            moved = [parameter for parameter in group["params"] if parameter._grad is not None]
+            if moved:
+                quietly(self.update, moved, group)
+                for parameter in moved:
+                    touch(parameter._array, code, position)
+        return loss
+
+    def update(self, parameters: list[Tensor], group: Group) -> None:
+        """Move these parameters of one group in place; all have a gradient."""
+        raise NotImplementedError
+
+    # -- saving and loading ------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of every parameter, by its position, and the options of every group.
+
+        >>> import gradwalk as gw
+        >>> gw.optim.SGD([gw.zeros(1)], lr=0.5, momentum=0.9).state_dict()["param_groups"][0]["lr"]
+        0.5
+        """
+        positions: dict[int, int] = {}
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                positions[id(parameter)] = len(positions)
+        return {
+            "state": {positions[id(p)]: dict(kept) for p, kept in self.state.items()},
+            "param_groups": [
+                {**group, "params": [positions[id(p)] for p in group["params"]]}
+                for group in self.param_groups
+            ],
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned, here or in PyTorch; copies what it takes.
+
+        Everything is checked before anything changes.
+        """
+        saved_groups = state_dict["param_groups"]
+        if len(saved_groups) != len(self.param_groups):
+            raise ValueError(
+                f"the saved state has {len(saved_groups)} parameter groups, this optimizer has "
+                f"{len(self.param_groups)}"
+            )
+        parameters: dict[Any, Tensor] = {}
+        groups = []
+        for i, (saved, group) in enumerate(zip(saved_groups, self.param_groups)):
+            if len(saved["params"]) != len(group["params"]):
+                raise ValueError(
+                    f"parameter group {i}: the saved state has {len(saved['params'])} parameters, "
+                    f"this optimizer has {len(group['params'])}"
+                )
+            parameters |= {str(k): p for k, p in zip(saved["params"], group["params"])}
+            options = {k: _number(_like(group.get(k), v)) for k, v in saved.items()}
+            groups.append({**group, **options, "params": group["params"]})
+            _check(groups[-1])
+        state = {}
+        for key, kept in state_dict["state"].items():
+            parameter = parameters.get(str(key))  # JSON turns the positions into text
+            if parameter is None:
+                raise ValueError(f"the saved state has an entry {key!r} that no group lists")
+            state[parameter] = {name: self._loaded(v, parameter, name) for name, v in kept.items()}
+        self.param_groups = groups
+        self.state = state
+
+    def _loaded(self, value: Any, parameter: Tensor, name: str) -> Any:
+        """One saved entry as this optimizer keeps it: steps as numbers, the rest as tensors."""
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, list):
+            return [self._loaded(v, parameter, name) for v in value]
+        array = as_array(value)
+        if array.ndim == 0 and (parameter.ndim or name in ("step", "mu_product")):
+            return array.item()
+        if array.shape != parameter.shape and not self._flat_state:
+            raise ValueError(f"{name} has the shape {array.shape}, its parameter {parameter.shape}")
+        return wrap(np.array(array, parameter.dtype))
+
+
+def as_array(value: Any) -> Array:
+    """The elements of a tensor, ours or PyTorch's, or of an array."""
+    if isinstance(value, Tensor):
+        return value._array
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return np.asarray(value)
+
+
+def new_state(parameter: Tensor, fill: float = 0.0) -> Tensor:
+    """Zeros (or `fill`) like a parameter, for an optimizer's state."""
+    return wrap(np.full_like(parameter._array, fill) if fill else np.zeros_like(parameter._array))
+
+
+def descent(parameter: Array, gradient: Array, group: Group) -> Array:
+    """The gradient to go down: negated for `maximize`, the weight decay added; new if changed."""
+    if group["maximize"]:
+        gradient = np.negative(gradient)
+    decay = group["weight_decay"]
+    if decay:
+        decayed = np.empty_like(parameter)
+        np.multiply(parameter, decay, out=decayed)
+        decayed += gradient
+        return decayed
+    return gradient
+
+
+def _number(value: Any) -> Any:
+    """A one-element tensor, ours or PyTorch's, as a Python number; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(_number(v) for v in value)
+    if hasattr(value, "item") and not isinstance(value, (bool, int, float, str)):
+        return value.item()
+    return value
+
+
+def _like(own: Any, saved: Any) -> Any:
+    """JSON turns tuples into lists: turn them back."""
+    return tuple(saved) if isinstance(own, tuple) and isinstance(saved, list) else saved
+
+
+def _check(group: Group) -> None:
+    """Refuse options that make no sense, as PyTorch does."""
+    for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "momentum_decay", "alpha"):
+        value = group.get(name, 0)
+        if not value >= 0:
+            raise ValueError(f"{name} must not be negative, and is {value}")
+    for i, beta in enumerate(group.get("betas", ())):
+        if not 0 <= beta < 1:
+            raise ValueError(f"betas[{i}] must be at least 0 and below 1, and is {beta}")
+    if not 0 <= group.get("rho", 0) <= 1:
+        raise ValueError(f"rho must be from 0 to 1, and is {group['rho']}")

@@ -1,0 +1,100 @@
+"""A schedule that watches the loss instead of the clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, SupportsFloat
+
+from gradwalk.optim.optimizer import Optimizer
+
+
+class ReduceLROnPlateau:
+    """lr × factor when a quantity has not improved for `patience` epochs.
+
+    >>> import gradwalk as gw
+    >>> optimizer = gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = gw.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for loss in (3.0, 2.0, 2.0, 2.0):
+    ...     scheduler.step(loss)
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
+        if factor >= 1:
+            raise ValueError(f"factor must be below 1, and is {factor}")
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError("mode is 'min' or 'max', threshold_mode is 'rel' or 'abs'")
+        groups = len(optimizer.param_groups)
+        self.optimizer = optimizer
+        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
+        if len(self.min_lrs) != groups:
+            raise ValueError(f"{len(self.min_lrs)} values of min_lr for {groups} parameter groups")
+        self.mode = mode
+        self.factor = factor
+        self.patience = patience
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.cooldown = cooldown
+        self.eps = eps
+        self.last_epoch = 0
+        self.best = math.inf if mode == "min" else -math.inf
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that the last step set."""
+        return self._last_lr
+
+    def step(self, metrics: SupportsFloat) -> None:
+        """Take note of this epoch's loss (or whatever is watched)."""
+        current = float(metrics)
+        self.last_epoch += 1
+        if self._is_better(current):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, lowest in zip(self.optimizer.param_groups, self.min_lrs):
+                lr = max(group["lr"] * self.factor, lowest)
+                if group["lr"] - lr > self.eps:
+                    group["lr"] = lr
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def _is_better(self, value: float) -> bool:
+        sign = -1 if self.mode == "min" else 1
+        if self.threshold_mode == "rel":
+            return sign * value > sign * (self.best * (1 + sign * self.threshold))
+        return sign * value > sign * (self.best + sign * self.threshold)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer, as plain numbers and lists."""
+        return {k: v for k, v in vars(self).items() if k != "optimizer"}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned, here or in PyTorch."""
+        if "last_epoch" not in state_dict:
+            raise ValueError("this is not the state of a schedule: it has no last_epoch")
+        own = vars(self)
+        own.update({k: v for k, v in state_dict.items() if k in own and k != "optimizer"})

@@ -1,0 +1,105 @@
+"""What all schedules of the learning rate share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradwalk.optim.optimizer import Optimizer
+
+
+class LRScheduler:
+    """Sets the `lr` of every group at each `step()`; subclasses write `get_lr`.
+
+    >>> import gradwalk as gw
+    >>> class Halving(gw.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [lr * 0.5**self.last_epoch for lr in self.base_lrs]
+    >>> scheduler = Halving(gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=1.0))
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
+
+    _unsaved: tuple[str, ...] = ("optimizer",)
+    _is_initial = False
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"parameter group {i} has no initial_lr: to continue with last_epoch="
+                    f"{last_epoch}, load the optimizer's state first"
+                )
+        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._last_lr: list[float] = []
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            del self._is_initial
+
+    def get_lr(self) -> list[float]:
+        """The rate of each group at `self.last_epoch`."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that the last step set."""
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on to the next rate, or to that of a given epoch."""
+        self._step_count += 1
+        self._advance(epoch)
+
+    def _advance(self, epoch: int | None = None) -> None:
+        if epoch is None:
+            self.last_epoch += 1
+            rates = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            rates = self._closed_form()
+        for group, lr in zip(self.optimizer.param_groups, rates):
+            group["lr"] = lr
+        self._last_lr = self._rates()
+
+    def _closed_form(self) -> list[float]:
+        """The rates at `self.last_epoch` whatever they were before."""
+        return self.get_lr()
+
+    def _rates(self) -> list[float]:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def _scaled(self, factor: float) -> list[float]:
+        return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+    def _from_base(self, factor: float) -> list[float]:
+        return [lr * factor for lr in self.base_lrs]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer, as plain numbers and lists."""
+        return {k: v for k, v in vars(self).items() if k not in self._unsaved}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned, here or in PyTorch."""
+        own = self.state_dict()
+        if "last_epoch" not in state_dict:
+            raise ValueError("this is not the state of a schedule: it has no last_epoch")
+        vars(self).update({k: _as_before(own[k], v) for k, v in state_dict.items() if k in own})
+
+
+def _as_before(own: Any, saved: Any) -> Any:
+    """A saved entry in the kind this schedule keeps: PyTorch counts milestones, we list them."""
+    if isinstance(own, list) and isinstance(saved, Mapping):
+        return sorted(int(k) for k, count in saved.items() for _ in range(count))
+    return list(saved) if isinstance(own, list) else saved

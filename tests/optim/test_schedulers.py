@@ -1,0 +1,218 @@
+"""The rates of every schedule are PyTorch's, and a schedule continues where it was saved."""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gradwalk as gw
+
+STEPS = 40
+
+
+def sequential(schedule: Any, optimizer: Any) -> Any:
+    first = schedule.LinearLR(optimizer, start_factor=0.1, total_iters=6)
+    second = schedule.CosineAnnealingLR(optimizer, T_max=20)
+    third = schedule.ExponentialLR(optimizer, gamma=0.9)
+    return schedule.SequentialLR(optimizer, [first, second, third], milestones=[6, 30])
+
+
+def nested(schedule: Any, optimizer: Any) -> Any:
+    inner = schedule.SequentialLR(
+        optimizer,
+        [
+            schedule.ConstantLR(optimizer, factor=0.5, total_iters=4),
+            schedule.StepLR(optimizer, step_size=3),
+        ],
+        milestones=[5],
+    )
+    warm = schedule.CosineAnnealingWarmRestarts(optimizer, T_0=4)
+    return schedule.SequentialLR(optimizer, [inner, warm], milestones=[12])
+
+
+SCHEDULES: dict[str, Callable[[Any, Any], Any]] = {
+    "StepLR": lambda s, o: s.StepLR(o, step_size=7),
+    "StepLR gamma": lambda s, o: s.StepLR(o, 3, gamma=0.8),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [5, 20, 20, 30], gamma=0.5),
+    "ConstantLR": lambda s, o: s.ConstantLR(o),
+    "ConstantLR factor": lambda s, o: s.ConstantLR(o, factor=0.25, total_iters=12),
+    "LinearLR": lambda s, o: s.LinearLR(o),
+    "LinearLR factors": lambda s, o: s.LinearLR(o, 0.9, 0.1, total_iters=25),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, gamma=0.9),
+    "LambdaLR": lambda s, o: s.LambdaLR(o, lambda epoch: 0.95**epoch),
+    "LambdaLR two": lambda s, o: s.LambdaLR(o, [lambda e: 1 / (1 + e), lambda e: 0.5]),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, T_max=12),
+    "CosineAnnealingLR floor": lambda s, o: s.CosineAnnealingLR(o, T_max=40, eta_min=0.01),
+    "WarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, T_0=5),
+    "WarmRestarts longer": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, eta_min=0.01),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, max_lr=0.5, total_steps=STEPS + 1),
+    "OneCycleLR linear": lambda s, o: s.OneCycleLR(
+        o, [0.5, 0.2], epochs=6, steps_per_epoch=7, anneal_strategy="linear", pct_start=0.4
+    ),
+    "OneCycleLR three": lambda s, o: s.OneCycleLR(
+        o, 0.5, total_steps=50, three_phase=True, cycle_momentum=False, div_factor=10.0
+    ),
+    "SequentialLR": sequential,
+    "SequentialLR nested": nested,
+}
+LOSSES = [5.0, 4, 3, 3, 3, 3, 3, 2.9, 2.9999, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1]
+PLATEAUS: list[dict[str, Any]] = [
+    {"patience": 2},
+    {"patience": 1, "cooldown": 2, "factor": 0.5, "min_lr": 0.02},
+    {"mode": "max", "patience": 3, "threshold": 0.1},
+    {"threshold_mode": "abs", "threshold": 0.5, "patience": 0, "min_lr": [0.01, 0.001]},
+    {"mode": "max", "threshold_mode": "abs", "patience": 2},
+]
+
+
+def optimizer_of(library: Any, name: str = "SGD") -> Any:
+    first, second = (library.zeros(2, requires_grad=True) for _ in range(2))
+    groups = [{"params": [first]}, {"params": [second], "lr": 0.02}]
+    options = {"momentum": 0.9} if name == "SGD" else {}
+    return getattr(library.optim, name)(groups, lr=0.1, **options)
+
+
+@pytest.fixture(autouse=True)
+def quiet_torch() -> Iterator[None]:
+    """PyTorch warns about its own use of `epoch` and about steps without an optimizer step."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="torch")
+        warnings.filterwarnings("ignore", message=".*lr_scheduler.step.*")
+        yield
+
+
+def rates(library: Any, make: Any, name: str) -> list[Any]:
+    optimizer = optimizer_of(library, name)
+    scheduler = make(library.optim.lr_scheduler, optimizer)
+    found = []
+    for _ in range(STEPS):
+        found.append(
+            [
+                (g["lr"], g.get("momentum", 0), g.get("betas", (0,))[0])
+                for g in optimizer.param_groups
+            ]
+        )
+        assert scheduler.get_last_lr() == [g["lr"] for g in optimizer.param_groups]
+        optimizer.step()
+        scheduler.step()
+    return found
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+@pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
+def test_rates_and_momenta_are_pytorchs(make: Any, optimizer: str) -> None:
+    ours, theirs = rates(gw, make, optimizer), rates(torch, make, optimizer)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-16)
+
+
+@pytest.mark.parametrize("options", PLATEAUS, ids=str)
+def test_a_plateau_is_noticed_when_pytorch_notices_it(options: dict[str, Any]) -> None:
+    ours, theirs = optimizer_of(gw), optimizer_of(torch)
+    schedulers = [
+        gw.optim.lr_scheduler.ReduceLROnPlateau(ours, **options),
+        torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options),
+    ]
+    for loss in LOSSES:
+        for scheduler in schedulers:
+            scheduler.step(loss)
+        assert schedulers[0].get_last_lr() == pytest.approx(schedulers[1].get_last_lr(), rel=1e-14)
+
+
+def stepped(make: Any, times: int) -> tuple[Any, Any]:
+    optimizer = optimizer_of(gw)
+    scheduler = make(gw.optim.lr_scheduler, optimizer)
+    for _ in range(times):
+        scheduler.step()
+    return optimizer, scheduler
+
+
+@pytest.mark.parametrize("at", [0, 6, 17])
+@pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
+def test_saved_as_json_and_loaded_it_continues(make: Any, at: int) -> None:
+    optimizer, scheduler = stepped(make, at)
+    saved = json.loads(json.dumps([optimizer.state_dict(), scheduler.state_dict()]))
+    other, resumed = stepped(make, 3)
+    other.load_state_dict(saved[0])
+    resumed.load_state_dict(saved[1])
+    for _ in range(20):
+        assert resumed.get_last_lr() == scheduler.get_last_lr()
+        assert other.param_groups[0]["momentum"] == optimizer.param_groups[0]["momentum"]
+        scheduler.step()
+        resumed.step()
+
+
+@pytest.mark.parametrize("options", PLATEAUS, ids=str)
+def test_a_plateau_is_remembered(options: dict[str, Any]) -> None:
+    make = gw.optim.lr_scheduler.ReduceLROnPlateau
+    optimizer, other = optimizer_of(gw), optimizer_of(gw)
+    scheduler, resumed = make(optimizer, **options), make(other)
+    for loss in LOSSES[:9]:
+        scheduler.step(loss)
+    other.load_state_dict(optimizer.state_dict())
+    resumed.load_state_dict(json.loads(json.dumps(scheduler.state_dict())))
+    for loss in LOSSES[9:]:
+        scheduler.step(loss)
+        resumed.step(loss)
+        assert resumed.get_last_lr() == scheduler.get_last_lr()
+
+
+@pytest.mark.parametrize("name", ["MultiStepLR", "CosineAnnealingLR", "LambdaLR", "WarmRestarts"])
+def test_the_state_of_a_pytorch_schedule_loads_here(name: str) -> None:
+    theirs = optimizer_of(torch)
+    expected = SCHEDULES[name](torch.optim.lr_scheduler, theirs)
+    for _ in range(9):
+        expected.step()
+    optimizer = optimizer_of(gw)
+    scheduler = SCHEDULES[name](gw.optim.lr_scheduler, optimizer)
+    optimizer.load_state_dict(theirs.state_dict())
+    scheduler.load_state_dict(expected.state_dict())
+    for _ in range(20):
+        scheduler.step()
+        expected.step()
+        assert scheduler.get_last_lr() == pytest.approx(expected.get_last_lr(), rel=1e-13)
+
+
+def test_a_schedule_goes_to_a_given_epoch() -> None:
+    for name in ("StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR"):
+        _, jumped = stepped(SCHEDULES[name], 0)
+        _, walked = stepped(SCHEDULES[name], 21)
+        jumped.step(21)
+        assert jumped.get_last_lr() == pytest.approx(walked.get_last_lr(), rel=1e-13)
+
+
+def test_a_schedule_made_with_last_epoch_needs_the_first_rates() -> None:
+    optimizer = optimizer_of(gw)
+    with pytest.raises(KeyError, match="initial_lr"):
+        gw.optim.lr_scheduler.StepLR(optimizer, 3, last_epoch=4)
+
+
+S = gw.optim.lr_scheduler
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: S.SequentialLR(o, [S.StepLR(o, 2)], [3]),
+        lambda o: S.SequentialLR(o, [S.StepLR(optimizer_of(gw), 2)], []),
+        lambda o: S.OneCycleLR(o, 0.1),
+        lambda o: S.OneCycleLR(o, 0.1, total_steps=3, anneal_strategy="x"),
+        lambda o: S.LinearLR(o, start_factor=0),
+        lambda o: S.ConstantLR(o, factor=2),
+        lambda o: S.CosineAnnealingWarmRestarts(o, 0),
+        lambda o: S.LambdaLR(o, [lambda e: 1]),
+        lambda o: S.ReduceLROnPlateau(o, factor=1.5),
+        lambda o: S.StepLR(o, 2).load_state_dict({}),
+    ],
+)
+def test_mistakes_are_refused(make: Any) -> None:
+    with pytest.raises(ValueError):
+        make(optimizer_of(gw))
+
+
+def test_a_schedule_needs_an_optimizer() -> None:
+    with pytest.raises(TypeError, match="Optimizer"):
+        gw.optim.lr_scheduler.StepLR([1], 2)  # type: ignore[arg-type]
