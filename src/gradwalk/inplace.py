@@ -78,7 +78,7 @@ def _continue(target: Any, node: Any) -> None:
 
 def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> list[Any]:
     """The operands; one that backward needs and that is about to be overwritten, as a copy."""
-    saved = {op.inputs.index(name) for name in op.plan(wants).names if name in op.inputs}
+    saved = {op.inputs.index(name) for name in op.plan(wants).write().names if name in op.inputs}
     return [
         array.copy() if position in saved and _overlap(array, target._array) else array
         for position, array in enumerate(arrays)

@@ -22,12 +22,19 @@ class Generator:
 
     def __init__(self) -> None:
         self._seed = 0
-        self.numpy = np.random.Generator(np.random.Philox())
+        self._stream: np.random.Generator | None = None
+
+    @property
+    def numpy(self) -> np.random.Generator:
+        """NumPy's generator behind it, made when first needed: importing np.random takes time."""
+        if self._stream is None:
+            self._stream = np.random.Generator(np.random.Philox())
+        return self._stream
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream again from `seed`."""
         self._seed = int(seed)
-        self.numpy = np.random.Generator(np.random.Philox(self._seed % 2**64))
+        self._stream = np.random.Generator(np.random.Philox(self._seed % 2**64))
         return self
 
     def seed(self) -> int:

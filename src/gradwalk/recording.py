@@ -264,7 +264,6 @@ def record(
 def _quick_unary(op: Op) -> Callable[..., Any]:
     forward = op.forward
     plan = op.plan((True,))
-    save = plan.save
 
     def unary(x: Any, attrs: dict[str, Any] = _NONE) -> Any:
         array = x._array
@@ -289,7 +288,7 @@ def _quick_unary(op: Op) -> Callable[..., Any]:
         node.op = op
         node.inputs = (source,)
         node.plan = plan
-        node.saved = save(out, array)
+        node.saved = plan.save(out, array)
         node.metas = None
         node.shape = out.shape
         node.dtype = out.dtype

@@ -25,11 +25,35 @@ Needs = tuple[bool, ...]
 
 
 class Plan:
-    """What one op does for one choice of inputs: `save` in the forward, `pull` in the backward."""
+    """What one op does for one choice of inputs: `save` in the forward, `pull` in the backward.
 
-    __slots__ = ("holds", "names", "pull", "pull_text", "save", "save_text", "verified")
+    Its functions are written at the first use: most plans are never used.
+    """
+
+    __slots__ = (
+        "_needs", "_op", "holds", "names", "pull", "pull_text", "save", "save_text", "verified",
+        "written",
+    )  # fmt: skip
 
     def __init__(self, op: Op, needs: Needs) -> None:
+        self._op = op
+        self._needs = needs
+        self.save: Callable[..., dict[str, Any]] = self._first_save
+        self.pull: Callable[[Any, Any, Any], tuple[Any, ...]] = self._first_pull
+        self.written = False
+        self.verified = False  # whether the shapes its rules return have been looked at once
+
+    def _first_save(self, *results_and_inputs: Any) -> dict[str, Any]:
+        return self.write().save(*results_and_inputs)
+
+    def _first_pull(self, g: Any, saved: Any, attrs: Any) -> tuple[Any, ...]:
+        return self.write().pull(g, saved, attrs)
+
+    def write(self) -> Plan:
+        """Write the two functions, if they are not yet."""
+        if self.written:
+            return self
+        op = self._op
         results = (*op.outputs, *op.residuals)
         wanted: dict[str, str] = {}  # name in a rule -> where it comes from
 
@@ -37,7 +61,7 @@ class Plan:
             wanted[name] = _origin(op, name, results)
             return f"s[{name!r}]"
 
-        terms, functions = contributions_text(op, needs, saved)
+        terms, functions = contributions_text(op, self._needs, saved)
         if op.array_only:  # graph readings go through the expansion and need every input
             wanted.update({name: _origin(op, name, results) for name in op.inputs})
         self.names = tuple(wanted)
@@ -48,9 +72,10 @@ class Plan:
         inputs[-1:] = ["*" + i if op.variadic else i for i in inputs[-1:]]
         self.save_text = f"lambda o, {', '.join(inputs)}: {{{entries}}}"
         self.pull_text = f"lambda g, s, a: ({', '.join(terms)},)"
-        self.save: Callable[..., dict[str, Any]] = eval(self.save_text, {"shape": np.shape})
-        self.pull: Callable[[Any, Any, Any], tuple[Any, ...]] = eval(self.pull_text, functions)
-        self.verified = False  # whether the shapes its rules return have been looked at once
+        self.save = eval(self.save_text, {"shape": np.shape})
+        self.pull = eval(self.pull_text, functions)
+        self.written = True  # last: another thread may be here as well, and writes the same
+        return self
 
 
 def contributions_text(
