@@ -455,9 +455,15 @@ add(
 )  # fmt: skip
 add("svd", lambda m, x: (lambda f: m.abs(f[0][..., :2]) * f[1])(m.linalg.svd(x)), floats(4, 2))
 add("svd", lambda m, x: (lambda f: m.abs(f[2][..., :2, :]))(m.linalg.svd(x)), floats(2, 2, 4))
+
+
+def _cut_off(x: Any) -> Any:
+    return x.detach() if hasattr(x, "detach") else x  # a symbol has no graph to be cut off from
+
+
 add(
-    "qr_complete", lambda m, x: m.abs(m.linalg.qr(x, mode="complete").Q[..., :2]), floats(4, 2),
-    torch=lambda m, x: m.abs(m.linalg.qr(x.detach(), mode="complete").Q[..., :2]),
+    "qr_complete",
+    lambda m, x: m.abs(m.linalg.qr(_cut_off(x), mode="complete").Q[..., :2]), floats(4, 2),
 )  # fmt: skip
 add("pinv", lambda m, x: m.linalg.pinv(x, rtol=0.1), regular(3, 3))
 add("pinv", lambda m, x: m.linalg.pinv(x, atol=0.1), regular(3, 3))

@@ -315,3 +315,9 @@ def test_errors_say_what_is_wrong(name: str) -> None:
     call, kind, words = ERRORS[name]
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_complete_qr_of_a_tall_matrix_refuses_a_gradient() -> None:
+    """Rather than dropping it silently."""
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        gw.linalg.qr(gw.ones(4, 2, requires_grad=True), mode="complete")

@@ -353,12 +353,19 @@ def cholesky(input: Any, *, upper: bool = False) -> Any:
 def qr(A: Any, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and upper triangular R, with Q R = A.
 
-    No gradient flows through mode "complete" of tall matrices.
+    Mode "complete" of a tall matrix has no derivative (its extra columns are not determined) and
+    refuses one that requires a gradient.
     """
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', not {mode!r}")
     rows, columns = _matrices("qr", A).shape[-2:]
     if mode == "complete" and rows > columns:
+        if getattr(A, "requires_grad", False):
+            raise NotImplementedError(
+                f"qr(mode='complete') of shape {tuple(A.shape)}, more rows than columns, has no "
+                "derivative: the extra columns of Q are not determined. Use mode='reduced', or "
+                "A.detach()."
+            )
         return Factors(qr_complete(A))
     if rows >= columns:
         q, r = qr_op(A)
