@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwalk.ops.methods_shape import ShapeMethods
 from gradwalk.ops.operators import Operators
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
 
@@ -32,6 +33,17 @@ CALLS: dict[str, list[Any]] = {
     **{name: [lambda x, y, name=name: getattr(x, name)(y)] for name in WITH_ANOTHER},
 }
 MORE: dict[str, list[Any]] = {
+    "count_nonzero": [lambda x, y: x.count_nonzero(0), lambda x, y: x.count_nonzero()],
+    "cummax": [lambda x, y: x.cummax(0).values],
+    "cummin": [lambda x, y: x.cummin(1).values],
+    "cumprod": [lambda x, y: x.cumprod(1)],
+    "logcumsumexp": [lambda x, y: x.logcumsumexp(0)],
+    "kthvalue": [lambda x, y: x.kthvalue(1, 0).values],
+    "nansum": [lambda x, y: x.nansum(1), lambda x, y: x.nansum()],
+    "nanmean": [lambda x, y: x.nanmean(0, keepdim=True)],
+    "norm": [lambda x, y: x.norm(), lambda x, y: x.norm(3, dim=1)],
+    "argsort": [lambda x, y: x.argsort(1, descending=True)],
+    "unique": [lambda x, y: x.detach().unique()],
     "acosh": [lambda x, y: (x + 1).acosh()],
     "digamma": [lambda x, y: x.detach().digamma()],
     "div": [lambda x, y: x.div(y, rounding_mode="floor")],
@@ -155,12 +167,17 @@ def test_as_pytorch(call: Any) -> None:
     assert_same(run(OURS, with_module, arrays), run(THEIRS, with_module, arrays), TIGHT)
 
 
+def members() -> dict[str, Any]:
+    """The methods of Operators and of its mixins; test_networks_b has those about shape."""
+    found: dict[str, Any] = {}
+    for part in Operators.__mro__[:-1]:
+        if part is not ShapeMethods:
+            found |= vars(part)
+    return {n: m for n, m in found.items() if callable(m) or isinstance(m, property)}
+
+
 def test_no_method_is_left_out() -> None:
-    own = {
-        name
-        for name, member in vars(Operators).items()
-        if callable(member) or isinstance(member, property)
-    }
+    own = set(members())
     public = {name for name in own if not name.startswith("_")}
     special = {name for name in own if name.startswith("__")}
     special -= set(dir(object)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
@@ -175,6 +192,6 @@ def test_a_numpy_matrix_on_the_left() -> None:
 
 
 def test_every_method_has_a_docstring() -> None:
-    for name, member in vars(Operators).items():
-        if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+    for name, member in members().items():
+        if not name.startswith("_"):
             assert inspect.getdoc(member), name
