@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import checkpoint
+from gradwalk.mersenne import MersenneStream
 
 
 class Generator:
     """A stream of random numbers with a seed and a state that can be saved and restored.
+
+    The stream is counter-based (Philox); with `like="torch"` it is PyTorch's, the Mersenne
+    Twister, and `rand`, `randn`, `randint` and `randperm` give PyTorch's numbers.
 
     >>> import gradwalk as gw
     >>> g = gw.Generator().manual_seed(0)
@@ -18,23 +22,34 @@ class Generator:
     >>> b = gw.rand(2, generator=g.manual_seed(0))
     >>> bool((a == b).all())
     True
+    >>> gw.rand(2, generator=gw.Generator(like="torch").manual_seed(0))
+    tensor([0.4963, 0.7682])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, like: str | None = None) -> None:
+        self.like = _checked(like)
         self._seed = 0
-        self._stream: np.random.Generator | None = None
+        self._stream: np.random.Generator | MersenneStream | None = None
 
     @property
-    def numpy(self) -> np.random.Generator:
-        """NumPy's generator behind it, made when first needed: importing np.random takes time."""
+    def numpy(self) -> Any:
+        """The stream behind it, with the methods of NumPy's generators.
+
+        Made when first needed: importing np.random takes time.
+        """
         if self._stream is None:
-            self._stream = np.random.Generator(np.random.Philox())
+            self.seed()
         return self._stream
 
-    def manual_seed(self, seed: int) -> Generator:
-        """Start the stream again from `seed`."""
+    def manual_seed(self, seed: int, *, like: str | None = None) -> Generator:
+        """Start the stream again from `seed`; `like` may switch to PyTorch's stream."""
+        if like is not None:
+            self.like = _checked(like)
         self._seed = int(seed)
-        self._stream = np.random.Generator(np.random.Philox(self._seed % 2**64))
+        if self.like == "torch":
+            self._stream = MersenneStream(self._seed)
+        else:
+            self._stream = np.random.Generator(np.random.Philox(self._seed % 2**64))
         return self
 
     def seed(self) -> int:
@@ -48,25 +63,40 @@ class Generator:
 
     def get_state(self) -> dict[str, Any]:
         """Everything needed to continue the stream from here."""
-        return {"seed": self._seed, "philox": self.numpy.bit_generator.state}
+        stream = self.numpy
+        if isinstance(stream, MersenneStream):
+            return {"seed": self._seed, "like": "torch", "mersenne": stream.get_state()}
+        return {"seed": self._seed, "philox": stream.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> Generator:
         """Continue a stream from what `get_state` returned."""
-        self.manual_seed(state["seed"])
-        self.numpy.bit_generator.state = state["philox"]
+        self.manual_seed(state["seed"], like=state.get("like", "numpy"))
+        if "mersenne" in state:
+            self.numpy.set_state(state["mersenne"])
+        else:
+            self.numpy.bit_generator.state = state["philox"]
         return self
+
+
+def _checked(like: str | None) -> str:
+    if like not in (None, "numpy", "torch"):
+        raise ValueError(f"like is 'torch' or 'numpy', not {like!r}")
+    return like or "numpy"
 
 
 default_generator = Generator()
 
 
-def manual_seed(seed: int) -> Generator:
-    """Seed the default generator.
+def manual_seed(seed: int, *, like: str | None = None) -> Generator:
+    """Seed the default generator; with `like="torch"` it gives PyTorch's numbers from then on.
 
     >>> import gradwalk as gw
-    >>> _ = gw.manual_seed(0)
+    >>> _ = gw.manual_seed(0, like="torch")
+    >>> gw.randn(3)
+    tensor([ 1.5410, -0.2934, -2.1788])
+    >>> _ = gw.manual_seed(0, like="numpy")
     """
-    return default_generator.manual_seed(seed)
+    return default_generator.manual_seed(seed, like=like)
 
 
 def get_rng_state() -> dict[str, Any]:

@@ -105,6 +105,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow  # four layouts of every sample
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @every_sample
 def test_memory_layout_does_not_matter(sample: Sample, layout: Any) -> None:

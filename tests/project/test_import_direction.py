@@ -26,6 +26,7 @@ LAYERS = (
         "inplace",
         "recording",
         "random",
+        "mersenne",
         "autograd",
         "testing",
         "linalg",
