@@ -84,7 +84,8 @@ def stale_view(tensor: Any, view: Any) -> AutogradError:
 def wrong_gradient_shape(node: Any, position: int, got: Any, shape: Any) -> AutogradError:
     """A rule or a custom function returned a gradient that does not fit its input."""
     names = node.op.inputs
-    name = names[position] if position < len(names) else f"{names[-1]}[{position}]"
+    fixed = len(names) - node.op.variadic
+    name = names[position] if position < fixed else f"number {position + 1}"
     return AutogradError(
         f"{node.op.name} returned a gradient of shape {tuple(got)} for its input {name} of shape "
         f"{tuple(shape)}; a gradient always has the shape of what it belongs to.\n"

@@ -151,8 +151,8 @@ logical_xor = elementwise(
 logical_not = elementwise(
     "logical_not", np.logical_not, lambda x: not x, partials=[None], symbol="not", gives=bool_
 )
-bitwise_and = elementwise("bitwise_and", np.bitwise_and, operator.and_, symbol="&", **_FLAT)
-bitwise_or = elementwise("bitwise_or", np.bitwise_or, operator.or_, symbol="|", **_FLAT)
+bitwise_and = elementwise("bitwise_and", np.bitwise_and, operator.and_, symbol="and", **_FLAT)
+bitwise_or = elementwise("bitwise_or", np.bitwise_or, operator.or_, symbol="or", **_FLAT)
 bitwise_xor = elementwise("bitwise_xor", np.bitwise_xor, operator.xor, symbol="xor", **_FLAT)
 bitwise_not = elementwise(
     "bitwise_not",

@@ -245,7 +245,6 @@ conv: Op = define(
     ),
     multilinear=True,
     promotes=True,
-    symbol="∗",
 )
 conv_input: Op = define(
     "conv_input",

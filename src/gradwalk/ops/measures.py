@@ -54,7 +54,7 @@ def _norm_rule(g: Any, x: Any, out: Any, p: float, axis: tuple[int, ...]) -> Any
     return sign(x) * power(abs(x), exponent=p - 1) * scale
 
 
-norm_op = define("vector_norm", _norm_forward, vjp=[_norm_rule], shape=reduced_shape, symbol="‖ ‖")
+norm_op = define("vector_norm", _norm_forward, vjp=[_norm_rule], shape=reduced_shape)
 
 
 def norm(

@@ -1,8 +1,8 @@
 """Formulas as text: `1 − out²` for the local derivative of tanh.
 
-A rule run on symbols gives an expression; this prints it. One table says how an op is spelled;
-what is not in it is written name(operands, attributes), so a user's op prints without further
-work.
+A rule run on symbols gives an expression; this prints it. An op says itself how it is spelled
+(`symbol=` in the op table, else its name); most are written name(operands, attributes), so a
+user's op prints without further work.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from gradwalk.ops.check import symbolic_env
 from gradwalk.ops.op import Op
 from gradwalk.ops.symbol import Symbol
 
-# op -> (spelling, precedence); a higher precedence binds tighter.
+# Ops written between their operands, with how tightly they bind; how an op is spelled it says
+# itself, in the op table (`symbol=`).
 INFIX = {
-    "equal": ("=", 1),
-    "not_equal": ("≠", 1),
-    "less": ("<", 1),
-    "less_equal": ("≤", 1),
-    "greater": (">", 1),
-    "greater_equal": ("≥", 1),
-    "bitwise_and": ("and", 0),
-    "bitwise_or": ("or", 0),
-    "add": ("+", 2),
-    "sub": ("−", 2),
-    "mul": ("×", 3),
-    "div": ("/", 3),
-    "matmul": ("@", 3),
-    "pow": ("^", 5),
+    "bitwise_and": 0,
+    "bitwise_or": 0,
+    "equal": 1,
+    "not_equal": 1,
+    "less": 1,
+    "less_equal": 1,
+    "greater": 1,
+    "greater_equal": 1,
+    "add": 2,
+    "sub": 2,
+    "mul": 3,
+    "div": 3,
+    "matmul": 3,
+    "floor_divide": 3,
+    "remainder": 3,
+    "pow": 5,
 }
-NAMED = {"sigmoid": "σ", "sqrt": "√", "maximum": "max", "minimum": "min", "asin": "arcsin",
-         "acos": "arccos", "atan": "arctan"}  # fmt: skip
 _PREFIX = 4
 _ATOM = 9
 _SUPERSCRIPT = str.maketrans("0123456789-.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻·")
@@ -95,7 +96,7 @@ def _text(expression: Any) -> tuple[str, int]:
     if op.name == "mul":
         return _product(args)
     if op.name in INFIX:
-        sign, binding = INFIX[op.name]
+        sign, binding = op.symbol, INFIX[op.name]
         right_side = binding + (op.name in ("sub", "div"))
         left, right = _wrapped(args[0], binding), _wrapped(args[1], right_side)
         return f"{left} {sign} {right}", binding
@@ -114,7 +115,7 @@ def _text(expression: Any) -> tuple[str, int]:
         return f"{_wrapped(args[0], 6)}ᵀ", 6
     listed = [formula(a) for a in args]
     listed += [f"{name}={value}" for name, value in expression.attrs.items()]
-    call = f"{NAMED.get(op.name, op.name)}({', '.join(listed)})"
+    call = f"{op.symbol or op.name}({', '.join(listed)})"
     return (f"{call}[{expression.index}]" if op.multiple else call), _ATOM
 
 
