@@ -1,10 +1,10 @@
 """What every benchmark here shares: fair races between processes, and tables of ratios.
 
 A benchmark file names its contestants and hands them to `play`. Each contestant runs in a process
-of its own, so that neither its heap, its caches nor its garbage disturb another, and on one thread.
-All are set up first; then they take turns, round by round, so that whatever else the machine does
-meets all of them alike. The median over the rounds counts. Nothing is asserted: a bar is met or
-missed, and the table says so.
+of its own, so that neither its heap, its caches nor its garbage disturb another. All are set up
+first; then they take turns, round by round, so that whatever else the machine does meets all of
+them alike. Unless a benchmark says otherwise, each runs on one thread, and the median over the
+rounds counts. Nothing is asserted: a bar is met or missed, and the table says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -27,8 +27,11 @@ Measurement = dict[str, float]
 Round = Callable[[], Measurement]
 Contestant = Callable[[], Round]  # does the setting up, and returns what one round does
 
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+THREAD_SETTINGS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
 )
 
 
@@ -52,14 +55,26 @@ class Bar:
         return "pass" if self.lowest <= ratio <= self.highest else "MISS"
 
 
-def play(contestants: Mapping[str, Contestant], report: Callable[[], None]) -> None:
-    """Be the benchmark's main program, or the one contestant that `race` started."""
+def play(
+    contestants: Mapping[str, Contestant],
+    report: Callable[[], None],
+    check: Callable[[], None] | None = None,
+) -> None:
+    """Be the benchmark's main program, or the one contestant that `race` started.
+
+    A `check`, run by `--check` instead of the race, looks closer at whether all do the same work.
+    """
     parser = argparse.ArgumentParser()
+    if check is not None:
+        parser.add_argument("--check", action="store_true", help="compare results; time nothing")
     parser.add_argument("--contestant", choices=list(contestants), help=argparse.SUPPRESS)
     parser.add_argument("--collector", choices=["on", "off"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.contestant is not None:
         _answer_rounds(contestants[arguments.contestant], arguments.collector == "on")
+        return
+    if check is not None and arguments.check:
+        check()
         return
     try:
         report()
@@ -68,17 +83,24 @@ def play(contestants: Mapping[str, Contestant], report: Callable[[], None]) -> N
 
 
 def race(
-    names: Sequence[str], rounds: int, *, garbage_collector: bool = True
+    names: Sequence[str],
+    rounds: int,
+    *,
+    garbage_collector: bool = True,
+    threads: int = 1,
+    pick: Callable[[Iterable[float]], float] = statistics.median,
 ) -> dict[str, Measurement]:
-    """Let the contestants take turns; each gets the medians of what its rounds measured."""
+    """Let the contestants take turns; each gets what `pick` makes of what its rounds measured."""
     measured: dict[str, list[Measurement]] = {name: [] for name in names}
     with ExitStack() as stack:
-        ask = {name: stack.enter_context(_process(name, garbage_collector)) for name in names}
+        ask = {
+            name: stack.enter_context(_process(name, garbage_collector, threads)) for name in names
+        }
         for _ in range(rounds):
             for name in names:
                 measured[name].append(ask[name]())
     return {
-        name: {key: statistics.median(each[key] for each in answers) for key in answers[0]}
+        name: {key: pick(each[key] for each in answers) for key in answers[0]}
         for name, answers in measured.items()
     }
 
@@ -137,7 +159,7 @@ def size(count: float) -> str:
 
 
 @contextmanager
-def _process(name: str, garbage_collector: bool) -> Iterator[Round]:
+def _process(name: str, garbage_collector: bool, threads: int) -> Iterator[Round]:
     """Start a contestant, wait until it is set up, and yield how to ask it for a round."""
     collector = "on" if garbage_collector else "off"
     command = [sys.executable, sys.argv[0], "--contestant", name, "--collector", collector]
@@ -149,7 +171,7 @@ def _process(name: str, garbage_collector: bool) -> Iterator[Round]:
             stdout=subprocess.PIPE,
             stderr=complaints,
             text=True,
-            env=os.environ | ONE_THREAD,
+            env=os.environ | dict.fromkeys(THREAD_SETTINGS, str(threads)),
         ) as process,
     ):
         assert process.stdin is not None and process.stdout is not None

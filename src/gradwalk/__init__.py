@@ -1,13 +1,23 @@
 """gradwalk: reverse-mode automatic differentiation in which nothing is hidden."""
 
+import builtins as _builtins
+from math import e, inf, nan, pi
+
+from numpy import dtype, finfo, iinfo, newaxis
+
 from gradwalk import autograd as autograd
 from gradwalk import creation as _creation
+from gradwalk import cuda as cuda
+from gradwalk import sampling as _sampling
 from gradwalk import linalg as linalg
 from gradwalk import data as data
 from gradwalk import io as io
 from gradwalk import nn as nn
 from gradwalk import optim as optim
+from gradwalk import special as special
+from gradwalk import utils as utils
 from gradwalk.creation import *
+from gradwalk.devices import device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.gradcheck import (
@@ -41,6 +51,7 @@ from gradwalk.ops.dtypes import (
     float64,
     get_default_dtype,
     int16,
+    int16 as short,
     int32 as int,
     int32,
     int64,
@@ -72,14 +83,18 @@ from gradwalk.random import (
     manual_seed,
     set_rng_state,
 )
+from gradwalk.sampling import *
 from gradwalk.scalar import Value
 from gradwalk.tensor import Tensor
 
 # The op families: each lists its public names in its own `__all__`, so adding an op touches one
 # file. Five names belong to an op with plain attributes as well; people mean the functions.
 from gradwalk.ops import activation as _activation
+from gradwalk.ops import aliases as _aliases
 from gradwalk.ops import arithmetic as _arithmetic
+from gradwalk.ops import arranging as _arranging
 from gradwalk.ops import choice as _choice
+from gradwalk.ops import comparing as _comparing
 from gradwalk.ops import index as _index
 from gradwalk.ops import linalg as _linalg
 from gradwalk.ops import loss as _loss
@@ -95,10 +110,14 @@ from gradwalk.ops import remainders as _remainders
 from gradwalk.ops import shape as _shape
 from gradwalk.ops import sorting as _sorting
 from gradwalk.ops import special as _special
+from gradwalk.ops import statistics as _statistics
 from gradwalk.ops import trigonometry as _trigonometry
 from gradwalk.ops.activation import *
+from gradwalk.ops.aliases import *
 from gradwalk.ops.arithmetic import *
+from gradwalk.ops.arranging import *
 from gradwalk.ops.choice import *
+from gradwalk.ops.comparing import *
 from gradwalk.ops.index import *
 from gradwalk.ops.linalg import *
 from gradwalk.ops.loss import *
@@ -114,12 +133,15 @@ from gradwalk.ops.remainders import *
 from gradwalk.ops.shape import *
 from gradwalk.ops.sorting import *
 from gradwalk.ops.special import *
+from gradwalk.ops.statistics import *
 from gradwalk.ops.trigonometry import *
 from gradwalk.ops.methods_elementwise import raised as pow
 from gradwalk.ops.shape import cat as concatenate
 from gradwalk.ops.shape import flip_over as flip
 from gradwalk.ops.shape import permute_to as permute
 from gradwalk.ops.shape import reshape_to as reshape
+
+Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 
 __version__ = "0.1.0"
 
@@ -134,11 +156,17 @@ __all__ = [
     "set_grad_enabled", "set_rng_state", "set_source_lines", "uint8", "value_and_grad", "vjp",
 ]  # fmt: skip
 
+__all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
+__all__ += ["short", "special", "utils"]
 __all__ += ["concatenate", "flip", "linalg", "permute", "pow", "reshape"]
 __all__ += _creation.__all__
+__all__ += _sampling.__all__
 __all__ += _activation.__all__
+__all__ += _aliases.__all__
 __all__ += _arithmetic.__all__
+__all__ += _arranging.__all__
 __all__ += _choice.__all__
+__all__ += _comparing.__all__
 __all__ += _index.__all__
 __all__ += _linalg.__all__
 __all__ += _loss.__all__
@@ -154,5 +182,6 @@ __all__ += _remainders.__all__
 __all__ += _shape.__all__
 __all__ += _sorting.__all__
 __all__ += _special.__all__
+__all__ += _statistics.__all__
 __all__ += _trigonometry.__all__
 __all__.sort()

@@ -1,4 +1,4 @@
-"""Making tensors: PyTorch's constructor functions."""
+"""Making tensors: PyTorch's constructor functions. The random ones are in `sampling.py`."""
 
 from __future__ import annotations
 
@@ -7,36 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.graph.source import caller
 from gradwalk.ops.dtypes import category, get_default_dtype
 from gradwalk.ops.shape import sizes_of
-from gradwalk.random import Generator, default_generator
-from gradwalk.recording import wrap
+from gradwalk.recording import leaf
 from gradwalk.scalar import Value
 from gradwalk.tensor import Tensor
 
 __all__ = [
-    "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full",
-    "full_like", "is_tensor", "linspace", "ones", "ones_like", "rand", "rand_like", "randint",
-    "randn", "randn_like", "randperm", "tensor", "tril_indices", "triu_indices", "zeros",
-    "zeros_like",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy",
+    "full", "full_like", "is_tensor", "linspace", "logspace", "ones", "ones_like", "tensor",
+    "tril_indices", "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
 
 Dtype = Any
 
 
-def _new(array: np.ndarray[Any, Any], requires_grad: bool = False) -> Tensor:
-    category(array.dtype)
-    found = wrap(array)
-    found.code, found.position = caller()
-    if requires_grad:
-        found.requires_grad = True
-    return found
-
-
 def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
     """Numbers, nested lists, arrays or tensors as an array of the dtype PyTorch would choose."""
     if isinstance(data, Tensor):
+        data._leaves_as("tensor(...)")
         data = data._array
     if isinstance(data, np.ndarray):
         array = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
@@ -64,10 +53,15 @@ def _plain(data: Any) -> Any:
             f"a tensor cannot hold a Value (made at {data.line}): the two engines keep separate "
             "graphs. Fix: use value.data for its number (no gradient flows to it)."
         )
-    return data._array if isinstance(data, Tensor) else data
+    if isinstance(data, Tensor):
+        data._leaves_as("tensor([...])")
+        return data._array
+    return data
 
 
-def tensor(data: Any, *, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     """A new leaf with a copy of the data; Python floats become float32, integers int64.
 
     >>> import gradwalk as gw
@@ -75,14 +69,28 @@ def tensor(data: Any, *, dtype: Dtype = None, requires_grad: bool = False) -> Te
     tensor([[1, 2],
             [3, 4]])
     """
-    return _new(_of_data(data, dtype, copy=True), requires_grad)
+    return leaf(_of_data(data, dtype, copy=True), requires_grad, device)
 
 
-def as_tensor(data: Any, dtype: Dtype = None) -> Tensor:
+def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
     """The data as a tensor, without a copy where that is possible."""
     if isinstance(data, Tensor):
         return data.to(dtype)
-    return _new(_of_data(data, dtype, copy=False))
+    return leaf(_of_data(data, dtype, copy=False), False, device)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: Dtype = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The data as a tensor; copied if `copy` says so, and else only if it must be."""
+    if isinstance(obj, Tensor) and not copy:
+        return obj.to(dtype)
+    return leaf(_of_data(obj, dtype, copy=bool(copy)), requires_grad, device)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
@@ -90,7 +98,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}")
     category(array.dtype)
-    return _new(np.asarray(array))  # of a memmap or a matrix, the plain array in it
+    return leaf(np.asarray(array))  # of a memmap or a matrix, the plain array in it
 
 
 def from_dlpack(other: Any) -> Tensor:
@@ -98,7 +106,9 @@ def from_dlpack(other: Any) -> Tensor:
     return from_numpy(np.from_dlpack(other))
 
 
-def zeros(*sizes: Any, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *sizes: Any, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     """All zeros.
 
     >>> import gradwalk as gw
@@ -106,51 +116,79 @@ def zeros(*sizes: Any, dtype: Dtype = None, requires_grad: bool = False) -> Tens
     tensor([[0., 0.],
             [0., 0.]])
     """
-    return _new(np.zeros(sizes_of(sizes), _float(dtype)), requires_grad)
+    return leaf(np.zeros(sizes_of(sizes), _float(dtype)), requires_grad, device)
 
 
-def ones(*sizes: Any, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *sizes: Any, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     """All ones."""
-    return _new(np.ones(sizes_of(sizes), _float(dtype)), requires_grad)
+    return leaf(np.ones(sizes_of(sizes), _float(dtype)), requires_grad, device)
 
 
-def empty(*sizes: Any, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *sizes: Any, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     """Uninitialised memory; zeros here, so that nothing depends on chance."""
-    return _new(np.zeros(sizes_of(sizes), _float(dtype)), requires_grad)
+    return leaf(np.zeros(sizes_of(sizes), _float(dtype)), requires_grad, device)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
     """Every element `fill_value`; its type decides the dtype unless one is given."""
     if dtype is None:
         dtype = _of_data(fill_value, None, copy=False).dtype
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return _new(np.full(sizes_of((size,)), value, dtype), requires_grad)
+    return leaf(np.full(sizes_of((size,)), value, dtype), requires_grad, device)
 
 
-def zeros_like(like: Tensor, *, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     """Zeros with the shape and dtype of another tensor."""
-    return _new(np.zeros(like.shape, dtype or like.dtype), requires_grad)
+    return leaf(np.zeros(input.shape, dtype or input.dtype), requires_grad, device)
 
 
-def ones_like(like: Tensor, *, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     """Ones with the shape and dtype of another tensor."""
-    return _new(np.ones(like.shape, dtype or like.dtype), requires_grad)
+    return leaf(np.ones(input.shape, dtype or input.dtype), requires_grad, device)
 
 
-def empty_like(like: Tensor, *, dtype: Dtype = None, requires_grad: bool = False) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
     """`empty` with the shape and dtype of another tensor."""
-    return zeros_like(like, dtype=dtype, requires_grad=requires_grad)
+    return zeros_like(input, dtype=dtype, requires_grad=requires_grad, device=device)
 
 
 def full_like(
-    like: Tensor, fill_value: Any, *, dtype: Dtype = None, requires_grad: bool = False
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
 ) -> Tensor:
     """`full` with the shape and dtype of another tensor."""
-    return _new(np.full(like.shape, fill_value, dtype or like.dtype), requires_grad)
+    return leaf(np.full(input.shape, fill_value, dtype or input.dtype), requires_grad, device)
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Dtype = None, requires_grad: bool = False
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
 ) -> Tensor:
     """start, start + step, ... below `end`.
 
@@ -164,81 +202,52 @@ def arange(
     if dtype is None:
         whole = all(isinstance(n, (int, np.integer)) for n in numbers)
         dtype = np.int64 if whole else get_default_dtype()
-    return _new(np.arange(*numbers).astype(dtype), requires_grad)
+    return leaf(np.arange(*numbers).astype(dtype), requires_grad, device)
 
 
 def linspace(
-    start: float, end: float, steps: int, *, dtype: Dtype = None, requires_grad: bool = False
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
 ) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included."""
     steps = operator.index(steps)
-    return _new(np.linspace(start, end, steps).astype(_float(dtype)), requires_grad)
+    return leaf(np.linspace(start, end, steps).astype(_float(dtype)), requires_grad, device)
+
+
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """`steps` numbers from base ** start to base ** end, evenly spaced by their ratio.
+
+    >>> logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    numbers = np.logspace(start, end, operator.index(steps), base=base)
+    return leaf(numbers.astype(_float(dtype)), requires_grad, device)
 
 
 def eye(
-    n: int, m: int | None = None, *, dtype: Dtype = None, requires_grad: bool = False
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
 ) -> Tensor:
     """Ones on the diagonal."""
-    return _new(np.eye(n, m, dtype=_float(dtype)), requires_grad)
-
-
-def rand(
-    *sizes: Any,
-    generator: Generator | None = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Uniform in [0, 1)."""
-    draw = (generator or default_generator).numpy
-    kind = _float(dtype)
-    single = kind == np.float32
-    array = draw.random(sizes_of(sizes), dtype=np.float32 if single else np.float64)
-    return _new(np.asarray(array, kind), requires_grad)
-
-
-def randn(
-    *sizes: Any,
-    generator: Generator | None = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Standard normal.
-
-    >>> import gradwalk as gw
-    >>> gw.randn(2, 3).shape
-    (2, 3)
-    """
-    draw = (generator or default_generator).numpy
-    kind = _float(dtype)
-    single = kind == np.float32
-    array = draw.standard_normal(sizes_of(sizes), dtype=np.float32 if single else np.float64)
-    return _new(np.asarray(array, kind), requires_grad)
-
-
-def randint(
-    low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None,
-    dtype: Dtype = None,
-) -> Tensor:  # fmt: skip
-    """Integers in [low, high)."""
-    if size is None:  # randint(high, size)
-        low, high, size = 0, low, high
-    draw = (generator or default_generator).numpy
-    return _new(np.asarray(draw.integers(low, high, sizes_of((size,)), dtype=dtype or np.int64)))
-
-
-def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
-    """A random order of 0 to n − 1."""
-    return _new((generator or default_generator).numpy.permutation(n).astype(np.int64))
-
-
-def rand_like(like: Tensor, **options: Any) -> Tensor:
-    """`rand` with the shape and dtype of another tensor."""
-    return rand(like.shape, dtype=options.pop("dtype", like.dtype), **options)
-
-
-def randn_like(like: Tensor, **options: Any) -> Tensor:
-    """`randn` with the shape and dtype of another tensor."""
-    return randn(like.shape, dtype=options.pop("dtype", like.dtype), **options)
+    return leaf(np.eye(n, m, dtype=_float(dtype)), requires_grad, device)
 
 
 def is_tensor(thing: Any) -> bool:
@@ -252,16 +261,20 @@ def _float(dtype: Dtype) -> np.dtype[Any]:
     return found
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64, device: Any = None
+) -> Tensor:
     """The places of the lower triangle of a matrix: a row of rows, a row of columns.
 
     >>> tril_indices(2, 2)
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _new(np.stack(np.tril_indices(row, offset, col)).astype(dtype))
+    return leaf(np.stack(np.tril_indices(row, offset, col)).astype(dtype), False, device)
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64, device: Any = None
+) -> Tensor:
     """The places of the upper triangle of a matrix: a row of rows, a row of columns."""
-    return _new(np.stack(np.triu_indices(row, offset, col)).astype(dtype))
+    return leaf(np.stack(np.triu_indices(row, offset, col)).astype(dtype), False, device)

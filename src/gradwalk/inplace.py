@@ -7,6 +7,7 @@ its base: the base's history becomes "the base with that part replaced".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,21 @@ from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
 from gradwalk.engine.modes import quietly, state
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
-from gradwalk.ops import activation, arithmetic, choice, picking, trigonometry
+from gradwalk.ops import (
+    activation,
+    arithmetic,
+    arranging,
+    choice,
+    layout,
+    picking,
+    products,
+    reduction,
+    remainders,
+    scan,
+    special,
+)
 from gradwalk.ops import index as indexing
+from gradwalk.ops import trigonometry as trig
 from gradwalk.ops.dtypes import category, result_dtype
 from gradwalk.ops.op import Op
 from gradwalk.ops.shape import broadcast_to, cast
@@ -45,6 +59,8 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     needs = state.here.grad_enabled and any(wants) and target._array.dtype.kind == "f"
     if needs:
         arrays = _kept(target, op, wants, arrays)
+    watcher = state.here.watcher
+    edges = () if watcher is None else watcher.operands(args)
     try:
         _compute(target._array, op, arrays, attrs)
     except ValueError as error:
@@ -53,6 +69,8 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     before = clock.now
     after = touch(target._array, code, position)
     if not needs:
+        if watcher is not None:
+            watcher.made(op, edges, attrs, (target,), code, position)
         return target
     result = wrap(target._array)
     record(op, args, arrays, attrs, None, code, position, target=result)
@@ -61,6 +79,8 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     node: Any = result._node
     node.clock, node.out_clock = before, after
     label = target.label
+    if watcher is not None:
+        watcher.made(op, edges, attrs, (result,), code, position)
     if target._view is None:
         _continue(target, node)
     else:
@@ -103,9 +123,11 @@ def _write_through(target: Any, result: Any) -> None:
     base, chain = target._view.base, target._view.chain
     op, args = indexing.write_view, (base, result)
     changed = wrap(base._array)
-    record(
-        op, args, [base._array, result._array], {"chain": chain}, None, *caller(), target=changed
-    )
+    attrs = {"chain": chain}
+    record(op, args, [base._array, result._array], attrs, None, *caller(), target=changed)
+    watcher = state.here.watcher
+    if watcher is not None:
+        watcher.made(op, watcher.operands(args), attrs, (changed,), *caller())
     _continue(base, changed._node)
     target._view = View(base, None, chain)  # stale on purpose: made again from the new base
     refresh(target)
@@ -175,6 +197,39 @@ def _cannot_write(target: Any, op: Op, arrays: list[Any], error: Exception) -> E
     )
 
 
+def in_place(op: Op) -> Callable[..., Any]:
+    """The in-place form of an op, as a method."""
+
+    def method(self: Any, *operands: Any, **attrs: Any) -> Any:
+        args: tuple[Any, ...] = (self, *operands)
+        if op.attributes:
+            args, attrs = op._bind(args, attrs)
+        return write(self, op, args, attrs)
+
+    method.__name__ = f"{op.name}_"
+    method.__doc__ = f"`{op.name}`, in place."
+    return method
+
+
+def in_place_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The in-place form of a function made of several ops, as a method."""
+
+    def method(self: Any, *args: Any, **keywords: Any) -> Any:
+        # The function may keep what it is given for its gradient, and that must stay as it is.
+        kept = state.here.grad_enabled and self.requires_grad
+        result = function(self.clone() if kept else self, *args, **keywords)
+        if category(result.dtype) > category(self.dtype):
+            raise TypeError(
+                f"the result of {function.__name__} ({result.dtype}) cannot be stored in place in "
+                f"a {self.dtype} tensor; use the out-of-place form"
+            )
+        return self.copy_(result)
+
+    method.__name__ = f"{function.__name__}_"
+    method.__doc__ = f"`{function.__name__}`, in place."
+    return method
+
+
 class InPlace:
     """The methods with a trailing underscore, `x += y` and `x[i] = v`."""
 
@@ -222,9 +277,12 @@ class InPlace:
         """self ×= other."""
         return write(self, arithmetic.mul, (self, other), {})
 
-    def div_(self, other: Any) -> Self:
-        """self /= other."""
-        return write(self, arithmetic.div, (self, other), {})
+    def div_(self, other: Any, *, rounding_mode: str | None = None) -> Self:
+        """self /= other, rounded with mode "trunc" or "floor"."""
+        modes = {None: arithmetic.div, "trunc": arithmetic.div_trunc, "floor": arithmetic.div_floor}
+        if rounding_mode not in modes:
+            raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
+        return write(self, modes[rounding_mode], (self, other), {})
 
     def pow_(self, exponent: Any) -> Self:
         """self to the power of `exponent`, in place."""
@@ -232,40 +290,14 @@ class InPlace:
             return write(self, arithmetic.power, (self,), {"exponent": exponent})
         return write(self, arithmetic.pow, (self, exponent), {})
 
-    def neg_(self) -> Self:
-        """−self, in place."""
-        return write(self, arithmetic.neg, (self,), {})
-
-    def abs_(self) -> Self:
-        """|self|, in place."""
-        return write(self, arithmetic.abs, (self,), {})
-
-    def sqrt_(self) -> Self:
-        """Square root, in place."""
-        return write(self, arithmetic.sqrt, (self,), {})
-
-    def exp_(self) -> Self:
-        """Exponential, in place."""
-        return write(self, arithmetic.exp, (self,), {})
-
-    def log_(self) -> Self:
-        """Natural logarithm, in place."""
-        return write(self, arithmetic.log, (self,), {})
-
-    def relu_(self) -> Self:
-        """max(self, 0), in place."""
-        return write(self, activation.relu, (self,), {})
-
-    def sigmoid_(self) -> Self:
-        """Sigmoid, in place."""
-        return write(self, activation.sigmoid, (self,), {})
-
-    def tanh_(self) -> Self:
-        """Hyperbolic tangent, in place."""
-        return write(self, trigonometry.tanh, (self,), {})
-
-    def clip_(self, min: float | None = None, max: float | None = None) -> Self:
-        """Limit to [min, max], in place."""
+    def clip_(self, min: Any = None, max: Any = None) -> Self:
+        """Limit to [min, max], numbers or tensors, in place."""
+        if hasattr(min, "_apply") or hasattr(max, "_apply"):
+            if max is None:
+                return write(self, choice.clamp_min, (self, min), {})
+            if min is None:
+                return write(self, choice.clamp_max, (self, max), {})
+            return write(self, choice.clip_between, (self, min, max), {})
         return write(self, choice.clip_op, (self,), {"min": min, "max": max})
 
     clamp_ = clip_
@@ -330,3 +362,90 @@ class InPlace:
         if accumulate:
             return self.add_(picking.put_addend(self, fixed, arrays, values))
         return write(self, indexing.setitem, (self, values, *arrays), {"index": fixed})
+
+    # -- forms of one op -------------------------------------------------------------------------
+
+    abs_ = absolute_ = in_place(arithmetic.abs)
+    neg_ = negative_ = in_place(arithmetic.neg)
+    reciprocal_ = in_place(arithmetic.reciprocal)
+    square_ = in_place(arithmetic.square)
+    sqrt_ = in_place(arithmetic.sqrt)
+    rsqrt_ = in_place(arithmetic.rsqrt)
+    sign_ = in_place(arithmetic.sign)
+    sgn_ = in_place(arithmetic.sgn)
+    floor_ = in_place(arithmetic.floor)
+    ceil_ = in_place(arithmetic.ceil)
+    trunc_ = fix_ = in_place(arithmetic.trunc)
+    frac_ = in_place(arithmetic.frac)
+    round_ = in_place(arithmetic.round)
+    exp_ = in_place(arithmetic.exp)
+    exp2_ = in_place(arithmetic.exp2)
+    expm1_ = in_place(arithmetic.expm1)
+    log_ = in_place(arithmetic.log)
+    log2_ = in_place(arithmetic.log2)
+    log10_ = in_place(arithmetic.log10)
+    log1p_ = in_place(arithmetic.log1p)
+    sin_ = in_place(trig.sin)
+    cos_ = in_place(trig.cos)
+    tan_ = in_place(trig.tan)
+    asin_ = arcsin_ = in_place(trig.asin)
+    acos_ = arccos_ = in_place(trig.acos)
+    atan_ = arctan_ = in_place(trig.atan)
+    sinh_ = in_place(trig.sinh)
+    cosh_ = in_place(trig.cosh)
+    tanh_ = in_place(trig.tanh)
+    asinh_ = arcsinh_ = in_place(trig.asinh)
+    acosh_ = arccosh_ = in_place(trig.acosh)
+    atanh_ = arctanh_ = in_place(trig.atanh)
+    sinc_ = in_place(trig.sinc)
+    deg2rad_ = in_place(trig.deg2rad)
+    rad2deg_ = in_place(trig.rad2deg)
+    atan2_ = arctan2_ = in_place(trig.atan2)
+    hypot_ = in_place(trig.hypot)
+    relu_ = in_place(activation.relu)
+    sigmoid_ = in_place(activation.sigmoid)
+    erf_ = in_place(activation.erf)
+    erfc_ = in_place(special.erfc)
+    erfinv_ = in_place(special.erfinv)
+    lgamma_ = in_place(special.lgamma)
+    digamma_ = in_place(special.digamma)
+    logit_ = in_place(special.logit)
+    xlogy_ = in_place(special.xlogy)
+    nan_to_num_ = in_place(remainders.nan_to_num)
+    fmod_ = in_place(remainders.fmod)
+    remainder_ = in_place(remainders.remainder)
+    floor_divide_ = in_place(remainders.floor_divide)
+    copysign_ = in_place(remainders.copysign)
+    heaviside_ = in_place(remainders.heaviside)
+    lerp_ = in_place(remainders.lerp)
+    clamp_min_ = in_place(choice.clamp_min)
+    clamp_max_ = in_place(choice.clamp_max)
+    eq_ = in_place(choice.equal)
+    ne_ = not_equal_ = in_place(choice.not_equal)
+    lt_ = less_ = in_place(choice.less)
+    le_ = less_equal_ = in_place(choice.less_equal)
+    gt_ = greater_ = in_place(choice.greater)
+    ge_ = greater_equal_ = in_place(choice.greater_equal)
+    logical_and_ = in_place(choice.logical_and)
+    logical_or_ = in_place(choice.logical_or)
+    logical_xor_ = in_place(choice.logical_xor)
+    logical_not_ = in_place(choice.logical_not)
+    bitwise_and_ = in_place(choice.bitwise_and)
+    bitwise_or_ = in_place(choice.bitwise_or)
+    bitwise_xor_ = in_place(choice.bitwise_xor)
+    bitwise_not_ = in_place(choice.bitwise_not)
+    subtract_, multiply_, divide_, true_divide_ = sub_, mul_, div_, div_
+
+    # -- forms of functions made of several ops ----------------------------------------------------
+
+    addcmul_ = in_place_of(remainders.addcmul)
+    addcdiv_ = in_place_of(remainders.addcdiv)
+    float_power_ = in_place_of(remainders.float_power)
+    addmm_ = in_place_of(products.addmm)
+    addmv_ = in_place_of(products.addmv)
+    baddbmm_ = in_place_of(products.baddbmm)
+    addr_ = in_place_of(arranging.addr)
+    tril_ = in_place_of(layout.tril)
+    triu_ = in_place_of(layout.triu)
+    cumsum_ = in_place_of(reduction.cumsum)
+    cumprod_ = in_place_of(scan.cumprod)

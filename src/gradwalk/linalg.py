@@ -1,8 +1,12 @@
 """Linear algebra under the names of `torch.linalg`."""
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from gradwalk.ops import decompositions as _decompositions
+from gradwalk.ops.arithmetic import mul as _mul
+from gradwalk.ops.arranging import cross as _cross
 from gradwalk.ops.decompositions import (
     LinAlgError,
     cholesky,
@@ -16,12 +20,15 @@ from gradwalk.ops.decompositions import (
     svd,
     svdvals,
 )
+from gradwalk.ops.layout import diagonal as _diagonal
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.norms import matrix_norm, norm, vector_norm
+from gradwalk.ops.reduction import sum as _sum
 
 __all__ = [
-    "LinAlgError", "cholesky", "det", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
-    "matrix_power", "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "vector_norm",
+    "LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul",
+    "matrix_norm", "matrix_power", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "svd",
+    "svdvals", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
@@ -38,3 +45,30 @@ def det(A: Any) -> Any:
 def slogdet(A: Any) -> Any:
     """The sign of the determinant and the logarithm of its absolute value."""
     return _decompositions.slogdet(A)
+
+
+def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """The cross product of vectors of three elements along `dim`."""
+    return _cross(input, other, dim)
+
+
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """The diagonal over the last two dimensions."""
+    return _diagonal(A, offset, dim1, dim2)
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """The inner products of vectors along `dim`.
+
+    >>> import gradwalk as gw
+    >>> gw.linalg.vecdot(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), gw.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+    return _sum(_mul(x, y), dim)
+
+
+def multi_dot(tensors: Sequence[Any]) -> Any:
+    """The product of several matrices, from the left; the first and the last may be vectors."""
+    if len(tensors) < 2:
+        raise ValueError(f"multi_dot takes two matrices or more, not {len(tensors)}")
+    return reduce(matmul, tensors)

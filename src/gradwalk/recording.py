@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.devices import device
 from gradwalk.engine.errors import mixed, shape_mismatch, stale_view
 from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.graph.node import Node
@@ -35,6 +36,18 @@ def wrap(array: np.ndarray[Any, Any], node: Any = None, index: int = 0) -> Any:
         return node
     tensor = Tensor.__new__(Tensor)
     tensor._set(array, node, index)
+    return tensor
+
+
+def leaf(array: np.ndarray[Any, Any], requires_grad: bool = False, place: Any = None) -> Any:
+    """A new tensor for the user, who is told the line it was made at if something goes wrong."""
+    category(array.dtype)
+    if place is not None:
+        device(place)  # raises unless it is the CPU
+    tensor = wrap(array)
+    tensor.code, tensor.position = caller()
+    if requires_grad:
+        tensor.requires_grad = True
     return tensor
 
 
@@ -144,16 +157,47 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if not op.checked:
         check_use(op, arrays, result, attrs)
     code, position = caller()
+    if state.here.watcher is not None:
+        return _watched(op, args, arrays, attrs, result, code, position, needs)
     if needs and state.here.grad_enabled and op.differentiable:
         return record(op, args, arrays, attrs, result, code, position)
+    return _unrecorded(op, args, attrs, result, code, position)
+
+
+def _unrecorded(
+    op: Op, args: Sequence[Any], attrs: dict[str, Any], result: Any, code: Any, position: int
+) -> Any:
+    """The outputs of an operation through which no gradient will be asked for."""
     outputs = []
-    for index, array in enumerate(_results(op, result)[: len(result) if op.multiple else 1]):
+    results = _results(op, result)
+    for index, array in enumerate(results[: len(results) - len(op.residuals)]):
         tensor = wrap(array)
         tensor.code, tensor.position = code, position
         if op.view:
             _hang_on(tensor, args[0], op, attrs, index)
         outputs.append(tensor)
     return tuple(outputs) if op.multiple else outputs[0]
+
+
+def _watched(
+    op: Op,
+    args: tuple[Any, ...],
+    arrays: list[Any],
+    attrs: dict[str, Any],
+    result: Any,
+    code: Any,
+    position: int,
+    needs: bool,
+) -> Any:
+    """The same, and tell the recorder."""
+    watcher = state.here.watcher
+    edges = watcher.operands(args)
+    if needs and state.here.grad_enabled and op.differentiable:
+        found = record(op, args, arrays, attrs, result, code, position)
+    else:
+        found = _unrecorded(op, args, attrs, result, code, position)
+    watcher.made(op, edges, attrs, found if op.multiple else (found,), code, position)
+    return found
 
 
 def _same_float(args: Sequence[Any]) -> bool:
@@ -270,6 +314,8 @@ def _quick_unary(op: Op) -> Callable[..., Any]:
         if array.dtype not in _FLOATS or x._view is not None:
             return apply_any(op, (x,), attrs)
         here = state.here
+        if here.watcher is not None:
+            return apply_any(op, (x,), attrs)
         try:
             out = here.run(forward, array, **attrs) if attrs else here.run(forward, array)
         except RuntimeError:  # perhaps a forward inside a forward
@@ -344,6 +390,8 @@ def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
             source = None
             other = y._node or (y if y._requires_grad else None)
         here = state.here
+        if here.watcher is not None:
+            return apply_any(op, (x, y), _NONE)
         try:
             out = here.run(forward, first, second)
         except ValueError as error:

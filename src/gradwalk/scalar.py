@@ -232,8 +232,13 @@ def _number(data: Any, beside: Value | None = None) -> Number:
 
 
 def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Any elementwise op on Values and numbers."""
+    """Any elementwise op on Values and numbers, and what is made of such ops."""
     if not op.elementwise:
+        try:
+            if op.expand is not None:
+                return op.expand(*args, **op._bind(args, attrs)[1])
+        except (OpError, AttributeError, TypeError):  # made of ops on whole arrays as well
+            pass
         raise OpError(
             f"{op.name} works on whole arrays; a Value is one number. Use gradwalk.tensor(...)."
         )

@@ -11,22 +11,28 @@ from typing import Any
 import numpy as np
 
 from gradwalk import recording
+from gradwalk.devices import read_to
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.hooks import RemovableHandle
+from gradwalk.engine.modes import state
+from gradwalk.facts import Facts
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.inplace import InPlace
+from gradwalk.memory import keep_freed_memory
+from gradwalk.ops.convolution import is_batch_last
 from gradwalk.ops.dtypes import category, get_default_dtype
 from gradwalk.ops.operators import Operators
 from gradwalk.ops.shape import cast, clone, reshape_to
 from gradwalk.ops.ufuncs import op_of_ufunc
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.recording import refresh, wrap
+from gradwalk.sampling import RandomMethods
 
 
-class Tensor(InPlace, Operators):
+class Tensor(InPlace, Facts, RandomMethods, Operators):
     """An n-dimensional array with PyTorch's operators, methods and autograd semantics.
 
     Make one with `gradwalk.tensor` and its relatives; this class only wraps.
@@ -65,6 +71,7 @@ class Tensor(InPlace, Operators):
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
+            data._leaves_as("Tensor(...)")
             data = data._array
         array = np.array(data, dtype=None if isinstance(data, np.ndarray) else get_default_dtype())
         category(array.dtype)
@@ -78,60 +85,6 @@ class Tensor(InPlace, Operators):
         self._index = index
 
     # -- what it is ------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-        return self._array.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self._array.ndim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the elements."""
-        return self._array.dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self._array.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements together."""
-        return self._array.nbytes
-
-    @property
-    def device(self) -> str:
-        """Always "cpu": eager tensors are NumPy arrays."""
-        return "cpu"
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length of one dimension."""
-        return self.shape if dim is None else self.shape[dim]
-
-    def dim(self) -> int:
-        """The number of dimensions."""
-        return self.ndim
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return self._array.size
-
-    def stride(self) -> tuple[int, ...]:
-        """Elements between neighbours, per dimension."""
-        return tuple(s // self._array.itemsize for s in self._array.strides)
-
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory in order."""
-        return self._array.flags.c_contiguous
-
-    def is_floating_point(self) -> bool:
-        """Whether the elements are floats."""
-        return self.dtype.kind == "f"
 
     @property
     def label(self) -> str:
@@ -244,14 +197,31 @@ class Tensor(InPlace, Operators):
 
     def detach(self) -> Tensor:
         """The same memory, cut off from the graph."""
+        return self._cut("detach")
+
+    def _cut(self, note: str) -> Tensor:
         found = wrap(self._array)
         found.code, found.position = caller()
+        if state.here.watcher is not None:
+            state.here.watcher.detached(self, found, note)
         return found
+
+    def detach_(self) -> Tensor:
+        """Cut itself off from the graph; becomes a leaf that needs no gradient."""
+        if self._view is not None:
+            raise RuntimeError(
+                f"{name_of(self)} is a view and cannot be detached in place. Fix: x = x.detach()"
+            )
+        before = wrap(self._array, self._node or self, self._index)
+        self._node, self._index, self._requires_grad = None, 0, False
+        if state.here.watcher is not None and before is not self:
+            state.here.watcher.detached(before, self)
+        return self
 
     @property
     def data(self) -> Tensor:
         """The same as `detach()`; assigning replaces the elements."""
-        return self.detach()
+        return self._cut("data")
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -315,8 +285,14 @@ class Tensor(InPlace, Operators):
 
     # -- leaving the world of tensors --------------------------------------------------------------
 
+    def _leaves_as(self, how: str) -> None:
+        """Tell a recorder that the numbers go on outside the graph."""
+        if state.here.watcher is not None:
+            state.here.watcher.taken_out(self, how)
+
     def item(self) -> Any:
         """The only element as a Python number."""
+        self._leaves_as("item()")
         if self._array.size != 1:
             raise ValueError(
                 f"item() needs exactly one element, {name_of(self)} has {self.numel()}"
@@ -325,16 +301,18 @@ class Tensor(InPlace, Operators):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
+        self._leaves_as("tolist()")
         return self._array.tolist()
 
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """The array itself: same memory. Refused if gradients flow through it."""
-        if self.requires_grad:
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The array itself: same memory. Refused if gradients flow through it, unless `force`."""
+        if self.requires_grad and not force:
             raise RuntimeError(
                 f"{name_of(self)} needs a gradient, and NumPy cannot record one.\n"
                 f"  made at:   {self.line}\n"
                 "Fix: x.detach().numpy()"
             )
+        self._leaves_as("numpy()")
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -358,6 +336,7 @@ class Tensor(InPlace, Operators):
                 f"{name_of(self)} has {self.numel()} elements: is it true if some are, "
                 "or if all are? Use .any() or .all()."
             )
+        self._leaves_as("bool()")
         return bool(self._array.item())
 
     def __float__(self) -> float:
@@ -417,18 +396,15 @@ class Tensor(InPlace, Operators):
             )
         return _unpickle, (type(self), self._array, self._requires_grad, self._label)
 
-    def to(self, dtype: Any = None, copy: bool = False, **_: Any) -> Tensor:
-        """Another dtype; `device` and the like are accepted and mean nothing here."""
-        if isinstance(dtype, Tensor):
-            dtype = dtype.dtype
-        if dtype is None or (isinstance(dtype, str) and dtype.startswith(("cpu", "cuda"))):
-            if dtype not in (None, "cpu"):
-                raise ValueError(f"no device {dtype!r} here: eager tensors live on the CPU")
+    def to(self, *args: Any, **keywords: Any) -> Tensor:
+        """Another dtype: `to(dtype)`, `to(tensor)`; `to("cpu")` is itself, and so is any device.
+
+        With `copy`, always a copy.
+        """
+        wanted, copy = read_to(args, keywords)
+        if wanted is None or wanted == self.dtype:
             return self.clone() if copy else self
-        wanted = np.dtype(dtype)
         category(wanted)
-        if wanted == self.dtype:
-            return self.clone() if copy else self
         return cast(self, dtype=wanted)
 
     type = to
@@ -453,6 +429,18 @@ class Tensor(InPlace, Operators):
         """As int32."""
         return self.to(np.int32)
 
+    def short(self) -> Tensor:
+        """As int16."""
+        return self.to(np.int16)
+
+    def char(self) -> Tensor:
+        """As int8."""
+        return self.to(np.int8)
+
+    def byte(self) -> Tensor:
+        """As uint8."""
+        return self.to(np.uint8)
+
     def bool(self) -> Tensor:
         """As bool."""
         return self.to(np.bool_)
@@ -465,6 +453,8 @@ class Tensor(InPlace, Operators):
         """Another shape on the same memory, or an error if that needs a copy."""
         if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
             raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
+        if self._view is None and self._array.ndim > 2 and is_batch_last(self._array):
+            self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
         found = reshape_to(self, *sizes)
         if found._array.size and not np.shares_memory(found._array, self._array):
             raise RuntimeError(
@@ -489,3 +479,4 @@ def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -
 recording.adopt(Tensor)
 gradients.wrap = wrap
 gradients.measure_references()
+keep_freed_memory()

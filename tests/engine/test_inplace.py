@@ -75,6 +75,55 @@ CHANGES: dict[str, Callable[..., Any]] = {
     "index_put_": lambda t, y: t.index_put_((_rows(y)[:1],), y[:1]),
     "index_put_ accumulate": lambda t, y: t.index_put_((_rows(y),), y, accumulate=True),
 }
+# Forms of one op, or of a function: where they are defined everywhere, between −1 and 1, above 0.
+EVERYWHERE = [
+    "absolute_", "negative_", "square_", "sign_", "floor_", "ceil_", "trunc_", "fix_", "frac_",
+    "round_", "exp2_", "expm1_", "sin_", "cos_", "tan_", "atan_", "arctan_", "sinh_", "cosh_",
+    "sinc_", "deg2rad_", "rad2deg_", "erf_", "erfc_", "nan_to_num_",
+]  # fmt: skip
+WITHIN_ONE = ["asin_", "arcsin_", "acos_", "arccos_", "atanh_", "arctanh_", "erfinv_"]
+ABOVE_ZERO = ["reciprocal_", "rsqrt_", "log2_", "log10_", "log1p_", "lgamma_"]
+ABOVE_ONE = ["acosh_", "arccosh_"]
+WITH_ANOTHER = [
+    "subtract_", "multiply_", "divide_", "true_divide_", "atan2_", "arctan2_", "hypot_",
+    "copysign_", "clamp_min_", "clamp_max_", "eq_", "ne_", "not_equal_", "lt_", "less_", "le_",
+    "less_equal_", "gt_", "greater_", "ge_", "greater_equal_",
+]  # fmt: skip
+FORMS: dict[str, Callable[..., Any]] = {
+    **{name: lambda t, y, name=name: getattr(t, name)() for name in EVERYWHERE},
+    **{name: lambda t, y, name=name: getattr(t.tanh_(), name)() for name in WITHIN_ONE},
+    **{name: lambda t, y, name=name: getattr(t.abs_().add_(0.1), name)() for name in ABOVE_ZERO},
+    **{name: lambda t, y, name=name: getattr(t.exp_().add_(1), name)() for name in ABOVE_ONE},
+    **{name: lambda t, y, name=name: getattr(t, name)(y) for name in WITH_ANOTHER},
+    "add_ self": lambda t, y: t.add_(t),
+    "logit_": lambda t, y: t.sigmoid_().logit_(),
+    "logit_ eps": lambda t, y: t.logit_(0.3),
+    "xlogy_": lambda t, y: t.xlogy_(y.abs()),
+    "round_ decimals": lambda t, y: t.round_(decimals=1),
+    "nan_to_num_ nan": lambda t, y: t.div_(0).nan_to_num_(1.0, posinf=2.0),
+    "fmod_": lambda t, y: t.fmod_(y),
+    "fmod_ number": lambda t, y: t.fmod_(0.4),
+    "remainder_": lambda t, y: t.remainder_(0.4),
+    "div_ floor": lambda t, y: t.div_(y, rounding_mode="floor"),
+    "div_ trunc": lambda t, y: t.div_(0.3, rounding_mode="trunc"),
+    "lerp_": lambda t, y: t.lerp_(y, 0.3),
+    "lerp_ tensor": lambda t, y: t.lerp_(y, y * 2),
+    "clamp_ tensors": lambda t, y: t.clamp_(y - 0.5, y + 0.2),
+    "clamp_ tensor": lambda t, y: t.clamp_(max=y),
+    "clip_ tensor": lambda t, y: t.clip_(min=y),
+    "addcmul_": lambda t, y: t.addcmul_(y, y, value=0.5),
+    "addcmul_ self": lambda t, y: t.addcmul_(t, y),
+    "addcdiv_": lambda t, y: t.addcdiv_(y, y.abs() + 1),
+    "float_power_": lambda t, y: t.float_power_(2),
+    "tril_": lambda t, y: t.tril_(),
+    "triu_": lambda t, y: t.triu_(1),
+    "cumsum_": lambda t, y: t.cumsum_(0),
+    "cumprod_": lambda t, y: t.cumprod_(-1),
+    "addr_": lambda t, y: t.addr_(y[:, 0], y[0], beta=0.5, alpha=2),
+    "addmm_": lambda t, y: t.addmm_(y @ y.transpose(0, 1), y, beta=0.5),
+    "addmv_": lambda t, y: t.addmv_(y[:, None] @ y[None], y),
+    "baddbmm_": lambda t, y: t[None].baddbmm_((y @ y.transpose(0, 1))[None], y[None], alpha=3),
+}
 TARGETS: dict[str, Callable[..., Any]] = {  # what is changed, and what it is part of
     "a result": lambda x: (x * 2,) * 2,
     "a clone": lambda x: (x.clone(),) * 2,
@@ -96,22 +145,99 @@ TARGETS: dict[str, Callable[..., Any]] = {  # what is changed, and what it is pa
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_operation_on_every_kind_of_target(change: str, target: str) -> None:
+    check(CHANGES[change], TARGETS[target])
+
+
+@pytest.mark.parametrize("target", ["a result", "every second column", "an element", "a leaf"])
+@pytest.mark.parametrize("change", FORMS)
+def test_every_form_that_is_made_of_an_op(change: str, target: str) -> None:
+    check(FORMS[change], TARGETS[target])
+
+
+def check(change: Callable[..., Any], target: Callable[..., Any]) -> None:
+    """Compare the gradient after a change with PyTorch's, or that both refuse it."""
+
     def program(m: Any, x: Any, y: Any) -> Any:
-        part, whole = TARGETS[target](x)
+        part, whole = target(x)
         other = y.reshape(-1)[: part.numel()].reshape(part.shape)
-        CHANGES[change](part, other)
+        change(part, other)
         return (whole * whole).sum() + (part * 3).sum()
 
     assert_as_torch(program)
 
 
+# No gradient passes through these. PyTorch refuses them where one would have to, or is wrong: it
+# gives back the gradient of the tensor before the change.
+WITHOUT_GRADIENT: dict[str, Callable[..., Any]] = {
+    "floor_divide_": lambda t, y: t.floor_divide_(y),
+    "heaviside_": lambda t, y: t.heaviside_(y),
+    "sgn_": lambda t, y: t.sgn_(),
+    "logical_not_": lambda t, y: t.logical_not_(),
+    "logical_and_": lambda t, y: t.logical_and_(y),
+    "logical_or_": lambda t, y: t.logical_or_(y),
+    "logical_xor_": lambda t, y: t.logical_xor_(y),
+    "bitwise_and_": lambda t, y: (t > 0).bitwise_and_(y > 0),
+    "bitwise_or_": lambda t, y: (t > 0).bitwise_or_(y > 0),
+    "bitwise_xor_": lambda t, y: (t > 0).bitwise_xor_(y > 0),
+    "bitwise_not_": lambda t, y: (t > 0).bitwise_not_(),
+}
+
+
+@pytest.mark.parametrize("change", WITHOUT_GRADIENT)
+def test_operations_without_a_gradient(change: str) -> None:
+    source = np.random.default_rng(0)
+    arrays = [source.standard_normal((2, 3)) for _ in range(2)]
+    results = []
+    for m in (gw, torch):
+        t, y = (m.from_numpy(array.copy()) for array in arrays)
+        results.append(WITHOUT_GRADIENT[change](t, y).tolist())
+    assert results[0] == results[1]
+
+
+# PyTorch cannot differentiate these in place; ours must be that of the plain form.
+ONLY_HERE: dict[str, Callable[..., Any]] = {
+    "asinh_": lambda t: t.asinh,
+    "arcsinh_": lambda t: t.arcsinh,
+    "hypot_ self": lambda t: lambda: t.hypot(t),
+    "sgn_": lambda t: t.sgn,
+    "digamma_": lambda t: t.digamma,  # PyTorch's derivative is exact to ten digits only
+    "logical_not_": lambda t: lambda: t.logical_not().to(t.dtype),
+}
+
+
+@pytest.mark.parametrize("change", ONLY_HERE)
+def test_operations_that_only_we_differentiate(change: str) -> None:
+    x, same = (gw.tensor([1.5, -2.0], dtype=gw.float64, requires_grad=True) for _ in range(2))
+    changed = x * 2
+    operands = (changed,) if "self" in change else ()
+    getattr(changed, change.split()[0])(*operands)
+    (changed + x * x).sum().backward()
+    (ONLY_HERE[change](same * 2)() + same * same).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), same.grad.numpy(), rtol=1e-14)
+
+
 def test_every_in_place_method_is_in_the_table() -> None:
     named = {name for name in vars(gw.Tensor) | vars(gw.Tensor.__mro__[1]) if _in_place(name)}
-    assert named == {change.split()[0] for change in CHANGES if change.split()[0].endswith("_")}
+    tested = {change.split()[0] for change in CHANGES | FORMS | WITHOUT_GRADIENT | ONLY_HERE}
+    assert named == {name for name in tested if name.endswith("_")}
+
+
+def test_an_in_place_form_keeps_the_dtype_or_refuses() -> None:
+    for change in (
+        lambda t: t.addcmul_(gw.ones(2), gw.ones(2)),
+        lambda t: t.sin_(),
+        lambda t: t.lerp_(t, 0.5),
+    ):
+        with pytest.raises(TypeError, match="in place"):
+            change(gw.tensor([1, 2]))
+    assert gw.tensor([1, 2]).lt_(2).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="rounding_mode"):
+        gw.ones(1).div_(2, rounding_mode="up")
 
 
 def _in_place(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_") and name != "requires_grad_"
+    elsewhere = ("requires_grad_", "detach_")  # they change no element
+    return name.endswith("_") and not name.startswith("_") and name not in elsewhere
 
 
 @pytest.mark.parametrize("index", INDICES, ids=str)

@@ -333,6 +333,12 @@ add("cosine_similarity", floats(2, 1, 4), floats(3, 4), dim=[2])
 add("pairwise_distance", *rows, p=[1.0, 2.0, 3.0, math.inf], keepdim=[False, True])
 add("pairwise_distance", floats(3), floats(4, 3), second=True)
 
+add("pixel_shuffle", floats(2, 8, 3, 4), upscale_factor=[2], second=True)
+add("pixel_shuffle", floats(9, 2, 1), upscale_factor=[1, 3])
+add("pixel_unshuffle", floats(2, 3, 4, 6), downscale_factor=[1, 2], second=True)
+add("channel_shuffle", floats(2, 6, 4), groups=[2, 3], second=True)
+add("channel_shuffle", floats(2, 4, 3, 5), groups=[1, 2])
+
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 

@@ -80,6 +80,10 @@ TABLE = [
     row("Embedding(7, 3, padding_idx=-2)", Ints(7, 2, 5)),
     row("Flatten()", (2, 3, 4)),
     row("Flatten(0, 1)", (2, 3, 4)),
+    row("PixelShuffle(2)", (2, 8, 3, 4)),
+    row("PixelShuffle(3)", (9, 2, 1)),
+    row("PixelUnshuffle(2)", (2, 3, 4, 6)),
+    row("ChannelShuffle(3)", (2, 6, 4)),
     row("Unflatten(1, (3, 4))", (2, 12)),
     row("Unflatten(-1, (2, 2))", (2, 3, 4)),
     row("Upsample(scale_factor=2)", C2),
@@ -424,7 +428,9 @@ def test_running_statistics_follow_pytorchs_over_batches() -> None:
         compare(ours.eval(), theirs.eval(), [source.standard_normal((5, 4))])
 
 
-CONTAINERS = {"Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList"}
+CONTAINERS = {
+    "Buffer", "Module", "ModuleDict", "ModuleList", "Parameter", "ParameterDict", "ParameterList",
+}  # fmt: skip
 # Kept by PyTorch for programs of its first years.
 OLD_ARGUMENTS = {"size_average", "reduce", "min_value", "max_value"}
 

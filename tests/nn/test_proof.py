@@ -1,16 +1,19 @@
 """Whole models, built from `nn` of either library by the same lines, with PyTorch's weights.
 
-Outputs, loss and every parameter's gradient are equal to 1e-9 in float64 and 1e-4 in float32.
+PyTorch's random weights come through a safetensors file that its own tools wrote. Outputs, loss
+and every parameter's gradient are equal to 1e-9 in float64 and 1e-4 in float32.
 """
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 import gradwalk as gw
@@ -177,13 +180,31 @@ MODELS = {
 }
 
 
+def through_file(theirs: Any, path: Path) -> dict[str, gw.Tensor]:
+    """PyTorch's weights as a safetensors file gives them to us."""
+    state = theirs.state_dict()
+    places = [value.data_ptr() for value in state.values() if value.numel()]
+    if len(set(places)) == len(places):
+        safetensors.torch.save_file(state, path)
+    else:  # save_file refuses tied weights; this writes them once
+        safetensors.torch.save_model(theirs, str(path))
+    loaded = gw.load(path)
+    assert set(loaded) == set(state)
+    for name, value in loaded.items():
+        assert value.numpy().dtype == state[name].numpy().dtype, name
+        np.testing.assert_array_equal(value.numpy(), state[name].numpy(), err_msg=name)
+    return loaded
+
+
 @pytest.mark.parametrize("train", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", MODELS)
-def test_model_equals_pytorchs(name: str, dtype: str, train: bool) -> None:
+def test_model_equals_pytorchs(name: str, dtype: str, train: bool, tmp_path: Path) -> None:
     make, draw_input, draw_target = MODELS[name]
     tolerance = DOUBLE if dtype == "float64" else SINGLE
-    ours, theirs = (model.train(train) for model in twins(make, dtype))
+    file = tmp_path / "weights.safetensors"
+    pair = twins(make, dtype, move=lambda theirs: through_file(theirs, file))
+    ours, theirs = (model.train(train) for model in pair)
     assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
     source = np.random.default_rng(0)
     for _ in range(2):  # the second time with what batch norm remembers of the first
@@ -199,13 +220,28 @@ def test_model_equals_pytorchs(name: str, dtype: str, train: bool) -> None:
             losses[-1][1].backward()
         for mine, other in zip(flat(losses[0]), flat(losses[1])):
             assert_equal(mine, other, "logits and loss", tolerance)
+        assert all(p.grad is not None for p in theirs.parameters())
         compare_parameters(ours, theirs, tolerance)
 
 
-def test_weights_go_back_to_pytorch() -> None:
-    ours = gpt2(gw.nn)
-    theirs = gpt2(torch.nn)
-    state = {n: torch.from_numpy(t.numpy().copy()) for n, t in ours.state_dict().items()}
+def test_tied_weights_are_still_tied_after_loading(tmp_path: Path) -> None:
+    ours, theirs = twins(gpt2, move=lambda theirs: through_file(theirs, tmp_path / "gpt2"))
+    with safetensors.safe_open(tmp_path / "gpt2", "np") as file:
+        names = set(file.keys())
+    assert len(theirs.state_dict().keys() - names) == 1  # the file holds the matrix once
+    assert ours.lm_head.weight is ours.transformer["wte"].weight
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_go_back_to_pytorch(name: str, dtype: str, tmp_path: Path) -> None:
+    make = MODELS[name][0]
+    ours, theirs = make(gw.nn).to(getattr(gw, dtype)), make(torch.nn).to(getattr(torch, dtype))
+    gw.save(ours.state_dict(), tmp_path / "weights.safetensors")
+    state = safetensors.torch.load_file(tmp_path / "weights.safetensors")
     assert not any(theirs.load_state_dict(state))
-    x = tokens(np.random.default_rng(0), VOCABULARY, 2, CONTEXT)
-    assert_equal(ours(gw.from_numpy(x)), theirs(torch.from_numpy(x)), "logits", SINGLE)
+    arrived = theirs.state_dict()
+    assert list(arrived) == list(ours.state_dict())
+    for key, value in ours.state_dict().items():
+        assert arrived[key].numpy().dtype == value.numpy().dtype, key
+        assert arrived[key].numpy().tobytes() == value.numpy().tobytes(), key

@@ -19,8 +19,16 @@ def arrays(state: Any) -> dict[str, np.ndarray]:
     return {name: np.array(value.detach().numpy()) for name, value in state.items()}
 
 
-def twins(make: Callable[[Any], Any], dtype: str = "float64", seed: int = 0) -> tuple[Any, Any]:
-    """A module made of each library's `nn`; ours gets PyTorch's state by `load_state_dict`."""
+def twins(
+    make: Callable[[Any], Any],
+    dtype: str = "float64",
+    seed: int = 0,
+    move: Callable[[Any], Any] = lambda theirs: arrays(theirs.state_dict()),
+) -> tuple[Any, Any]:
+    """A module made of each library's `nn`; ours gets PyTorch's state by `load_state_dict`.
+
+    `move` makes a state dict for us of PyTorch's module.
+    """
     torch.manual_seed(seed)
     theirs = make(torch.nn).to(getattr(torch, dtype))
     source = np.random.default_rng(seed)
@@ -30,7 +38,7 @@ def twins(make: Callable[[Any], Any], dtype: str = "float64", seed: int = 0) -> 
                 low, high = (0.5, 1.5) if name.endswith(("weight", "running_var")) else (-0.5, 0.5)
                 value.copy_(torch.from_numpy(source.uniform(low, high, tuple(value.shape))))
     ours = make(gw.nn).to(getattr(gw, dtype))
-    ours.load_state_dict(arrays(theirs.state_dict()))
+    ours.load_state_dict(move(theirs))
     return ours, theirs
 
 

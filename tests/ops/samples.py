@@ -76,7 +76,7 @@ _ELSEWHERE: dict[str, str] = {
     "greater_equal": "ge", "power": "pow", "zero": "zeros_like", "clip_between": "clamp",
     "div_floor": "div", "div_trunc": "div",
     "leaky_relu": "nn.functional.leaky_relu", "softplus": "nn.functional.softplus",
-    "ndtr": "special.ndtr", "gelu": "nn.functional.gelu", "gelu_tanh": "nn.functional.gelu",
+    "ndtr": "special.ndtr", "gelu_tanh": "nn.functional.gelu",
     "silu": "nn.functional.silu", "mish": "nn.functional.mish", "elu": "_C._nn.elu",
     "logsigmoid": "nn.functional.logsigmoid", "hardtanh": "nn.functional.hardtanh",
     "hardsigmoid": "nn.functional.hardsigmoid", "hardswish": "nn.functional.hardswish",

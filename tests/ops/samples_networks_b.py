@@ -398,6 +398,26 @@ add("det", lambda m, x: m.det(x) + x.det(), floats(2, 3, 3))
 add("det", lambda m, x: m.det(x), floats(4, 4))
 add("cofactor", lambda m, x: TABLE["cofactor"](x), regular(2, 3, 3),
     torch=lambda m, x: m.linalg.det(x)[..., None, None] * m.linalg.inv(x).mT)  # fmt: skip
+
+
+add(
+    "certain_inv",
+    lambda m, x: TABLE["certain_inv"](x),
+    regular(3, 3),
+    torch=lambda m, x: m.inverse(x),
+)
+
+
+def second_derivatives_of_det(m: Any, x: Any, h: Any) -> Any:
+    """Of torch, where x has an inverse."""
+    inverse = m.linalg.inv(x).mT
+    trace = (h * inverse).sum((-2, -1), keepdim=True)
+    return m.linalg.det(x)[..., None, None] * (trace * inverse - inverse @ h.mT @ inverse)
+
+
+for shape in [(3, 3), (2, 4, 4), (1, 1)]:
+    add("det_twice", lambda m, x, h: TABLE["det_twice"](x, h), regular(*shape), floats(*shape),
+        torch=second_derivatives_of_det)  # fmt: skip
 add("slogdet", lambda m, x: m.slogdet(x).logabsdet, floats(3, 3))
 add("slogdet", lambda m, x: x.slogdet().sign * x.slogdet()[1], floats(2, 3, 3))
 add("slogdet", lambda m, x: m.logdet(x) + x.logdet(), regular(2, 3, 3))

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradwalk.ops.convolution import conv_weight
 from gradwalk.ops.pooling import gather_last, pool_spread, scatter_last
+from gradwalk.ops.recurrent import gru_op, lstm_op, rnn_op
 from gradwalk.ops.rows import sum_rows
 from tests.ops.samples import Structural, floats, given, integers
 
@@ -34,6 +35,8 @@ add("conv", functional("conv2d", stride=2), floats(2, 9, 4, 4), floats(2, 9, 2, 
 add("conv", functional("conv1d", padding=2, dilation=2), floats(2, 2, 7), floats(3, 2, 3))
 add("conv", functional("conv3d", stride=2), floats(1, 2, 4, 5, 3), floats(2, 2, 2, 2, 2))
 add("conv", functional("conv2d"), floats(4, 3, 4), floats(3, 4, 2, 2))
+add("conv_bias", functional("conv2d", padding=1), floats(2, 2, 4, 3), floats(3, 2, 3, 2), floats(3))
+add("conv_bias", functional("conv1d", groups=2), floats(2, 4, 5), floats(2, 2, 2), floats(2))
 transposed = functional("conv_transpose2d", stride=2, padding=1, output_padding=1)
 add("conv_input", transposed, floats(2, 2, 3, 3), floats(2, 3, 3, 2))
 add("conv_input", functional("conv_transpose2d"), floats(2, 2, 3, 3), floats(2, 9, 2, 2))
@@ -65,6 +68,11 @@ for options in (
     {"kernel_size": 2, "return_indices": True},
 ):
     add("max_pool", functional("max_pool2d", **options), floats(2, 2, 5, 6))
+add(
+    "max_pool_indices",
+    lambda m, x: m.nn.functional.max_pool2d(x, 2, return_indices=True)[1],
+    floats(2, 2, 4, 4),
+)
 add("max_pool", functional("max_pool1d", kernel_size=3, stride=2), floats(2, 3, 8))
 add("pool_sum", functional("avg_pool2d", kernel_size=2), floats(2, 2, 5, 6))
 add("pool_sum", functional("avg_pool2d", kernel_size=3, stride=2, padding=1), floats(2, 2, 5, 6))
@@ -151,3 +159,85 @@ for reduction in ("mean", "none"):
     )
 
 NETWORKS_C = table.samples
+
+# -- activation -----------------------------------------------------------------------------------
+
+for shape in ((3, 4), (), (0,), (2, 0, 3)):
+    add("gelu", functional("gelu"), floats(*shape))
+
+# -- attention ------------------------------------------------------------------------------------
+
+for options in ({}, {"is_causal": True}, {"scale": 0.3}):
+    attend = functional("scaled_dot_product_attention", **options)
+    add("attention", attend, floats(2, 3, 4), floats(2, 5, 4), floats(2, 5, 2))
+    add("attention", attend, floats(3, 4), floats(3, 4), floats(3, 4))
+
+# -- recurrent ------------------------------------------------------------------------------------
+# PyTorch has them as layers only; its own step, written out, is the oracle here, and
+# tests/nn/test_layers.py compares the layers.
+
+
+def textbook(step: Any, states: int, reverse: bool) -> Any:
+    """The outputs of a network at all times; `step` is one of the functions below."""
+
+    def run(m: Any, x: Any, *rest: Any) -> Any:
+        outs = {}
+        state, weights = rest[:states], rest[states:]
+        for t in reversed(range(len(x))) if reverse else range(len(x)):
+            state = step(m, x[t], *state, *weights)
+            outs[t] = state[0]
+        return m.stack([outs[t] for t in range(len(x))])
+
+    return run
+
+
+def lstm(m: Any, x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias: Any) -> Any:
+    i, f, g, o = (x @ weight_x.T + h @ weight_h.T + bias).chunk(4, 1)
+    c = m.sigmoid(f) * c + m.sigmoid(i) * m.tanh(g)
+    return m.sigmoid(o) * m.tanh(c), c
+
+
+def gru(m: Any, x: Any, h: Any, weight_x: Any, weight_h: Any, bias_x: Any, bias_h: Any) -> Any:
+    x_r, x_z, x_n = (x @ weight_x.T + bias_x).chunk(3, 1)
+    h_r, h_z, h_n = (h @ weight_h.T + bias_h).chunk(3, 1)
+    z = m.sigmoid(x_z + h_z)
+    return ((1 - z) * m.tanh(x_n + m.sigmoid(x_r + h_r) * h_n) + z * h,)
+
+
+def rnn(m: Any, x: Any, h: Any, weight_x: Any, weight_h: Any, bias: Any) -> Any:
+    return (m.tanh(x @ weight_x.T + h @ weight_h.T + bias),)
+
+
+def relu_rnn(m: Any, x: Any, h: Any, weight_x: Any, weight_h: Any, bias: Any) -> Any:
+    return (m.relu(x @ weight_x.T + h @ weight_h.T + bias),)
+
+
+def sequence(op: Any, **attrs: Any) -> Any:
+    def run(m: Any, *inputs: Any) -> Any:
+        out = op(*inputs, **attrs)
+        return out[0] if op.multiple else out
+
+    return run
+
+
+x, h = floats(3, 2, 2), floats(2, 3)
+for reverse in (False, True):
+    add(
+        "lstm",
+        sequence(lstm_op, reverse=reverse),
+        *(x, h, h, floats(12, 2), floats(12, 3), floats(12)),
+        torch=textbook(lstm, 2, reverse),
+    )
+    add(
+        "gru",
+        sequence(gru_op, reverse=reverse),
+        *(x, h, floats(9, 2), floats(9, 3), floats(9), floats(9)),
+        torch=textbook(gru, 1, reverse),
+    )
+    for step, nonlinearity in ((rnn, "tanh"), (relu_rnn, "relu")):
+        add(
+            "rnn",
+            sequence(rnn_op, reverse=reverse, nonlinearity=nonlinearity),
+            *(x, h, floats(3, 2), floats(3, 3), floats(3)),
+            torch=textbook(step, 1, reverse),
+        )

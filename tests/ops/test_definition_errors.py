@@ -68,7 +68,7 @@ AT_DEFINITION: dict[str, tuple[Any, str]] = {
     ),
     "residual without expand": (
         lambda: gw.define("f", lambda x: (x, x), vjp=[lambda g, r: g * r], residuals=["r"]),
-        "keeps residuals, so it needs `expand`",
+        "keeps residuals or has a joint rule, so it needs `expand`",
     ),
     "keywords": (
         lambda: gw.elementwise("f", lambda x, **options: x, partials=[1]),

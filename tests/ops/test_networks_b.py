@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,15 @@ FIRST_ORDER: dict[str, tuple[Any, list[Any]]] = {
         for p in (1.0, 2.0, 3.5, float("inf"))
     },
     "det of zeros": (lambda m, x: m.det(x), [np.zeros((2, 2))]),
+    "equal eigenvalues": (lambda m, x: m.linalg.eigvalsh(x) ** 2, [np.eye(3)]),
+    "equal singular values": (lambda m, x: m.linalg.svdvals(x).sum(), [2 * np.eye(3)]),
+    "the largest of equal singular values": (lambda m, x: m.linalg.norm(x, 2), [np.eye(2)]),
+    "nuc of zeros": (lambda m, x: m.linalg.norm(x, "nuc"), [np.zeros((2, 2))]),
+    "nuc by norm": (lambda m, x: m.norm(x, "nuc"), [[[1.0, 2.0], [3.0, 4.0], [0.5, 0.1]]]),
+    "nuc by norm over dims": (
+        lambda m, x: m.norm(x, "nuc", dim=(0, 2), keepdim=True),
+        [np.arange(12.0).reshape(3, 2, 2) ** 1.5],
+    ),
 }
 
 
@@ -66,6 +77,33 @@ def test_the_gradient_of_a_singular_determinant(rows: Any) -> None:
     ]
     assert x.grad is not None
     np.testing.assert_allclose(x.grad.numpy(), minors, atol=1e-13)
+
+
+@pytest.mark.parametrize("rank", range(5))
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_the_second_derivative_of_a_singular_determinant(size: int, rank: int) -> None:
+    """As of the polynomial that it is: Σ over permutations."""
+
+    def leibniz(x: Any) -> Any:
+        total = 0.0
+        for order in itertools.permutations(range(size)):
+            swaps = sum(a > b for a, b in itertools.combinations(order, 2))
+            total = total + (-1) ** swaps * math.prod(x[i, j] for i, j in enumerate(order))
+        return total
+
+    random = np.random.default_rng(size + 10 * rank)
+    x = random.normal(size=(size, rank)) @ random.normal(size=(rank, size))
+    there = gw.tensor(x)
+    expected = gw.hessian(leibniz)(there)
+    np.testing.assert_allclose(gw.hessian(gw.det)(there).numpy(), expected.numpy(), atol=1e-12)
+    (first,) = gw.autograd.grad(gw.det(there.requires_grad_()), there, create_graph=True)
+    weights = random.normal(size=x.shape)
+    (second,) = gw.autograd.grad((first * gw.tensor(weights)).sum(), there)
+    pulled = (expected.numpy() * weights[..., None, None]).sum((0, 1))
+    np.testing.assert_allclose(second.numpy(), pulled, atol=1e-12)
+    if rank < size:
+        with pytest.raises(gw.linalg.LinAlgError, match="third derivative of det"):
+            gw.jacrev(gw.hessian(gw.det))(there.detach())
 
 
 @pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])

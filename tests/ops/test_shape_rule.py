@@ -78,6 +78,7 @@ def test_every_rule_can_be_read_as_a_formula(sample: Sample) -> None:
         assert op is not None
         if op.array_only:  # its graph readings go through the expansion
             expanded = op.expand(*symbol.args, **symbol.attrs)
+            expanded = expanded[symbol.index] if op.multiple else expanded
             assert expanded.shape == symbol.shape
             continue
         shapes = tuple(tuple(getattr(a, "shape", ())) for a in symbol.args)

@@ -162,8 +162,7 @@ def test_the_layout_of_the_state_is_pytorchs(name: str) -> None:
         missing = {k for k, v in kept.items() if v is not None} - ours["state"][key].keys()
         assert not missing
     assert [g["params"] for g in ours["param_groups"]] == [[0, 1, 2]]
-    left_out = set(theirs["param_groups"][0]) - set(ours["param_groups"][0])
-    assert left_out <= {"foreach", "fused", "capturable", "differentiable"}
+    assert ours["param_groups"] == theirs["param_groups"]
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name != "LBFGS"])
@@ -316,3 +315,54 @@ def test_a_state_that_does_not_fit_changes_nothing(change: Any, message: str) ->
 
 def test_pytorchs_device_options_are_accepted() -> None:
     gw.optim.AdamW([LEAF], fused=True, foreach=False, capturable=False)
+    with pytest.raises(TypeError, match="capturable"):
+        gw.optim.SGD([LEAF], capturable=True)  # PyTorch's has none either
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_text_of_an_optimizer_is_pytorchs(name: str) -> None:
+    texts = [
+        repr(getattr(m.optim, name)([{"params": [m.zeros(1, requires_grad=True)]}]))
+        for m in (gw, torch)
+    ]
+    assert texts[0] == texts[1]
+
+
+def hooked(library: Any) -> list[Any]:
+    """What hooks of an optimizer see, in order."""
+    w = library.ones(1, requires_grad=True)
+    optimizer = library.optim.SGD([w], lr=0.5)
+    seen: list[Any] = []
+    handles = [
+        optimizer.register_step_pre_hook(lambda o, a, k: seen.append(("pre", len(a), sorted(k)))),
+        optimizer.register_step_pre_hook(lambda o, a, k: ((o,), {})),
+        optimizer.register_step_post_hook(lambda o, a, k: seen.append(("post", len(a), len(k)))),
+        optimizer.register_state_dict_pre_hook(lambda o: seen.append("saving")),
+        optimizer.register_state_dict_post_hook(lambda o, s: {**s, "more": 1}),
+        optimizer.register_load_state_dict_pre_hook(lambda o, s: seen.append(s.pop("more"))),
+        optimizer.register_load_state_dict_pre_hook(
+            lambda o, s: seen.append("first"), prepend=True
+        ),
+        optimizer.register_load_state_dict_post_hook(lambda o: seen.append("loaded")),
+    ]
+    (w * w).sum().backward()
+    optimizer.step(closure=None)
+    saved = optimizer.state_dict()
+    optimizer.load_state_dict(saved)
+    assert "more" in saved
+    for handle in handles:
+        handle.remove()
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    return [*seen, w.tolist()]
+
+
+def test_hooks_see_what_pytorchs_see() -> None:
+    assert hooked(gw) == hooked(torch)
+
+
+def test_a_hook_that_returns_something_else_is_refused() -> None:
+    optimizer = gw.optim.SGD([LEAF])
+    optimizer.register_step_pre_hook(lambda *_: 3)
+    with pytest.raises(RuntimeError, match="args, kwargs"):
+        optimizer.step()

@@ -56,6 +56,11 @@ SCHEDULES: dict[str, Callable[[Any, Any], Any]] = {
     "OneCycleLR three": lambda s, o: s.OneCycleLR(
         o, 0.5, total_steps=50, three_phase=True, cycle_momentum=False, div_factor=10.0
     ),
+    "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.9 + 0.01 * epoch),
+    "PolynomialLR": lambda s, o: s.PolynomialLR(o, total_iters=25, power=2.0),
+    "ChainedScheduler": lambda s, o: s.ChainedScheduler(
+        [s.ExponentialLR(o, gamma=0.95), s.ConstantLR(o, factor=0.5, total_iters=9)]
+    ),
     "SequentialLR": sequential,
     "SequentialLR nested": nested,
 }
@@ -176,8 +181,123 @@ def test_the_state_of_a_pytorch_schedule_loads_here(name: str) -> None:
         assert scheduler.get_last_lr() == pytest.approx(expected.get_last_lr(), rel=1e-13)
 
 
+@pytest.mark.parametrize("at", [0, 9])
+@pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
+def test_the_state_is_pytorchs(make: Any, at: int) -> None:
+    states = []
+    for library in (gw, torch):
+        scheduler = make(library.optim.lr_scheduler, optimizer_of(library))
+        for _ in range(at):
+            scheduler.step()
+        states.append(scheduler.state_dict())
+    assert_alike(*states)
+
+
+@pytest.mark.parametrize("options", PLATEAUS, ids=str)
+def test_the_state_of_a_plateau_is_pytorchs(options: dict[str, Any]) -> None:
+    states = []
+    for library in (gw, torch):
+        make = library.optim.lr_scheduler.ReduceLROnPlateau
+        scheduler = make(optimizer_of(library), **options)
+        for loss in LOSSES[:9]:
+            scheduler.step(loss)
+        states.append(scheduler.state_dict())
+    assert_alike(*states)
+
+
+def assert_alike(ours: Any, theirs: Any) -> None:
+    """The same keys and values, numbers to the last digits."""
+    if isinstance(theirs, dict):
+        assert set(ours) == set(theirs)
+        for key, value in theirs.items():
+            assert_alike(ours[key], value)
+    elif isinstance(theirs, list):
+        assert len(ours) == len(theirs)
+        for one, two in zip(ours, theirs):
+            assert_alike(one, two)
+    else:
+        assert ours == (pytest.approx(theirs, rel=1e-13) if isinstance(theirs, float) else theirs)
+
+
+def test_attributes_of_a_callable_object_are_saved() -> None:
+    class Decay:
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+        def __call__(self, epoch: int) -> float:
+            return self.rate**epoch
+
+    saved = gw.optim.lr_scheduler.LambdaLR(optimizer_of(gw), Decay(0.5)).state_dict()
+    assert saved["lr_lambdas"] == [{"rate": 0.5}] * 2
+    resumed = gw.optim.lr_scheduler.LambdaLR(optimizer_of(gw), Decay(0.9))
+    resumed.load_state_dict(saved)
+    resumed.step()
+    assert resumed.get_last_lr() == [0.05, 0.01]
+
+
+@pytest.mark.parametrize("library", [gw, torch], ids=["gradwalk", "torch"])
+@pytest.mark.parametrize("name", ["StepLR", "LambdaLR", "OneCycleLR", "SequentialLR"])
+def test_a_schedule_stepped_before_its_optimizer_warns(library: Any, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer = optimizer_of(library)
+        scheduler = SCHEDULES[name](library.optim.lr_scheduler, optimizer)
+        with pytest.warns(UserWarning, match=r"before `optimizer\.step\(\)`"):
+            scheduler.step()
+        scheduler.step()  # once is enough
+        optimizer = optimizer_of(library)
+        scheduler = SCHEDULES[name](library.optim.lr_scheduler, optimizer)
+        optimizer.step()
+        scheduler.step()
+
+
+def test_a_schedule_written_for_pytorch() -> None:
+    """It asks whether `step` is calling it, and an optimizer may override `step`."""
+    found = []
+    for library in (gw, torch):
+        base: Any = library.optim.lr_scheduler.LRScheduler
+        descent: Any = library.optim.Optimizer
+
+        class WarmUp(base):
+            def __init__(self, optimizer: Any, steps: int, last_epoch: int = -1) -> None:
+                self.steps = steps
+                super().__init__(optimizer, last_epoch)
+
+            def get_lr(self) -> list[float]:
+                if not self._get_lr_called_within_step:
+                    warnings.warn("use get_last_lr()", stacklevel=2)
+                scale = min(1.0, (self.last_epoch + 1) / self.steps)
+                return [lr * scale for lr in self.base_lrs]
+
+        class Own(descent):
+            def __init__(self, params: Any, lr: float) -> None:
+                super().__init__(params, dict(lr=lr))
+
+            def step(self, closure: Any = None, library: Any = library) -> None:
+                with library.no_grad():
+                    for group in self.param_groups:
+                        for p in group["params"]:
+                            state = self.state[p]
+                            state["count"] = state.get("count", 0) + 1
+                            p.add_(p.grad, alpha=-group["lr"])
+
+        w = library.ones(2, requires_grad=True)
+        optimizer = Own([w], lr=0.1)
+        scheduler = WarmUp(optimizer, 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(6):
+                optimizer.zero_grad()
+                (w * w).sum().backward()
+                optimizer.step()
+                scheduler.step()
+        found.append((w.tolist(), scheduler.get_last_lr(), optimizer.state[w]["count"]))
+    assert found[0] == found[1]
+
+
 def test_a_schedule_goes_to_a_given_epoch() -> None:
-    for name in ("StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR"):
+    names = ("StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR")
+    for name in names:
         _, jumped = stepped(SCHEDULES[name], 0)
         _, walked = stepped(SCHEDULES[name], 21)
         jumped.step(21)
@@ -198,6 +318,8 @@ S = gw.optim.lr_scheduler
     [
         lambda o: S.SequentialLR(o, [S.StepLR(o, 2)], [3]),
         lambda o: S.SequentialLR(o, [S.StepLR(optimizer_of(gw), 2)], []),
+        lambda o: S.ChainedScheduler([]),
+        lambda o: S.ChainedScheduler([S.StepLR(o, 2)], optimizer_of(gw)),
         lambda o: S.OneCycleLR(o, 0.1),
         lambda o: S.OneCycleLR(o, 0.1, total_steps=3, anneal_strategy="x"),
         lambda o: S.LinearLR(o, start_factor=0),

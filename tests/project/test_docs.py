@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import gradwalk
 from tests.project.checkout import ROOT
 from tests.project.markdown import python_blocks
 
@@ -27,13 +28,17 @@ def test_blocks_run_and_print_what_they_show(
     # So that tracebacks, and gradwalk's own errors, can quote the line of the document.
     monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(True), name))
     namespace = {"__name__": "__main__"}
-    for block in python_blocks(path):
-        printed = io.StringIO()
-        code = compile("\n" * (block.line - 1) + block.code, name, "exec")
-        with contextlib.redirect_stdout(printed):
-            exec(code, namespace)
-        if block.output is not None:
-            assert printed.getvalue() == block.output, f"the block at {name}:{block.line}"
+    random = gradwalk.get_rng_state()
+    try:
+        for block in python_blocks(path):
+            printed = io.StringIO()
+            code = compile("\n" * (block.line - 1) + block.code, name, "exec")
+            with contextlib.redirect_stdout(printed):
+                exec(code, namespace)
+            if block.output is not None:
+                assert printed.getvalue() == block.output, f"the block at {name}:{block.line}"
+    finally:
+        gradwalk.set_rng_state(random)  # a seed in one document is not that of the next
 
 
 def test_a_block_is_paired_with_the_text_that_follows_it(tmp_path: Path) -> None:

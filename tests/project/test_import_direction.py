@@ -16,22 +16,28 @@ from tests.project.checkout import PACKAGE, run_here
 # Each row may import the rows above it, and its own. `__init__` stands for the public names of
 # the package: only what is built on all of them may import gradwalk as a user does.
 LAYERS = (
-    ("graph",),
+    ("graph", "memory"),
     ("ops",),
     ("engine",),
     (
         "scalar",
         "tensor",
+        "facts",
+        "devices",
+        "cuda",
         "creation",
         "inplace",
         "recording",
         "random",
         "mersenne",
+        "philox",
+        "sampling",
         "autograd",
         "testing",
         "linalg",
+        "special",
     ),
-    ("nn", "optim", "data", "io", "compiler", "inspect"),
+    ("nn", "optim", "data", "io", "utils", "compiler", "inspect"),
     ("studio", "course", "torch", "__init__"),
     ("cli", "__main__"),
 )

@@ -24,9 +24,11 @@ from gradwalk.data.dataset import (
 from gradwalk.data.datasets import Characters, characters, circles, digits, moons, spirals
 from gradwalk.data.loader import DataLoader
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from gradwalk.data.weighted import SubsetRandomSampler, WeightedRandomSampler
 
 __all__ = [
     "BatchSampler", "Characters", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
-    "RandomSampler", "Sampler", "SequentialSampler", "Subset", "TensorDataset", "characters",
-    "circles", "default_collate", "digits", "moons", "progress", "random_split", "spirals",
+    "RandomSampler", "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler",
+    "TensorDataset", "WeightedRandomSampler", "characters", "circles", "default_collate", "digits",
+    "moons", "progress", "random_split", "spirals",
 ]  # fmt: skip

@@ -146,7 +146,7 @@ def random_split(
         counts = [int(length) for length in lengths]
     if sum(counts) != total or min(counts, default=0) < 0:
         raise ValueError(f"the lengths {list(lengths)} do not sum to {total}, the set's length")
-    order = (generator or default_generator).numpy.permutation(total).tolist()
+    order = (generator or default_generator).stream.permutation(total).tolist()
     ends = list(accumulate(counts))
     return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, counts)]
 

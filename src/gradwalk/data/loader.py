@@ -11,7 +11,13 @@ from typing import Any
 from gradwalk.data.collate import default_collate
 from gradwalk.data.dataset import IterableDataset, batch_taker
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, batched
-from gradwalk.random import Generator
+from gradwalk.random import Generator, default_generator
+
+# PyTorch's options about worker processes and GPUs. They change no batch, and mean nothing here.
+_WITHOUT_MEANING = {
+    "pin_memory", "pin_memory_device", "persistent_workers", "timeout", "worker_init_fn",
+    "multiprocessing_context", "in_order",
+}  # fmt: skip
 
 
 class DataLoader:
@@ -46,8 +52,13 @@ class DataLoader:
         drop_last: bool = False,
         generator: Generator | None = None,
         *,
-        prefetch_factor: int = 2,
+        prefetch_factor: int | None = None,
+        **unused: Any,
     ) -> None:
+        if unused.keys() - _WITHOUT_MEANING:
+            unknown = ", ".join(sorted(unused.keys() - _WITHOUT_MEANING))
+            raise TypeError(f"DataLoader has no option {unknown}")
+        prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -90,6 +101,9 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         skipped = self._skip or 0
+        generator = self.generator or default_generator
+        if generator.like == "torch" and not skipped:
+            generator.stream.integers(0, 2**63, ())  # PyTorch draws a seed for its workers here
         self._skip, self._position = None, skipped
         return self._give(self._batches(skipped))
 
@@ -125,7 +139,7 @@ class DataLoader:
     def _ended(self) -> None:
         """The epoch is over: the next has an order of its own."""
         if isinstance(self._random, RandomSampler):
-            self._random._seed = None
+            self._random._start = None
 
     @property
     def _random(self) -> Sampler | None:

@@ -49,8 +49,8 @@ class SequentialSampler(Sampler):
 class RandomSampler(Sampler):
     """A new random order every time, or draws with replacement.
 
-    Each order grows from a seed drawn from `generator` (or the library's own), and that seed is
-    all that needs saving.
+    An order is drawn from `generator`, or from a new one whose seed the library's own generator
+    draws. What is saved of it is the state that generator began it with.
 
     >>> import gradwalk as gw
     >>> sorted(gw.data.RandomSampler("abc"))
@@ -70,8 +70,8 @@ class RandomSampler(Sampler):
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
-        self._seed: int | None = None  # of the order in use
-        self._next: int | None = None  # of the next, if it was loaded
+        self._start: dict[str, Any] | None = None  # what the order in use was drawn with
+        self._next: dict[str, Any] | None = None  # the next will be drawn with, if it was loaded
 
     @property
     def num_samples(self) -> int:
@@ -79,36 +79,48 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        if self._next is None:
-            drawn = (self.generator or default_generator).numpy.integers(2**63 - 1)
-            self._seed = int(drawn)
-        else:
-            self._seed, self._next = self._next, None
+        loaded, self._next = self._next, None
+        self._start = loaded or self._fresh_start()
+        draw = Generator().set_state(self._start)
         # Drawn here and not while iterating: another iteration may begin before this one ends.
-        return iter(self._order(np.random.Generator(np.random.Philox(self._seed))))
+        order = self._order(draw)
+        if self.generator is not None and loaded is None:
+            self.generator.set_state(draw.get_state())
+        return iter(order)
 
-    def _order(self, draw: np.random.Generator) -> list[int]:
+    def _fresh_start(self) -> dict[str, Any]:
+        if self.generator is not None:
+            return self.generator.get_state()
+        seed = int(default_generator.stream.integers(0, 2**63, ()))
+        return Generator(like=default_generator.like).manual_seed(seed).get_state()
+
+    def _order(self, draw: Generator) -> list[int]:
         available, wanted = len(self.data_source), self.num_samples
+        if not available or not wanted:
+            return []
         if self.replacement:
-            return draw.integers(available, size=wanted).tolist() if wanted else []
-        order: list[int] = []
-        while len(order) < wanted and available:
-            order += draw.permutation(available).tolist()
-        return order[:wanted]
+            return draw.stream.integers(0, available, (wanted,)).tolist()
+        # PyTorch draws one more than it needs if they fit exactly; so its next order is another.
+        rounds = wanted // available + 1 if draw.like == "torch" else -(-wanted // available)
+        orders = [draw.stream.permutation(available) for _ in range(rounds)]
+        return np.concatenate(orders)[:wanted].tolist()
 
     def __len__(self) -> int:
         return self.num_samples
 
     def state_dict(self) -> dict[str, Any]:
-        """The seed of the present order, and the state of the generator if it has its own."""
-        state: dict[str, Any] = {"seed": self._seed if self._next is None else self._next}
+        """What the present order was drawn with; also the state of its own generator, if any."""
+        state: dict[str, Any] = {"start": self._start if self._next is None else self._next}
         if self.generator is not None:
             state["generator"] = self.generator.get_state()
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Use the saved order next."""
-        self._next = state_dict["seed"]
+        start = state_dict["start"]
+        if start is not None:
+            Generator().set_state(start)  # what is no state is refused here, not in the next epoch
+        self._next = start
         if self.generator is not None and "generator" in state_dict:
             self.generator.set_state(state_dict["generator"])
 

@@ -162,9 +162,13 @@ class Function:
             result = cls.forward(context, *args, **keywords)
         several = isinstance(result, (tuple, list))
         outputs = list(result) if several else [result]
-        if not (any(needs) and state.here.grad_enabled):
-            return result
         op = _FunctionOp(cls, context)
+        watcher = state.here.watcher
+        edges = () if watcher is None else watcher.operands(args)
+        if not (any(needs) and state.here.grad_enabled):
+            if watcher is not None:
+                watcher.made(op, edges, {}, tuple(outputs), *caller())
+            return result
         node = Node()
         node.op = op
         sources = [(a.grad_fn or a) if n else None for a, n in zip(args, needs, strict=True)]
@@ -190,6 +194,8 @@ class Function:
         context._to_save = ()
         if state.here.listener is not None:
             state.here.listener(node)
+        if watcher is not None:
+            watcher.made(op, edges, {}, tuple(tied), node.code, node.position)
         return (tied if isinstance(result, list) else tuple(tied)) if several else tied[0]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
-from gradwalk.engine.modes import enable_grad, no_grad
+from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.shape import clone
@@ -155,8 +155,24 @@ def _sweep(
     retain: bool,
 ) -> None:
     mode = enable_grad if create_graph else no_grad
+    watcher = state.here.watcher
     with mode(), np.errstate(all="ignore"):
-        walk(roots, deliver, wrap, wanted=wanted, graph=create_graph, retain=retain)
+        if watcher is None:
+            walk(roots, deliver, wrap, wanted=wanted, graph=create_graph, retain=retain)
+            return
+
+        def told(node: Any, g: Any) -> None:
+            watcher.delivered(node, g)
+            deliver(node, g)
+
+        watcher.sweeping(roots, create_graph)
+        try:
+            walk(
+                roots, told, wrap, wanted=wanted, graph=create_graph, retain=retain,
+                on_step=watcher.visited,
+            )  # fmt: skip
+        finally:
+            watcher.swept()
 
 
 def _owned(g: Any, handed_out: set[int]) -> Any:

@@ -14,7 +14,7 @@ Wrap = Callable[..., Any]
 
 
 class RemovableHandle:
-    """What `register_hook` returns: `remove()` takes the hook off again."""
+    """What `register_hook` returns: `remove()`, or the end of a `with`, takes the hook off."""
 
     _numbers = itertools.count()
 
@@ -25,6 +25,12 @@ class RemovableHandle:
     def remove(self) -> None:
         """Take the hook off; a second call does nothing."""
         self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
 
 def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:

@@ -135,7 +135,8 @@ def _through_expansion(node: Any, saved: dict[str, Any], arriving: list[Any]) ->
     inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
     out = node.op.expand(*inputs, **node.attrs)
     moving = [(i, t) for i, t in zip(inputs, arriving, strict=True) if t is not None]
-    return push([out], [i for i, _ in moving], [t for _, t in moving])
+    outs = out if node.op.multiple else (out,)
+    return push(outs, [i for i, _ in moving], [t for _, t in moving])
 
 
 def _total(terms: list[Any]) -> Any:

@@ -18,11 +18,12 @@ R = TypeVar("R")
 class ThreadState:
     """What each thread has for itself."""
 
-    __slots__ = ("_quiet", "grad_enabled", "listener", "run")
+    __slots__ = ("_quiet", "grad_enabled", "listener", "run", "watcher")
 
     def __init__(self) -> None:
         self.grad_enabled = True
         self.listener: Any = None  # called with every node made (a checkpoint region does)
+        self.watcher: Any = None  # told of every operation and visit (inspect/recorder.py)
         # NumPy keeps its warning settings in a context variable. Running a forward inside a
         # context of our own silences it for 25 ns, where np.errstate would cost 600.
         self._quiet = contextvars.Context()

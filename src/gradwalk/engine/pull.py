@@ -145,7 +145,8 @@ def _pull_expanded(
     out = op.expand(*inputs, **node.attrs)
     found: dict[Any, Any] = {}
     ends = [i._node for i in inputs if getattr(i, "requires_grad", False)]
-    roots = [(out._node, out._index, g)]
+    outs, gs = (out, g) if op.multiple else ((out,), (g,))
+    roots = [(o._node, o._index, gk) for o, gk in zip(outs, gs, strict=True) if o.requires_grad]
     walk(roots, found.__setitem__, wrap, wanted=ends, stop=ends, graph=True, retain=True)
     return [
         found.get(i._node) if source is not None and (needed is None or source in needed) else None

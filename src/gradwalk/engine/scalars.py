@@ -118,3 +118,31 @@ def _contributions_ieee(v: Any) -> list[float]:
         saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
         found = plan.pull(np.float64(v._grad), saved, v.attrs)
         return [float(c) for c in found if c is not None]
+
+
+def contributions(v: Any, g: float) -> tuple[float | None, ...]:
+    """What a Value would hand each input if its gradient were `g`; touches no `grad`.
+
+    One made by hand is asked by running its own `_backward` and looking at what arrived.
+    """
+    if isinstance(v.op, Op) and "backward" not in (v._extra or {}):
+        plan = v.op.plan((True,) * len(v.inputs)).write()
+        with np.errstate(all="ignore"):
+            saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
+            found = plan.pull(np.float64(g), saved, v.attrs)
+        return tuple([None if c is None else float(c) for c in found])
+    inputs = v.inputs
+    before = [(i, i._grad) for i in {id(i): i for i in inputs}.values()]
+    own = v._grad
+    try:
+        for i, _ in before:
+            i._grad = 0
+        v._grad = g
+        v._backward()
+        arrived = {id(i): i._grad for i, _ in before}
+    finally:
+        v._grad = own
+        for i, grad in before:
+            i._grad = grad
+    # Of an input used twice only the total is known: the first edge carries it.
+    return tuple([arrived.pop(id(i), 0.0) for i in inputs])

@@ -51,7 +51,10 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     arrays, metadata = read(path)
     if "gradwalk_run" in metadata:
         raise wrong(path, "it is a training checkpoint. Fix: gradwalk.load_run(path, ...).")
-    return {name: wrap(array) for name, array in arrays.items()}
+    state = {name: wrap(array) for name, array in arrays.items()}
+    # safetensors.torch.save_model writes tied weights once, and notes their other names here.
+    tied = {name: kept for name, kept in metadata.items() if name != "format" and kept in arrays}
+    return {name: state[kept] for name, kept in tied.items()} | state
 
 
 def array_of(value: Any, name: str) -> Array:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation
+from gradwalk import creation, sampling
 from gradwalk.engine.modes import no_grad
-from gradwalk.random import Generator, default_generator
+from gradwalk.random import Generator
 from gradwalk.recording import wrap
 from gradwalk.tensor import Tensor
 
@@ -66,16 +66,16 @@ def uniform_(
     >>> bool((gw.nn.init.uniform_(gw.zeros(9), 2, 3) >= 2).all())
     True
     """
-    drawn = creation.rand(tensor.shape, dtype=tensor.dtype, generator=generator)
-    return _write(tensor, drawn * (b - a) + a)
+    with no_grad():
+        return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Normal with this mean and standard deviation."""
-    drawn = creation.randn(tensor.shape, dtype=tensor.dtype, generator=generator)
-    return _write(tensor, drawn * std + mean)
+    with no_grad():
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(
@@ -90,14 +90,14 @@ def trunc_normal_(
     low, high = math.erf((a - mean) / std / _ROOT_2), math.erf((b - mean) / std / _ROOT_2)
     options: dict[str, Any] = dict(dtype=tensor.dtype, generator=generator)
     if (high - low) / 2 > 0.3:  # draw again what falls outside: as PyTorch, number by number
-        drawn = creation.randn(tensor.shape, **options)._array * std + mean
+        drawn = sampling.normal(mean, std, tensor.shape, **options)._array
         while (outside := (drawn < a) | (drawn > b)).any():
-            again = creation.randn(tensor.shape, **options)._array * std + mean
+            again = sampling.normal(mean, std, tensor.shape, **options)._array
             drawn = np.where(outside, again, drawn)
     else:
         from scipy.special import erfinv
 
-        uniform = creation.rand(tensor.shape, **options)._array.astype(np.float64)
+        uniform = sampling.rand(tensor.shape, **options)._array.astype(np.float64)
         drawn = erfinv(uniform * (high - low) + low) * (std * _ROOT_2) + mean
     return _write(tensor, wrap(np.clip(drawn, a, b).astype(tensor.dtype)))
 
@@ -208,7 +208,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return tensor
     rows = tensor.shape[0]
     shape = (rows, tensor.numel() // rows)
-    flat = creation.randn(shape, dtype=tensor.dtype, generator=generator)._array
+    flat = sampling.randn(shape, dtype=tensor.dtype, generator=generator)._array
     if shape[0] < shape[1]:
         flat = flat.T
     q, r = np.linalg.qr(flat)
@@ -228,11 +228,11 @@ def sparse_(
         raise ValueError(f"sparse_ fills a matrix, not a tensor of shape {tensor.shape}")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
-    drawn = creation.randn(tensor.shape, dtype=tensor.dtype, generator=generator)._array * std
-    draw = generator or default_generator
+    normal_(tensor, 0.0, std, generator)
+    drawn = tensor._array.copy()
     for column in range(columns):
-        drawn[creation.randperm(rows, generator=draw)._array[:zeros], column] = 0
-    return _write(tensor, wrap(drawn.astype(tensor.dtype)))
+        drawn[sampling.randperm(rows, generator=generator)._array[:zeros], column] = 0
+    return _write(tensor, wrap(drawn))
 
 
 def fill(initialise: Callable[..., Tensor], *tensors: Tensor | None, **options: Any) -> None:

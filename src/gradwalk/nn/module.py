@@ -8,16 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from gradwalk.engine.hooks import RemovableHandle
+from gradwalk.devices import read_to
+from gradwalk.engine.modes import state
 from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
+from gradwalk.nn.parameter import Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
 from gradwalk.tensor import Tensor
 
-Hook = Callable[..., Any]
 
-
-class Module:
+class Module(_hooks.Hooked):
     """A piece of a model: parameters, buffers and other modules, found by assigning them.
 
     A subclass calls `super().__init__()` first, assigns its pieces, and writes `forward`.
@@ -46,7 +46,6 @@ class Module:
     _non_persistent_buffers_set: set[str]
 
     training: bool
-    _hooks: _hooks.Hooks | None = None  # made when the first hook is registered
 
     def __init__(self) -> None:
         self.__dict__.update(
@@ -64,9 +63,16 @@ class Module:
         )
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        if self._hooks is None:
-            return self.forward(*args, **keywords)
-        return _hooks.call(self, self._hooks, args, keywords)
+        watcher = state.here.watcher
+        if watcher is not None:
+            watcher.entered_module(self)
+        try:
+            if self._hooks is None:
+                return self.forward(*args, **keywords)
+            return _hooks.call(self, self._hooks, args, keywords)
+        finally:
+            if watcher is not None:
+                watcher.left()
 
     # -- attributes --------------------------------------------------------------------------------
 
@@ -94,6 +100,10 @@ class Module:
         elif name in self._modules:
             self._refuse(name, value, "module", "Module")
             known[name] = self._modules[name] = None
+        elif isinstance(value, Buffer):
+            if name not in self._buffers:
+                self._forget(name)
+            self.register_buffer(name, value, value.persistent)
         elif name in self._buffers:
             if not isinstance(value, Tensor):
                 self._refuse(name, value, "buffer", "Tensor")
@@ -189,6 +199,21 @@ class Module:
             found = inner
         return found
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module in the place of the one with a dotted name.
+
+        With `strict` there has to be one already.
+        """
+        if not target or not isinstance(module, Module):
+            raise ValueError(f"set_submodule takes a name and a Module, not {target!r}, {module!r}")
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if name not in owner._modules and hasattr(owner, name):
+            raise AttributeError(f"'{target}' is not a Module")
+        if strict and name not in owner._modules:
+            raise AttributeError(f"{type(owner).__name__} has no module '{name}'")
+        setattr(owner, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with a dotted name."""
         path, _, name = target.rpartition(".")
@@ -224,9 +249,10 @@ class Module:
             inner = [(start + k, m) for k, m in module._modules.items() if m is not None]
             stack += reversed(inner)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all inside it, each once."""
-        return (module for _, module in self.named_modules())
+        named = self.named_modules(remove_duplicate=remove_duplicate)
+        return (module for _, module in named)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly inside, with their names, each once."""
@@ -319,18 +345,10 @@ class Module:
 
         `to(dtype)`, `to(tensor)` or `to("cpu")`, which changes nothing: it is always there.
         """
-        keywords.pop("non_blocking", None)
-        dtype = keywords.pop("dtype", None)
-        for value in (*args, *keywords.values()):
-            if isinstance(value, Tensor):
-                dtype = value.dtype
-            elif isinstance(value, (np.dtype, type)):
-                dtype = value
-            elif isinstance(value, str) and value != "cpu":
-                raise ValueError(f"no device {value!r} here: eager tensors live on the CPU")
+        dtype, _ = read_to(args, keywords)
         if dtype is None:
             return self
-        if np.dtype(dtype).kind != "f":
+        if dtype.kind != "f":
             raise TypeError(f"a module can only be moved to a floating-point dtype, not {dtype}")
         for tensor in [*self.parameters(), *self.buffers()]:
             if tensor.is_floating_point():
@@ -357,17 +375,25 @@ class Module:
 
     # -- state -------------------------------------------------------------------------------------
 
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
+    def state_dict(
+        self,
+        *args: Any,
+        destination: OrderedDict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> OrderedDict[str, Any]:
         """Every parameter and persistent buffer by its dotted name, on the same memory.
 
         >>> import gradwalk as gw
         >>> {name: t.shape for name, t in gw.nn.Linear(2, 3).state_dict().items()}
         {'weight': (3, 2), 'bias': (3,)}
         """
-        found = OrderedDict()
-        for _, name, tensor in _state.entries(self, prefix):
-            found[name] = tensor if keep_vars else tensor.detach()
-        return found
+        if args:  # PyTorch's old order, still met in code that overrides this method
+            given = dict(zip(("destination", "prefix", "keep_vars"), args))
+            destination = given.get("destination", destination)
+            prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
+        found = OrderedDict() if destination is None else destination
+        return _state.collect(self, found, prefix, keep_vars)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -380,39 +406,18 @@ class Module:
         """
         return _state.load(self, state_dict, strict, assign)
 
-    # -- hooks -------------------------------------------------------------------------------------
-
-    def _hook(self, kind: str, hook: Hook, prepend: bool, keywords: bool) -> RemovableHandle:
-        if self._hooks is None:
-            self._hooks = _hooks.Hooks()
-        return self._hooks.add(kind, hook, prepend, keywords)
-
-    def register_forward_pre_hook(
-        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call `hook(module, args)` before forward; what it returns takes the arguments' place."""
-        return self._hook("before", hook, prepend, with_kwargs)
-
-    def register_forward_hook(
-        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after forward; what it returns replaces the output.
-
-        >>> import gradwalk as gw
-        >>> layer = gw.nn.Linear(2, 3)
-        >>> handle = layer.register_forward_hook(lambda module, args, out: print(out.shape))
-        >>> _ = layer(gw.zeros(4, 2))
-        (4, 3)
-        >>> handle.remove()
+    def get_extra_state(self) -> Any:
+        """What a subclass adds to its `state_dict`, under the name `_extra_state`; it may be any
+        object. Write `set_extra_state` too.
         """
-        return self._hook("after", hook, prepend, with_kwargs)
+        raise NotImplementedError(f"{type(self).__name__} has no extra state")
 
-    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when backward has passed the module.
-
-        What it returns takes the place of the gradients of the inputs.
-        """
-        return self._hook("backward", hook, prepend, False)
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` returned."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no set_extra_state, and the state dict has extra state for "
+            "it. Fix: write the method, beside get_extra_state."
+        )
 
     # -- text --------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Parameter: a tensor that a Module finds by itself."""
+"""Parameter and Buffer: tensors that a Module finds by itself."""
 
 from __future__ import annotations
 
@@ -23,16 +23,39 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
-        if isinstance(data, Tensor):
-            array = data._array  # the same memory, as in PyTorch
-        elif isinstance(data, np.ndarray):
-            array = data
-        else:
-            array = np.asarray(data, get_default_dtype())
-        category(array.dtype)
-        self._set(array, None, 0)
+        self._set(_array(data), None, 0)
         self.code, self.position = caller()
         self.requires_grad = requires_grad
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+class Buffer(Tensor):
+    """A tensor that becomes a buffer of a Module when it is assigned to one: part of its state,
+    but not learned.
+
+    >>> import gradwalk as gw
+    >>> module = gw.nn.Module()
+    >>> module.mean = gw.nn.Buffer(gw.zeros(2))
+    >>> dict(module.state_dict())
+    {'mean': tensor([0., 0.])}
+    """
+
+    __slots__ = ()
+    persistent: bool  # whether it is in `state_dict`
+
+    def __init__(self, data: Any = (), *, persistent: bool = True) -> None:
+        self._set(_array(data), None, 0)
+        self.code, self.position = caller()
+        self.persistent = persistent
+
+
+def _array(data: Any) -> np.ndarray[Any, Any]:
+    """The elements, on the same memory where there is some, as in PyTorch."""
+    if isinstance(data, Tensor):
+        data._leaves_as("Parameter(...)")
+        return data._array
+    array = data if isinstance(data, np.ndarray) else np.asarray(data, get_default_dtype())
+    category(array.dtype)
+    return array

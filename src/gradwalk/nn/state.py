@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -28,67 +29,155 @@ class IncompatibleKeys(NamedTuple):
         )
 
 
-def entries(module: Any, prefix: str = "") -> Iterator[tuple[Any, str, Tensor]]:
-    """The owner, dotted name and tensor of everything in the state, in PyTorch's order."""
-    for path, owner in module.named_modules(
-        prefix=prefix.removesuffix("."), remove_duplicate=False
-    ):
-        start = f"{path}." if path else ""
-        for name, parameter in owner._parameters.items():
-            if parameter is not None:
-                yield owner, start + name, parameter
-        for name, buffer in owner._buffers.items():
-            if buffer is not None and name not in owner._non_persistent_buffers_set:
-                yield owner, start + name, buffer
+EXTRA = "_extra_state"  # PyTorch's name for what get_extra_state returns
+
+
+def _own(module: Any) -> Iterator[tuple[str, Tensor]]:
+    """The name and tensor of everything in a module's own state."""
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            yield name, parameter
+    for name, buffer in module._buffers.items():
+        if buffer is not None and name not in module._non_persistent_buffers_set:
+            yield name, buffer
+
+
+def _has(module: Any, method: str) -> bool:
+    """Whether a subclass has written get_extra_state or set_extra_state."""
+    found = getattr(type(module), method)
+    return getattr(found, "__module__", "") != "gradwalk.nn.module"
+
+
+def collect(
+    module: Any, found: OrderedDict[str, Any], prefix: str, keep_vars: bool
+) -> OrderedDict[str, Any]:
+    """Add the state of a module and of all inside it to `found`, in PyTorch's order."""
+    hooks = module._hooks
+    if hooks is not None:
+        hooks.run("before_state", module, prefix, keep_vars)
+    for name, tensor in _own(module):
+        found[prefix + name] = tensor if keep_vars else tensor.detach()
+    if _has(module, "get_extra_state"):
+        found[prefix + EXTRA] = module.get_extra_state()
+    for name, inner in module._modules.items():
+        if inner is not None:
+            inner.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    if hooks is not None:
+        hooks.run("after_state", module, found, prefix, {})
+    return found
 
 
 def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
-    """Check everything, then write everything."""
+    """Check everything, then write everything.
+
+    A hook that runs after loading may excuse missing and unexpected names, so if there is one
+    these are judged after writing.
+    """
     if not isinstance(given, Mapping):
         raise TypeError(f"a state dict is a mapping of names to tensors, not {type(given)}")
     problems: list[str] = []
     missing: list[str] = []
-    plan: list[tuple[Any, str, Tensor, np.ndarray[Any, Any], Any]] = []
-    known = set()
-    for owner, name, tensor in entries(module):
-        known.add(name)
-        if name not in given:
-            missing.append(name)
-            continue
-        value = given[name]
+    unexpected: list[str] = []
+    modules = [
+        (f"{path}." if path else "", owner)
+        for path, owner in module.named_modules(remove_duplicate=False)
+    ]
+    hooked = [(prefix, owner) for prefix, owner in modules if owner._hooks is not None]
+    if hooked:
+        given = OrderedDict(given)  # hooks may change it
+        for prefix, owner in hooked:
+            owner._hooks.run(
+                "before_load", owner, given, prefix, {}, strict, missing, unexpected, problems
+            )
+    plan = _Plan(given, missing, problems)
+    for prefix, owner in modules:
+        plan.add(owner, prefix)
+    unexpected += [name for name in given if name not in plan.known]
+    keys = IncompatibleKeys(missing, unexpected)
+    excusable = any(owner._hooks.after_load for _, owner in hooked)
+    _judge(module, problems, keys, strict and not excusable, "nothing was changed")
+    plan.write(assign)
+    if excusable:
+        for _, owner in reversed(hooked):  # from the inside out
+            owner._hooks.run("after_load", owner, keys)
+        _judge(module, [], keys, strict, "the names that fit were loaded")
+    return keys
+
+
+def _judge(
+    module: Any, problems: list[str], keys: IncompatibleKeys, strict: bool, outcome: str
+) -> None:
+    """Raise one error with everything that is wrong, if anything is."""
+    found = []
+    if strict:
+        names = {"Missing": keys.missing_keys, "Unexpected": keys.unexpected_keys}
+        for title, listed in names.items():
+            if listed:
+                text = ", ".join(f'"{name}"' for name in listed)
+                found.append(f"{title} key(s) in state_dict: {text}.")
+    found += problems
+    if found:
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {type(module).__name__}; {outcome}:\n\t"
+            + "\n\t".join(found)
+        )
+
+
+class _Plan:
+    """What is to be written where."""
+
+    def __init__(self, given: Mapping[str, Any], missing: list[str], problems: list[str]) -> None:
+        self.given, self.missing, self.problems = given, missing, problems
+        self.known: set[str] = set()
+        self.tensors: list[tuple[Any, str, Tensor, np.ndarray[Any, Any], Any]] = []
+        self.extra: list[tuple[Any, Any]] = []
+
+    def add(self, owner: Any, prefix: str) -> None:
+        """Look at what is given for one module's own state."""
+        for name, tensor in _own(owner):
+            array = self._array(prefix + name, tensor)
+            if array is not None:
+                self.tensors.append((owner, name, tensor, array, self.given[prefix + name]))
+        if _has(owner, "get_extra_state") or _has(owner, "set_extra_state"):
+            self.known.add(prefix + EXTRA)
+            if prefix + EXTRA in self.given:
+                self.extra.append((owner, self.given[prefix + EXTRA]))
+            else:
+                self.missing.append(prefix + EXTRA)
+
+    def _array(self, name: str, tensor: Tensor) -> np.ndarray[Any, Any] | None:
+        """The given elements, if they fit."""
+        self.known.add(name)
+        if name not in self.given:
+            self.missing.append(name)
+            return None
+        value = self.given[name]
         try:
             array = value._array if isinstance(value, Tensor) else np.asarray(value)
         except Exception as error:  # whatever an object of another library raises
-            problems.append(f"{name}: cannot be read as an array ({error})")
-            continue
+            self.problems.append(f"{name}: cannot be read as an array ({error})")
+            return None
         if array.dtype.kind not in "fiub":
-            problems.append(f"{name}: holds {array.dtype}, not numbers")
+            self.problems.append(f"{name}: holds {array.dtype}, not numbers")
         elif array.shape != tensor.shape:
-            problems.append(
+            self.problems.append(
                 f"size mismatch for {name}: copying a param with shape {tuple(array.shape)} from "
                 f"checkpoint, the shape in current model is {tuple(tensor.shape)}."
             )
         else:
-            plan.append((owner, name.rpartition(".")[2], tensor, array, value))
-    unexpected = [name for name in given if name not in known]
-    if strict:
-        for title, names in (("Unexpected", unexpected), ("Missing", missing)):
-            if names:
-                listed = ", ".join(f'"{name}"' for name in names)
-                problems.insert(0, f"{title} key(s) in state_dict: {listed}.")
-    if problems:
-        kind = type(module).__name__
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {kind}; nothing was changed:\n\t"
-            + "\n\t".join(problems)
-        )
-    with no_grad():
-        for owner, name, tensor, array, value in plan:
-            if assign:
-                _assign(owner, name, tensor, array, value)
-            else:
-                tensor.copy_(wrap(array.astype(tensor.dtype)))
-    return IncompatibleKeys(missing, unexpected)
+            return array
+        return None
+
+    def write(self, assign: bool) -> None:
+        """Do it."""
+        with no_grad():
+            for owner, name, tensor, array, value in self.tensors:
+                if assign:
+                    _assign(owner, name, tensor, array, value)
+                else:
+                    tensor.copy_(wrap(array.astype(tensor.dtype)))
+        for owner, state in self.extra:
+            owner.set_extra_state(state)
 
 
 def _assign(owner: Any, name: str, old: Tensor, array: np.ndarray[Any, Any], value: Any) -> None:

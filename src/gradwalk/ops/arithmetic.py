@@ -218,7 +218,8 @@ round = elementwise(
 def _round_number(x: float, decimals: int) -> float:
     import builtins
 
-    return float(builtins.round(x, decimals))
+    # Python rounds 0.15 by its exact value, to 0.1; arrays by 1.5, to 0.2, as in PyTorch.
+    return builtins.round(x, 0) if decimals == 0 else float(np.round(x, decimals))
 
 
 exp = elementwise("exp", np.exp, math.exp, partials=[lambda out: out], to_float=True)

@@ -98,24 +98,81 @@ solve_op: Op = define(
 )
 
 
-def _cofactor_forward(x: Any) -> Any:
-    """det(x) × x⁻ᵀ, by singular values: right also where x has no inverse."""
-    u, s, vh = _computed(np.linalg.svd, x)
+def _product_of_others(s: Any) -> Any:
+    """For each element along the last axis the product of all others; nothing is divided."""
     before, after = np.ones_like(s), np.ones_like(s)
     np.cumprod(s[..., :-1], axis=-1, out=before[..., 1:])
     if s.shape[-1] > 1:
         np.cumprod(s[..., :0:-1], axis=-1, out=after[..., -2::-1])
-    sign = np.linalg.det(u) * np.linalg.det(vh)
-    # Of an orthogonal matrix it is 1 or -1 up to rounding.
-    return (u * (before * after * np.round(sign)[..., None])[..., None, :]) @ vh
+    return before * after
 
 
+def _signed_svd(x: Any) -> tuple[Any, Any, Any, Any]:
+    """The determinant of u times that of vh, and u, s and vh."""
+    u, s, vh = _computed(np.linalg.svd, x)
+    sign = np.round(np.linalg.det(u) * np.linalg.det(vh))  # 1 or -1 but for rounding
+    return sign[..., None, None], u, s, vh
+
+
+def _cofactor_forward(x: Any) -> Any:
+    """det(x) × x⁻ᵀ, by singular values: right also where x has no inverse."""
+    sign, u, s, vh = _signed_svd(x)
+    return sign * (u * _product_of_others(s)[..., None, :]) @ vh
+
+
+def _det_twice_forward(x: Any, h: Any) -> Any:
+    """The second derivatives of det(x), applied to h; right also where x has no inverse.
+
+    For a diagonal x the only ones that are not 0 are those by two diagonal elements (the product
+    of all others) and by two elements across the diagonal (minus that). Any x is diagonal between
+    its singular vectors.
+    """
+    sign, u, s, vh = _signed_svd(x)
+    one = np.eye(s.shape[-1], dtype=bool)
+    others = _product_of_others(np.where(one, 1, s[..., None, :]))  # of all but i and j
+    others = np.where(one, 0, others)
+    inner = u.mT @ h @ vh.mT
+    on_diagonal = (others @ np.diagonal(inner, axis1=-2, axis2=-1)[..., None]) * one
+    return sign * u @ (on_diagonal - others * inner.mT) @ vh
+
+
+def _certain_inv(x: Any) -> Any:
+    s = _computed(np.linalg.svd, x, compute_uv=False)
+    if (s[..., -1] <= s[..., 0] * s.shape[-1] * np.finfo(s.dtype).eps).any():
+        raise LinAlgError("the third derivative of det is not there for singular matrices")
+    return np.linalg.inv(x)
+
+
+certain_inv: Op = define(
+    "certain_inv",
+    _certain_inv,
+    vjp=[lambda g, out: -(out.mT @ g @ out.mT)],
+    shape=lambda x: x,
+)
+
+
+def _det_thrice(g: Any, x: Any, h: Any) -> Any:
+    """The third derivatives of det(x), applied to g and h; these need the inverse."""
+    inverse = certain_inv(x)
+    a, b = inverse @ g, inverse @ h
+    trace_a, trace_b = (_column(sum(t * np.eye(t.shape[-1], dtype=bool), (-2, -1))) for t in (a, b))
+    both = a @ b
+    crossed = _column(sum(a * b.mT, (-2, -1)))  # the trace of a b
+    inner = (both + b @ a - trace_b * a - trace_a * b) @ inverse
+    total = inner + (trace_a * trace_b - crossed) * inverse
+    return _column(det_op(x)) * total.mT
+
+
+det_twice: Op = define(
+    "det_twice",
+    _det_twice_forward,
+    vjp=[_det_thrice, lambda g, x: det_twice(x, g)],  # second derivatives are symmetric
+    shape=lambda x, h: x,
+)
 cofactor: Op = define(
     "cofactor",
     _cofactor_forward,
-    vjp=[
-        lambda g, x, out: _column(sum(g * inv_op(x).mT, (-2, -1))) * out - inv_op(x).mT @ g.mT @ out
-    ],
+    vjp=[lambda g, x: det_twice(x, g)],
     shape=lambda x: x,
 )
 det_op = define(
@@ -173,13 +230,19 @@ qr_complete = define(
 )
 
 
+def _ratio(x: Any, y: Any) -> Any:
+    """x / y, and 0 for 0 / 0: where no gradient comes in, equal values do no harm."""
+    neither = (x == 0) & (y == 0)
+    return where(neither, 0, x / where(neither, 1, y))
+
+
 def _gaps(values: Any) -> Any:
     """values[j] − values[i], 1 on the diagonal so that one may divide by it."""
     return _row(values) - unsqueeze(values, -1) + np.eye(values.shape[-1], dtype=bool)
 
 
 def _eigh_rule(g: Any, values: Any, vectors: Any) -> Any:
-    inner = _off_diagonal((vectors.mT @ g[1]) / _gaps(values))
+    inner = _off_diagonal(_ratio(vectors.mT @ g[1], _gaps(values)))
     # Only one triangle is read, on the understanding that the matrix is symmetric: so is this.
     return vectors @ ((inner + inner.mT) * 0.5 + _on_diagonal(g[0])) @ vectors.mT
 
@@ -201,13 +264,13 @@ def _svd_rule(g: Any, u: Any, s: Any, vh: Any) -> Any:
     v, gv = (getitem_slice(t, last - 1, 0, count).mT for t in (vh, g[2]))
     gaps = _gaps(s * s)
     left, right = u.mT @ gu, v.mT @ gv
-    inner = _off_diagonal((left - left.mT) / gaps) * _row(s)
-    inner = inner + unsqueeze(s, -1) * _off_diagonal((right - right.mT) / gaps)
+    inner = _off_diagonal(_ratio(left - left.mT, gaps)) * _row(s)
+    inner = inner + unsqueeze(s, -1) * _off_diagonal(_ratio(right - right.mT, gaps))
     out = u @ (inner + _on_diagonal(g[1])) @ v.mT
     if u.shape[-2] > count:
-        out = out + ((gu - u @ left) / _row(s)) @ v.mT
+        out = out + _ratio(gu - u @ left, _row(s)) @ v.mT
     if v.shape[-2] > count:
-        out = out + (u / _row(s)) @ (gv - v @ right).mT
+        out = out + u @ _ratio(gv - v @ right, _row(s)).mT
     return out
 
 
@@ -329,7 +392,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 
 def det(input: Any) -> Any:
-    """The determinant; its gradient is right for singular matrices too."""
+    """The determinant; its first two derivatives are right for singular matrices too."""
     return det_op(_square("det", input))
 
 

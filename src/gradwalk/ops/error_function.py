@@ -1,21 +1,24 @@
-"""erf and erfc on whole arrays: rational and polynomial approximations in NumPy.
+"""erf, erfc and what is made of them on whole arrays: approximations in NumPy.
 
 In float64, below |x| = 1, erf is x times a rational function of x²; beyond, it is 1 − erfc, and
 erfc is exp(−x²) times a rational function of |x|, computed for the elements that need it. The
 coefficients are those of S. Moshier's Cephes library (ndtr.c). In float32 one rational function,
 fitted for this file, does for all x. Errors in units in the last place, as measured by
 tests/ops/test_networks_a.py: erf at most 4 in float64 and 8 in float32 (5e-7), erfc at most 12
-where it is normal.
+where it is normal. The normal distribution function Φ in float32 is exp(−x² / 2) times a polynomial
+in 1 / (1 + 0.3 |x|), fitted for this file to a relative error of 1.3e-7, also far out.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+_ROOT_HALF = math.sqrt(0.5)
 # Elements per round: what one round works on stays in the cache.
 _BLOCK = 16384
 
@@ -164,13 +167,67 @@ def _erf_single(x: Array, out: Array) -> None:
     np.clip(out, -1.0, 1.0, out)
 
 
-def _by_blocks(function: Any, x: Any) -> Any:
+# float32: Φ(−|x|) = exp(−x² / 2) · t · N(t), t = 1 / (1 + 0.3 |x|)
+_N = _constants(
+    np.float32,
+    0.03593229910552936,
+    -0.1582781822759679,
+    0.20821007596801291,
+    -0.055396776511177206,
+    0.12947061389785722,
+    0.09963710444324081,
+    0.12079841473796715,
+    0.11962638640292665,
+)
+_N_SCALE, _ONE = _constants(np.float32, 0.3, 1.0)
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+
+
+def _bell(x: Array) -> Array:
+    """exp(−x² / 2)."""
+    out = x * x
+    out *= -0.5
+    return np.exp(out, out=out)
+
+
+def _ndtr_single(x: Array, bell: Array, out: Array) -> None:
+    t = np.abs(x)
+    t *= _N_SCALE
+    t += 1
+    np.divide(_ONE, t, out=t)  # quicker than np.reciprocal
+    tail = _polynomial(t, _N)
+    tail *= t
+    tail *= bell  # Φ(−|x|)
+    np.subtract(x > 0, tail, out=out)  # 1 − tail where x > 0; elsewhere −tail
+    np.abs(out, out=out)
+
+
+def _ndtr(x: Array, bell: Array | None, out: Array) -> None:
+    if x.dtype == np.float32:
+        _ndtr_single(x, _bell(x) if bell is None else bell, out)
+    else:
+        _erfc_double(x * -_ROOT_HALF, out)
+        out *= 0.5
+
+
+def _gelu(x: Array, out: Array, slope: Array) -> None:
+    bell = _bell(x)
+    _ndtr(x, bell, slope)
+    np.multiply(x, slope, out=out)
+    bell *= x
+    bell *= _DENSITY
+    slope += bell
+
+
+def _by_blocks(function: Any, x: Any, results: int = 1) -> Any:
     array = np.asarray(x)
     flat = np.ascontiguousarray(array).reshape(-1)
-    out = np.empty_like(flat)
+    outs = [np.empty_like(flat) for _ in range(results)]
     for start in range(0, flat.size, _BLOCK):
-        function(flat[start : start + _BLOCK], out[start : start + _BLOCK])
-    return out.reshape(array.shape)
+        block = slice(start, start + _BLOCK)
+        function(flat[block], *(out[block] for out in outs))
+    shaped = [out.reshape(array.shape) for out in outs]
+    return shaped[0] if results == 1 else tuple(shaped)
 
 
 def erf_array(x: Any) -> Any:
@@ -183,3 +240,13 @@ def erfc_array(x: Any) -> Any:
     if x.dtype == np.float32:
         return _by_blocks(_erfc_double, x.astype(np.float64)).astype(np.float32)
     return _by_blocks(_erfc_double, x)
+
+
+def ndtr_array(x: Any) -> Any:
+    """The normal distribution function Φ(x)."""
+    return _by_blocks(lambda block, out: _ndtr(block, None, out), x)
+
+
+def gelu_with_slope(x: Any) -> Any:
+    """x Φ(x) and its derivative, Φ(x) + x φ(x)."""
+    return _by_blocks(_gelu, x, results=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from typing import Any
 
@@ -23,11 +24,30 @@ def _matmul_shape(x: Shape, y: Shape) -> Shape:
     return (*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1])
 
 
+def _matmul_forward(x: Any, y: Any) -> Any:
+    if x.ndim > 2 and y.ndim == 2 and x.size:  # one large product instead of many small ones
+        return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
+    return np.matmul(x, y)
+
+
+def _rows(x: Any) -> Any:
+    """All leading axes merged into one."""
+    if len(x.shape) == 2:
+        return x
+    return reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _times(x: Any, g: Any, y_shape: Shape) -> Any:
+    """xᵀ g; where all matrices met the same y, as one product, which is also their sum."""
+    same_lead = x.shape[:-2] == g.shape[:-2]
+    return _rows(x).mT @ _rows(g) if len(y_shape) == 2 and same_lead else x.mT @ g
+
+
 # For operands of at least two dimensions; the function `matmul` lifts vectors first.
 matmul_op = define(
     "matmul",
-    np.matmul,
-    vjp=[lambda g, y: g @ y.mT, lambda g, x: x.mT @ g],
+    _matmul_forward,
+    vjp=[lambda g, y: g @ y.mT, lambda g, x, y_shape: _times(x, g, y_shape)],
     shape=_matmul_shape,
     multilinear=True,
     broadcasts=True,
@@ -84,16 +104,9 @@ def outer(input: Any, vec2: Any) -> Any:
 
 
 def _linear_forward(x: Any, weight: Any, bias: Any) -> Any:
-    out = np.matmul(x, weight.mT)
+    out = _matmul_forward(x, weight.mT)
     out += bias
     return out
-
-
-def _rows(x: Any) -> Any:
-    """All leading axes merged into one."""
-    if len(x.shape) == 2:
-        return x
-    return reshape(x, shape=(int(np.prod(x.shape[:-1])), x.shape[-1]))
 
 
 # x Wᵀ + b in one node: one buffer forward, and dW as one product over all leading axes.

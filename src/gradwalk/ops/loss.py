@@ -16,6 +16,7 @@ from gradwalk.ops.index import along, getitem
 from gradwalk.ops.op import Shape, define
 from gradwalk.ops.reduction import amax_op, logsumexp_op, mean_op, sum_op
 from gradwalk.ops.shape import cast, normal_axis, reshape
+from gradwalk.ops.sums import sum_over
 
 __all__ = [
     "cross_entropy", "log_softmax", "softmax",
@@ -25,7 +26,7 @@ __all__ = [
 def _softmax_forward(x: Any, *, axis: int) -> Any:
     shifted = x - np.amax(x, axis=axis, keepdims=True, initial=-math.inf)
     np.exp(shifted, out=shifted)
-    shifted /= np.sum(shifted, axis=axis, keepdims=True)
+    shifted /= sum_over(shifted, (axis,))
     return shifted
 
 

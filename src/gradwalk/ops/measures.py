@@ -66,12 +66,19 @@ def norm(
 ) -> Any:
     """(Σ |x|ᵖ)^(1/p) over `dim`: "fro" and None are p = 2; inf the largest, 0 how many are not 0.
 
+    "nuc" is the sum of the singular values of matrices.
+
     >>> import gradwalk as gw
     >>> gw.norm(gw.tensor([3.0, 4.0]))
     tensor(5.)
     """
     if p == "nuc":
-        raise ValueError("norm: p = 'nuc' is a norm of matrices; use gradwalk.linalg")
+        from gradwalk.ops.norms import matrix_norm  # which builds on this module
+
+        axes = (0, 1) if dim is None and input.ndim == 2 else dim
+        if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+            raise ValueError("norm: p = 'nuc' is a norm of matrices: give two dimensions as dim")
+        return matrix_norm(input, "nuc", axes, keepdim, dtype=dtype)
     if p is None or p == "fro":
         p = 2.0
     if not isinstance(p, (int, float)):

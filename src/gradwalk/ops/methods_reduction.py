@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from gradwalk.ops import loss, measures, reduction, scan, sorting
+from gradwalk.ops.numpy_names import numpy_names
 
 
 class ReductionMethods:
@@ -15,50 +16,62 @@ class ReductionMethods:
     ndim: Any
     _apply: Any
 
+    @numpy_names
     def sum(self, dim: reduction.Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """Sum over `dim`, or over everything."""
         return reduction.sum(self, dim, keepdim, dtype=dtype)
 
+    @numpy_names
     def mean(self, dim: reduction.Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """Mean over `dim`."""
         return reduction.mean(self, dim, keepdim, dtype=dtype)
 
+    @numpy_names
     def prod(self, dim: reduction.Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Self:
         """Product over `dim`."""
         return reduction.prod(self, dim, keepdim, dtype=dtype)
 
+    @numpy_names
     def amax(self, dim: reduction.Dim = None, keepdim: bool = False) -> Self:
         """Largest value; ties share the gradient."""
         return reduction.amax(self, dim, keepdim)
 
+    @numpy_names
     def amin(self, dim: reduction.Dim = None, keepdim: bool = False) -> Self:
         """Smallest value; ties share the gradient."""
         return reduction.amin(self, dim, keepdim)
 
+    @numpy_names
     def all(self, dim: reduction.Dim = None, keepdim: bool = False) -> Self:
         """Whether every element is true."""
         return reduction.all(self, dim, keepdim)
 
+    @numpy_names
     def any(self, dim: reduction.Dim = None, keepdim: bool = False) -> Self:
         """Whether some element is true."""
         return reduction.any(self, dim, keepdim)
 
+    @numpy_names
     def max(self, dim: Any = None, keepdim: bool = False) -> Any:
         """Largest value; with `dim` values and indices; with a tensor elementwise."""
         return reduction.max(self, dim, keepdim)
 
+    @numpy_names
     def min(self, dim: Any = None, keepdim: bool = False) -> Any:
         """Smallest value; with `dim` values and indices; with a tensor elementwise."""
         return reduction.min(self, dim, keepdim)
 
+    @numpy_names
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Index of the largest value."""
         return reduction.argmax(self, dim, keepdim)
 
+    @numpy_names
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Index of the smallest value."""
         return reduction.argmin(self, dim, keepdim)
 
+    @numpy_names
     def var(
         self,
         dim: reduction.Dim | bool = None,
@@ -70,6 +83,7 @@ class ReductionMethods:
         """Variance over `dim`."""
         return reduction.var(self, dim, unbiased, keepdim, correction=correction)
 
+    @numpy_names
     def std(
         self,
         dim: reduction.Dim | bool = None,
@@ -129,14 +143,15 @@ class ReductionMethods:
         """Values in order along `dim`, and their indices."""
         return sorting.sort(self, dim, descending)
 
-    def topk(self, k: int, dim: int = -1, largest: bool = True) -> Any:
-        """The k largest values along `dim`, and their indices."""
-        return sorting.topk(self, k, dim, largest)
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+        """The k largest values along `dim` in order, and their indices."""
+        return sorting.topk(self, k, dim, largest, sorted)
 
     def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The middle element; with `dim` values and indices."""
         return sorting.median(self, dim, keepdim)
 
+    @numpy_names
     def cumsum(self, dim: int, *, dtype: Any = None) -> Self:
         """Running sum along `dim`."""
         return reduction.cumsum(self, dim, dtype=dtype)
@@ -157,6 +172,7 @@ class ReductionMethods:
         """Running log Σ exp along `dim`."""
         return scan.logcumsumexp(self, dim)
 
+    @numpy_names
     def logsumexp(self, dim: reduction.Dim, keepdim: bool = False) -> Self:
         """log Σ exp(x), stable."""
         return reduction.logsumexp(self, dim, keepdim)

@@ -16,33 +16,38 @@ import numpy as np
 from gradwalk.ops.arithmetic import add, mul, rsqrt
 from gradwalk.ops.op import Op, Shape, define
 from gradwalk.ops.reduction import mean_op
+from gradwalk.ops.sums import Axes, dot_over, sum_over
 
 __all__: list[str] = []
-
-Axes = tuple[int, ...]
-
-
-def _mean(x: Any, axes: Axes) -> Any:
-    count = math.prod(x.shape[i] for i in axes)
-    return np.true_divide(np.sum(x, axis=axes, keepdims=True), count)
 
 
 def _statistics(x: Any, axes: Axes, eps: float, center: bool) -> tuple[Any, Any, Any]:
     """x centred and divided, the mean, and 1 / standard deviation."""
-    mean = _mean(x, axes) if center else np.zeros((1,) * x.ndim, x.dtype)
-    out = x - mean
-    rstd = 1 / np.sqrt(_mean(out * out, axes) + eps)
+    count = math.prod(x.shape[i] for i in axes)
+    mean = np.true_divide(sum_over(x, axes), count) if center else np.zeros((1,) * x.ndim, x.dtype)
+    out = x - mean if center else x.copy()
+    rstd = 1 / np.sqrt(np.true_divide(dot_over(out, out, axes), count) + eps)
     rstd = rstd.astype(x.dtype, copy=False)
     out *= rstd
     return out, mean, rstd
 
 
+def _scaled(x: Any, mean: Any, rstd: Any, center: bool) -> Any:
+    """The normalised x once more: two passes, and nothing kept for them."""
+    if not center:
+        return x * rstd
+    out = x - mean
+    out *= rstd
+    return out
+
+
 def _pulled(g: Any, out: Any, rstd: Any, axes: Axes, center: bool) -> Any:
     """From the gradient of the normalised x to that of x."""
-    found = out * _mean(g * out, axes)
-    np.subtract(g, found, out=found)
+    count = math.prod(g.shape[i] for i in axes)
+    found = out * (dot_over(g, out, axes) * (-1 / count))
+    found += g
     if center:
-        found -= _mean(g, axes)
+        found -= sum_over(g, axes) * (1 / count)
     found *= rstd
     return found
 
@@ -56,7 +61,11 @@ def _standardize_expanded(x: Any, *, axes: Axes, eps: float, center: bool) -> An
 standardize: Op = define(
     "standardize",
     lambda x, *, axes, eps, center: _statistics(x, axes, eps, center),
-    vjp=[lambda g, x, mean, rstd, axes, center: _pulled(g, (x - mean) * rstd, rstd, axes, center)],
+    vjp=[
+        lambda g, x, mean, rstd, axes, center: _pulled(
+            g, _scaled(x, mean, rstd, center), rstd, axes, center
+        )
+    ],
     residuals=("mean", "rstd"),
     shape=lambda x, *, axes, eps, center: x,
     expand=_standardize_expanded,
@@ -76,23 +85,35 @@ def _affine_shape(x: Shape, weight: Shape, bias: Shape, **_: Any) -> Shape:
     return x
 
 
+def _affine_rule(
+    g: Any,
+    x: Any,
+    weight: Any,
+    mean: Any,
+    rstd: Any,
+    bias_shape: Shape,
+    axes: Axes,
+    center: bool,
+    *,
+    wants: tuple[bool, ...],
+) -> tuple[Any, ...]:
+    scaled = _scaled(x, mean, rstd, center)
+    to_x = _pulled(g * weight, scaled, rstd, axes, center) if wants[0] else None
+    scaled *= g
+    return to_x, _summed(scaled, weight.shape), _summed(g, bias_shape)
+
+
 def _summed(g: Any, shape: Shape) -> Any:
     """Summed over the axes along which an array of `shape` was broadcast."""
     axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, shape, strict=True)) if n != m)
-    return np.sum(g, axis=axes, keepdims=True) if axes else g
+    return sum_over(g, axes) if axes else g.copy()
 
 
 # The same, then × weight + bias, both with as many dimensions as x, 1 where they are broadcast.
 standardize_affine: Op = define(
     "standardize_affine",
     _affine_forward,
-    vjp=[
-        lambda g, x, weight, mean, rstd, axes, center: _pulled(
-            g * weight, (x - mean) * rstd, rstd, axes, center
-        ),
-        lambda g, x, mean, rstd, weight_shape: _summed(g * ((x - mean) * rstd), weight_shape),
-        lambda g, bias_shape: _summed(g, bias_shape),
-    ],
+    joint=_affine_rule,
     residuals=("mean", "rstd"),
     shape=_affine_shape,
     expand=lambda x, weight, bias, *, axes, eps, center: add(

@@ -13,7 +13,7 @@ from gradwalk.ops.decompositions import svdvals
 from gradwalk.ops.layout import movedim
 from gradwalk.ops.measures import norm_op
 from gradwalk.ops.op import Shape
-from gradwalk.ops.reduction import amax, amin, reduced_shape, sum
+from gradwalk.ops.reduction import amax, amin, of_floats, reduced_shape, sum
 from gradwalk.ops.shape import cast, full_axes, normal_axes, reshape, unsqueeze
 
 __all__ = [
@@ -41,10 +41,7 @@ def vector_norm(
 
 
 def _floats(name: str, x: Any, dtype: Any) -> Any:
-    x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
-    if x.dtype.kind != "f":
-        raise TypeError(f"{name} takes floats, not {x.dtype}; use x.float() or dtype=")
-    return x
+    return of_floats(name, x if dtype is None else cast(x, dtype=np.dtype(dtype)))
 
 
 def matrix_norm(

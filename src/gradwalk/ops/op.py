@@ -60,6 +60,20 @@ class Rule:
         return self.function(*(given[name] for name in self.names))
 
 
+def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
+    """One rule per input out of a function that computes the contributions to all of them."""
+    found = []
+    for position in range(count):
+        rule = Rule(function, partial=False)
+        rule.names = tuple(name for name in rule.names if name != "wants")
+        wants = tuple(i == position for i in range(count))
+        rule.function = lambda *args, wants=wants, position=position: function(*args, wants=wants)[
+            position
+        ]
+        found.append(rule)
+    return found
+
+
 class Op:
     """An operation and its derivative. Make one with `elementwise` or `define`.
 
@@ -75,6 +89,7 @@ class Op:
         rules: Sequence[Rule | None],
         *,
         elementwise: bool,
+        joint: Callable[..., Any] | None = None,
         inputs: str | Sequence[str] | None = None,
         outputs: str | Sequence[str] | None = None,
         residuals: str | Sequence[str] = (),
@@ -99,6 +114,11 @@ class Op:
         self.elementwise = elementwise
         found, self.attributes, self.defaults = _signature(name, forward)
         names = _words(inputs) if inputs is not None else found
+        # A rule for all inputs at once, where their contributions share most of their work. Its
+        # keyword `wants` says which of them are asked for.
+        self.joint = joint
+        if joint is not None:
+            self.rules = tuple(_joint_rules(joint, len(names)))
         self.variadic = bool(names) and names[-1].startswith("*")
         self.inputs = tuple(n.lstrip("*") for n in names)
         self.outputs = _words(outputs) if outputs is not None else ("out",)
@@ -117,7 +137,7 @@ class Op:
         self.expand = expand
         # A rule that needs a residual, or NumPy itself, cannot be read as a graph: its second
         # derivative would be silently wrong. Graph readings go through `expand` instead.
-        self.array_only = array_only or bool(residuals)
+        self.array_only = array_only or bool(residuals) or joint is not None
         self.symbol = symbol
         self.formula = formula
         self.domain = domain
@@ -236,8 +256,8 @@ class Op:
             )
         if self.array_only and self.expand is None:
             raise OpError(
-                f"op '{self.name}' keeps residuals, so it needs `expand`, a definition in other "
-                "ops: second derivatives are taken through that."
+                f"op '{self.name}' keeps residuals or has a joint rule, so it needs `expand`, a "
+                "definition in other ops: second derivatives are taken through that."
             )
         allowed = {
             *self.inputs,
@@ -357,10 +377,13 @@ def define(
     name: str,
     forward: Callable[..., Any],
     *,
-    vjp: Sequence[RuleLike],
+    vjp: Sequence[RuleLike] = (),
     **facts: Any,
 ) -> Op:
     """Define an op on whole arrays: one `vjp` rule per input, written in ops and operators.
+
+    Where the contributions to all inputs share most of their work, `joint=` is one rule that
+    returns all of them; it is for arrays and needs `expand=`.
 
     >>> import numpy as np, gradwalk as gw
     >>> twice_total = gw.define(

@@ -8,6 +8,7 @@ from typing import Any, Self
 from gradwalk.ops import arithmetic, choice, linalg, remainders
 from gradwalk.ops import index as _index
 from gradwalk.ops.methods_elementwise import ElementwiseMethods, raised
+from gradwalk.ops.methods_more import MoreMethods
 from gradwalk.ops.methods_reduction import ReductionMethods
 from gradwalk.ops.methods_shape import ShapeMethods
 from gradwalk.ops.op import Op
@@ -15,7 +16,7 @@ from gradwalk.ops.op import Op
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
 
-class Operators(ElementwiseMethods, ReductionMethods, ShapeMethods):
+class Operators(ElementwiseMethods, ReductionMethods, ShapeMethods, MoreMethods):
     """Arithmetic, comparison, and the methods PyTorch users expect, for anything with `_apply`."""
 
     __slots__ = ()

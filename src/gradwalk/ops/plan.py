@@ -88,21 +88,17 @@ def contributions_text(
     """
     terms = []
     functions: dict[str, Any] = {}
+    if op.joint is not None:
+        functions |= {"joint": op.joint, "wants": needs}
+        arguments = _arguments(op, op.rules[0], 0, spell)
+        call = f"joint({', '.join(arguments)}, wants=wants)"
+        return [f"*[c if wanted else None for c, wanted in zip({call}, wants)]"], functions
     for position, needed in enumerate(needs):
         rule = op.rule(position)
         if not needed or rule is None:
             terms.append("None")
             continue
-        arguments = []
-        for name in rule.names:
-            if name == "g":
-                arguments.append("g")
-            elif name == "position":
-                arguments.append(str(position - len(op.inputs) + 1))
-            elif name in op.attributes:
-                arguments.append(f"a[{name!r}]")
-            else:
-                arguments.append(spell(name))
+        arguments = _arguments(op, rule, position, spell)
         if rule.partial and _is_its_argument(rule):
             call = arguments[0]
         else:
@@ -110,6 +106,21 @@ def contributions_text(
             call = f"r{position}({', '.join(arguments)})"
         terms.append(_term(rule, call, functions))
     return terms, functions
+
+
+def _arguments(op: Op, rule: Any, position: int, spell: Callable[[str], str]) -> list[str]:
+    """What a rule is called with, as text."""
+    arguments = []
+    for name in rule.names:
+        if name == "g":
+            arguments.append("g")
+        elif name == "position":
+            arguments.append(str(position - len(op.inputs) + 1))
+        elif name in op.attributes:
+            arguments.append(f"a[{name!r}]")
+        else:
+            arguments.append(spell(name))
+    return arguments
 
 
 def _is_its_argument(rule: Any) -> bool:

@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.convolution import Pairs, inside, padded, places
+from gradwalk.ops.choice import masked
+from gradwalk.ops.convolution import (
+    Pairs,
+    batch_first,
+    batch_last,
+    inside,
+    is_batch_last,
+    padded,
+    places,
+)
 from gradwalk.ops.dtypes import int64
 from gradwalk.ops.op import Op, Shape, define
 from gradwalk.ops.shape import reshape
@@ -38,23 +47,24 @@ def _reach(kernel: Shape, dilation: Shape) -> Shape:
 def _max_pool_forward(
     x: Any, *, kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> tuple[Any, Any]:
+    """The largest of every window, and its number among the places of the kernel."""
     size = x.shape[x.ndim - len(kernel) :]
     full = padded(
         x, _covering(size, _reach(kernel, dilation), out, stride, padding), value=-math.inf
     )
-    windows = places(kernel, out, stride, dilation)
+    (_, first), *others = places(kernel, out, stride, dilation)
     code = np.dtype(np.int8 if math.prod(kernel) < 128 else np.int32).type
-    best = full[next(windows)[1]].copy()
-    chosen = np.zeros(best.shape, code)  # which place of the kernel won
-    for number, (_, part) in enumerate(windows, 1):
-        candidate = np.ascontiguousarray(full[part])
+    best = full[first].copy(order="K")
+    chosen = np.zeros_like(best, dtype=code)
+    for number, (_, part) in enumerate(others, 1):
+        candidate = full[part].copy(order="K")
         better = np.greater(candidate, best).astype(code)
         np.maximum(best, candidate, out=best)
         better *= code(number)
         np.maximum(chosen, better, out=chosen)  # numbers only grow: a later winner is larger
     if not (best > -math.inf).all():
         chosen = _chosen_among_any(full, size, kernel, out, stride, padding, dilation)
-    return best, _flat_places(size, kernel, out, stride, padding, dilation, chosen)
+    return best, chosen
 
 
 def _chosen_among_any(
@@ -120,34 +130,72 @@ def _flat(x: Any, count: int) -> Any:
 
 
 def _max_pool_rule(
-    g: tuple[Any, ...],
-    indices: Any,
+    g: Any,
+    chosen: Any,
     x_shape: Shape,
     kernel: Shape,
+    out: Shape,
     stride: Shape,
+    padding: Pairs,
     dilation: Shape,
 ) -> Any:
-    count = len(kernel)
-    lead = x_shape[: len(x_shape) - count]
-    apart = all(s >= k for s, k in zip(stride, _reach(kernel, dilation), strict=True))
-    spread = scatter_last(
-        _flat(g[0], count),
-        _flat(indices, count),
-        length=math.prod(x_shape[len(lead) :]),
-        apart=apart,
-    )
-    return reshape(spread, shape=x_shape)
+    """The gradient of each window at the place that won."""
+    size = x_shape[len(x_shape) - len(kernel) :]
+    reach = _reach(kernel, dilation)
+    cover = _covering(size, reach, out, stride, padding)
+    lead = x_shape[: len(x_shape) - len(kernel)]
+    whole = (*lead, *(n + b + a for n, (b, a) in zip(size, cover, strict=True)))
+    if is_batch_last(chosen):
+        g = batch_first(batch_last(g))
+    found = np.zeros_like(chosen, dtype=g.dtype, shape=whole)
+    apart = all(s >= r for s, r in zip(stride, reach, strict=True))
+    for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):
+        given = masked(chosen == number, g, keep=True)
+        if apart:
+            found[part] = given
+        else:
+            found[part] += given
+    return found[inside(size, cover)]
 
 
-max_pool = define(
+def _max_pool_expanded(x: Any, **attrs: Any) -> Any:
+    count = len(attrs["kernel"])
+    indices = max_pool_indices(x, **attrs)
+    reach = _reach(attrs["kernel"], attrs["dilation"])
+    apart = all(s >= r for s, r in zip(attrs["stride"], reach, strict=True))
+    picked = gather_last(_flat(x, count), _flat(indices, count), apart=apart)
+    return reshape(picked, shape=tuple(indices.shape))
+
+
+def _pooled_shape(x: Shape, *, out: Shape, **_: Any) -> Shape:
+    return (*x[: len(x) - len(out)], *out)
+
+
+max_pool: Op = define(
     "max_pool",
     _max_pool_forward,
-    outputs=("out", "indices"),
     vjp=[_max_pool_rule],
-    shape=lambda x, *, kernel, out, stride, padding, dilation: (
-        ((*x[: len(x) - len(out)], *out),) * 2
+    residuals="chosen",
+    shape=_pooled_shape,
+    expand=_max_pool_expanded,
+)
+# Where in the flattened trailing dimensions of x the largest lie.
+max_pool_indices: Op = define(
+    "max_pool_indices",
+    lambda x, *, kernel, out, stride, padding, dilation: _flat_places(
+        x.shape[x.ndim - len(kernel) :],
+        kernel,
+        out,
+        stride,
+        padding,
+        dilation,
+        _max_pool_forward(
+            x, kernel=kernel, out=out, stride=stride, padding=padding, dilation=dilation
+        )[1],
     ),
-    gives=(None, int64),
+    vjp=[None],
+    shape=_pooled_shape,
+    gives=int64,
 )
 
 
@@ -189,7 +237,7 @@ gather_last: Op = define(
 def _pool_sum_forward(x: Any, *, kernel: Shape, out: Shape, stride: Shape, padding: Pairs) -> Any:
     lead = x.shape[: x.ndim - len(kernel)]
     full = padded(x, _covering(x.shape[len(lead) :], kernel, out, stride, padding))
-    total = np.zeros((*lead, *out), x.dtype)
+    total = np.zeros_like(x, shape=(*lead, *out))
     for _, part in places(kernel, out, stride, (1,) * len(kernel)):
         total += full[part]
     return total
@@ -201,7 +249,8 @@ def _pool_spread_forward(
     count = len(kernel)
     lead, out = y.shape[: y.ndim - count], y.shape[y.ndim - count :]
     cover = _covering(shape, kernel, out, stride, padding)
-    full = np.zeros((*lead, *(n + b + a for n, (b, a) in zip(shape, cover, strict=True))), y.dtype)
+    size = (n + b + a for n, (b, a) in zip(shape, cover, strict=True))
+    full = np.zeros_like(y, shape=(*lead, *size))
     for _, part in places(kernel, out, stride, (1,) * count):
         full[part] += y
     return full[inside(shape, cover)]

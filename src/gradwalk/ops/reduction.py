@@ -14,6 +14,7 @@ from gradwalk.ops.arithmetic import exp, mul
 from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import bool_, int64
 from gradwalk.ops.index import along, put
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Op, Shape, define
 from gradwalk.ops.shape import (
     broadcast_to,
@@ -27,6 +28,7 @@ from gradwalk.ops.shape import (
     permute,
     reshape,
 )
+from gradwalk.ops.sums import sum_leading
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "logsumexp", "max", "mean",
@@ -61,9 +63,16 @@ def total_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.kind == "f" else int64
 
 
+def _sum_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    leading = 0 < len(axis) < x.ndim and axis == tuple(range(len(axis)))
+    if leading and not keepdim and x.dtype.kind == "f":
+        return sum_leading(x, x.ndim - len(axis))
+    return np.sum(x, axis=axis, keepdims=keepdim, dtype=total_dtype(x.dtype))
+
+
 sum_op = define(
     "sum",
-    lambda x, *, axis, keepdim: np.sum(x, axis=axis, keepdims=keepdim, dtype=total_dtype(x.dtype)),
+    _sum_forward,
     vjp=[lambda g, x_shape, axis: _spread(g, x_shape, axis)],
     shape=reduced_shape,
     linear=True,
@@ -306,6 +315,7 @@ def _reduce(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
     return op(x, axis=full_axes(x, dim), keepdim=bool(keepdim), **attrs)
 
 
+@numpy_names
 def sum(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum over `dim` (one, several, or all).
 
@@ -316,6 +326,7 @@ def sum(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) ->
     return _reduce(sum_op, x if dtype is None else cast(x, dtype=np.dtype(dtype)), dim, keepdim)
 
 
+@numpy_names
 def mean(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `dim`; integers have none, cast them first."""
     x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
@@ -332,26 +343,31 @@ def of_floats(name: str, x: Any) -> Any:
     return x
 
 
+@numpy_names
 def prod(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product over `dim`."""
     return _reduce(prod_op, x if dtype is None else cast(x, dtype=np.dtype(dtype)), dim, keepdim)
 
 
+@numpy_names
 def amax(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Largest value over `dim`; the gradient is shared equally between ties."""
     return _reduce(amax_op, x, dim, keepdim)
 
 
+@numpy_names
 def amin(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Smallest value over `dim`; the gradient is shared equally between ties."""
     return _reduce(amin_op, x, dim, keepdim)
 
 
+@numpy_names
 def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """`max(x)` the largest value, `max(x, dim)` values and indices, `max(x, y)` elementwise."""
     return _best(amax_op, max_along, "maximum", x, dim, keepdim)
 
 
+@numpy_names
 def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """`min(x)` the smallest value, `min(x, dim)` values and indices, `min(x, y)` elementwise."""
     return _best(amin_op, min_along, "minimum", x, dim, keepdim)
@@ -390,26 +406,31 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
     return ValuesIndices(*along(x, axis=axis, keepdim=bool(keepdim)))
 
 
+@numpy_names
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) largest value, over everything or along `dim`."""
     return _reduce(argmax_op, x, dim, keepdim)
 
 
+@numpy_names
 def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) smallest value, over everything or along `dim`."""
     return _reduce(argmin_op, x, dim, keepdim)
 
 
+@numpy_names
 def all(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether every element is true."""
     return _reduce(all_op, x, dim, keepdim)
 
 
+@numpy_names
 def any(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether some element is true."""
     return _reduce(any_op, x, dim, keepdim)
 
 
+@numpy_names
 def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sum along `dim`."""
     x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
@@ -417,11 +438,13 @@ def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
     return cumsum_op(x, axis=axis) if x.ndim else sum_op(x, axis=(), keepdim=False)
 
 
+@numpy_names
 def logsumexp(x: Any, dim: Dim, keepdim: bool = False) -> Any:
     """log Σ exp(x), stable for large x."""
     return _reduce(logsumexp_op, x, dim, keepdim)
 
 
+@numpy_names
 def var(
     x: Any,
     dim: Dim | bool = None,
@@ -439,6 +462,7 @@ def var(
     return _spread_of(var_op, x, dim, unbiased, keepdim, correction)
 
 
+@numpy_names
 def std(
     x: Any,
     dim: Dim | bool = None,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.dtypes import category, result_dtype
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Op, Shape, define
 
 __all__ = [
@@ -278,6 +279,7 @@ def flip_over(input: Any, *axes: Any, dims: Any = None) -> Any:
     return flip(input, axis=normal_axes(sizes_of(axes if dims is None else (dims,)), input.ndim))
 
 
+@numpy_names
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Join along an existing dimension.
 
@@ -289,6 +291,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     return concatenate(*tensors, axis=normal_axis(dim, tensors[0].ndim))
 
 
+@numpy_names
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Join along a new dimension."""
     tensors = _several("stack", tensors)

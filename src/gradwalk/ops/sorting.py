@@ -92,6 +92,8 @@ def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any,
 
 def _middle(x: Any) -> Any:
     if not x.size:
+        if x.dtype.kind != "f":
+            raise ValueError(f"there is no median of no elements in {x.dtype}, which has no NaN")
         return np.asarray(np.nan, x.dtype)  # as PyTorch
     return _middle_along(x.reshape(-1), axis=(0,), keepdim=False)[0]
 
@@ -181,6 +183,8 @@ def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is None:
         return median_op(x, axis=full_axes(x, None))
     axis = (normal_axis(dim, x.ndim),)
+    if x.ndim and not x.shape[axis[0]]:
+        raise ValueError(f"median: shape {tuple(x.shape)} has no elements along dim {dim}")
     if not x.ndim:
         return ValuesIndices(*median_along(reshape(x, shape=(1,)), axis=axis, keepdim=False))
     return ValuesIndices(*median_along(x, axis=axis, keepdim=bool(keepdim)))

@@ -10,8 +10,8 @@ import numpy as np
 from gradwalk.ops.activation import sigmoid, softplus
 from gradwalk.ops.arithmetic import exp
 from gradwalk.ops.choice import clip_op, where
-from gradwalk.ops.error_function import erf_array, erfc_array
-from gradwalk.ops.op import Op, elementwise
+from gradwalk.ops.error_function import gelu_with_slope, ndtr_array
+from gradwalk.ops.op import Op, define, elementwise
 from gradwalk.ops.trigonometry import tanh
 
 __all__: list[str] = []
@@ -26,32 +26,25 @@ _CUBE = 0.044715  # the constant of the tanh form of gelu
 _sigmoid_number: Any = sigmoid.number
 
 
-def _ndtr_forward(x: Any) -> Any:
-    scaled = x * _ROOT_HALF
-    if scaled.dtype == np.float32:  # erfc in float32 takes twice as long, and is not needed
-        out = erf_array(scaled)
-        out += 1
-    else:
-        out = erfc_array(-scaled)
-    out *= 0.5
-    return out
-
-
 # The normal distribution function: P(a standard normal number < x).
 ndtr: Op = elementwise(
     "ndtr",
-    _ndtr_forward,
+    ndtr_array,
     lambda x: 0.5 * math.erfc(-x * _ROOT_HALF),
     partials=[lambda x: _DENSITY * exp(-0.5 * (x * x))],
     symbol="Φ",
     to_float=True,
 )
-gelu_exact = elementwise(
+# Value and slope share the exponential and Φ, so both are made in the forward.
+gelu_exact = define(
     "gelu",
-    lambda x: x * _ndtr_forward(x),
-    lambda x: x * 0.5 * math.erfc(-x * _ROOT_HALF),
-    partials=[lambda x: ndtr(x) + x * (_DENSITY * exp(-0.5 * (x * x)))],
+    gelu_with_slope,
+    vjp=[lambda g, slope: g * slope],
+    residuals="slope",
+    shape=lambda x: x,
+    expand=lambda x: x * ndtr(x),
     to_float=True,
+    promotes=True,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.optim.optimizer import Group, Optimizer, descent, new_state
+from gradwalk.optim.optimizer import FUSED, Group, Optimizer, descent, new_state
 from gradwalk.tensor import Tensor
 
 
@@ -21,6 +21,8 @@ class Adagrad(Optimizer):
     >>> w
     tensor([0.9000], requires_grad=True)
     """
+
+    _without_meaning = FUSED
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.optim.optimizer import Group, Optimizer, descent, new_state
+from gradwalk.optim.optimizer import CAPTURABLE_AND_FUSED, Group, Optimizer, descent, new_state
 from gradwalk.tensor import Tensor
 
 
@@ -25,6 +25,8 @@ class Adam(Optimizer):
     >>> w
     tensor([  0.5000, -99.5000], requires_grad=True)
     """
+
+    _without_meaning = CAPTURABLE_AND_FUSED
 
     def __init__(
         self,

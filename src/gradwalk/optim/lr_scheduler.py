@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from gradwalk.optim.one_cycle import OneCycleLR
@@ -28,24 +30,27 @@ from gradwalk.optim.plateau import ReduceLROnPlateau
 from gradwalk.optim.schedule import LRScheduler
 
 __all__ = [
-    "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR",
-    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "OneCycleLR", "ReduceLROnPlateau",
-    "SequentialLR", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR",
+    "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+_LRScheduler = LRScheduler  # PyTorch's old name, still met in code written for it
 
 
 class LambdaLR(LRScheduler):
-    """lr × a function of the epoch, or one function per group. The functions are not saved.
+    """lr × a function of the epoch, or one function per group.
+
+    Functions are not saved; of a callable object, its attributes are.
 
     >>> import gradwalk as gw
     >>> optimizer = gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = gw.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> optimizer.step()
     >>> scheduler.step()
     >>> scheduler.get_last_lr()
     [0.5]
     """
-
-    _unsaved = ("optimizer", "lr_lambdas")
 
     def __init__(
         self,
@@ -62,6 +67,30 @@ class LambdaLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """The first rates times the functions' values."""
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and the functions."""
+        kept = [None if isinstance(f, FunctionType) else dict(vars(f)) for f in self.lr_lambdas]
+        return super().state_dict() | {"lr_lambdas": kept}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        functions = self.lr_lambdas
+        super().load_state_dict(state_dict)
+        self.lr_lambdas = functions
+        for function, kept in zip(functions, state_dict.get("lr_lambdas", ())):
+            if kept is not None:
+                vars(function).update(kept)
+
+
+class MultiplicativeLR(LambdaLR):
+    """lr × a function of the epoch, at every epoch anew."""
+
+    def get_lr(self) -> list[float]:
+        """The rates before, times the functions' values."""
+        if self._is_initial:
+            return self._rates()
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates())]
 
 
 class StepLR(LRScheduler):
@@ -93,17 +122,18 @@ class MultiStepLR(LRScheduler):
         gamma: float = 0.1,
         last_epoch: int = -1,
     ) -> None:
-        self.milestones = sorted(milestones)
+        self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         """× gamma if this epoch is a milestone."""
-        count = self.milestones.count(self.last_epoch)
+        count = self.milestones[self.last_epoch]
         return self._scaled(self.gamma**count) if count else self._rates()
 
     def _closed_form(self) -> list[float]:
-        return self._from_base(self.gamma ** bisect_right(self.milestones, self.last_epoch))
+        passed = sum(n for epoch, n in self.milestones.items() if epoch <= self.last_epoch)
+        return self._from_base(self.gamma**passed)
 
 
 class ConstantLR(LRScheduler):
@@ -182,6 +212,33 @@ class ExponentialLR(LRScheduler):
         return self._from_base(self.gamma**self.last_epoch)
 
 
+class PolynomialLR(LRScheduler):
+    """lr × (1 − epoch / total_iters) ** power: down to 0."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        total_iters: int = 5,
+        power: float = 1.0,
+        last_epoch: int = -1,
+    ) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """A little less than the rate before."""
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        left = 1.0 - self.last_epoch / self.total_iters
+        before = 1.0 - (self.last_epoch - 1) / self.total_iters
+        return self._scaled((left / before) ** self.power)
+
+    def _closed_form(self) -> list[float]:
+        done = min(self.total_iters, self.last_epoch) / self.total_iters
+        return self._from_base((1.0 - done) ** self.power)
+
+
 class CosineAnnealingLR(LRScheduler):
     """From lr down to eta_min along half a cosine of `T_max` epochs, and up again after it."""
 
@@ -240,8 +297,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to a given one; fractions count too."""
-        self._step_count += 1
-        self._advance(epoch)
+        self._advance(epoch)  # PyTorch's counts no steps either, so its state has none
 
     def _advance(self, epoch: float | None = None) -> None:
         if epoch is None and self.last_epoch >= 0:
@@ -259,12 +315,60 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 start, length = start + length, length * self.T_mult
             self.T_cur, self.T_i = epoch - start, length
         self.last_epoch = math.floor(epoch)
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
-            group["lr"] = lr
+        self._set(self.get_lr)
+
+
+class _Several(LRScheduler):
+    """What schedules made of schedules share."""
+
+    _unsaved = ("optimizer", "_schedulers")
+
+    def _take(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
+        """Keep schedules that all belong to one optimizer."""
+        if not schedulers:
+            raise ValueError(f"{type(self).__name__} needs at least one schedule")
+        self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+        for scheduler in schedulers:
+            if not isinstance(scheduler, LRScheduler) or scheduler.optimizer is not self.optimizer:
+                raise ValueError("every schedule must be an LRScheduler of this optimizer")
+        self._schedulers = list(schedulers)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its own state, and that of every schedule."""
+        return super().state_dict() | {"_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        saved = state_dict["_schedulers"]
+        if len(saved) != len(self._schedulers):
+            raise ValueError(
+                f"the saved state has {len(saved)} schedules, not {len(self._schedulers)}"
+            )
+        own = {k: v for k, v in state_dict.items() if k in vars(self) and k not in self._unsaved}
+        vars(self).update(own)
+        for scheduler, one in zip(self._schedulers, saved):
+            scheduler.load_state_dict(one)
+
+
+class ChainedScheduler(_Several):
+    """Several schedules at once: each changes what the one before made of the rate."""
+
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        self._take(optimizer, schedulers)
+        self._last_lr = self._rates()
+
+    def step(self, epoch: int | None = None) -> None:
+        """Step every schedule."""
+        if epoch is not None:
+            raise NotImplementedError("ChainedScheduler goes on one step at a time")
+        for scheduler in self._schedulers:
+            scheduler.step()
         self._last_lr = self._rates()
 
 
-class SequentialLR(LRScheduler):
+class SequentialLR(_Several):
     """One schedule after the other: the next begins at each milestone.
 
     >>> import gradwalk as gw
@@ -276,8 +380,6 @@ class SequentialLR(LRScheduler):
     [0.5]
     """
 
-    _unsaved = ("optimizer", "_schedulers")
-
     def __init__(
         self,
         optimizer: Optimizer,
@@ -285,16 +387,12 @@ class SequentialLR(LRScheduler):
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
-        if not schedulers or len(milestones) != len(schedulers) - 1:
+        self._take(optimizer, schedulers)
+        if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                f"{len(schedulers)} schedules need {max(len(schedulers) - 1, 0)} milestones, "
+                f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, "
                 f"not {len(milestones)}"
             )
-        for scheduler in schedulers:
-            if not isinstance(scheduler, LRScheduler) or scheduler.optimizer is not optimizer:
-                raise ValueError("every schedule must be an LRScheduler of this optimizer")
-        self.optimizer = optimizer
-        self._schedulers = list(schedulers)
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:
@@ -323,17 +421,3 @@ class SequentialLR(LRScheduler):
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its own state, and that of every schedule."""
-        return super().state_dict() | {"_schedulers": [s.state_dict() for s in self._schedulers]}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
-        saved = state_dict["_schedulers"]
-        if len(saved) != len(self._schedulers):
-            raise ValueError(f"the saved state has {len(saved)} schedules, not "
-                             f"{len(self._schedulers)}")  # fmt: skip
-        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_schedulers"})
-        for scheduler, one in zip(self._schedulers, saved):
-            scheduler.load_state_dict(one)

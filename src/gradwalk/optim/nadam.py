@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.optim.optimizer import Group, Optimizer, descent, new_state
+from gradwalk.optim.optimizer import CAPTURABLE, Group, Optimizer, descent, new_state
 from gradwalk.tensor import Tensor
 
 
@@ -21,6 +21,8 @@ class NAdam(Optimizer):
     >>> bool(w < 1)
     True
     """
+
+    _without_meaning = CAPTURABLE
 
     def __init__(
         self,

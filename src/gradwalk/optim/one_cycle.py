@@ -49,23 +49,24 @@ class OneCycleLR(LRScheduler):
             raise ValueError("cycle_momentum needs an optimizer with momentum or betas")
         self.total_steps = total
         self.cycle_momentum = cycle_momentum
-        self.use_beta1 = "betas" in momenta
+        if cycle_momentum:
+            self.use_beta1 = "betas" in momenta
         self._anneal_func_type = anneal_strategy
+        # Each phase: where it ends, and the names of the rates and momenta at its two ends.
         top = float(pct_start * total) - 1
-        # Each phase: where it ends, and the names of the rate and momentum it leads from and to.
-        up: list[Any] = [top, "initial_lr", "max_lr", "max_momentum", "base_momentum"]
+        phases: list[tuple[float, str, str, str, str]] = [
+            (top, "initial_lr", "max_lr", "max_momentum", "base_momentum")
+        ]
         if three_phase:
             down = float(2 * pct_start * total) - 2
-            self._phases = [
-                up,
-                [down, "max_lr", "initial_lr", "base_momentum", "max_momentum"],
-                [total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"],
+            phases += [
+                (down, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
             ]
         else:
-            self._phases = [
-                up,
-                [total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"],
-            ]
+            phases += [(total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+        keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+        self._schedule_phases: list[dict[str, Any]] = [dict(zip(keys, p)) for p in phases]
         if last_epoch == -1:
             for i, group in enumerate(optimizer.param_groups):
                 group["max_lr"] = _of_group(max_lr, i)
@@ -83,15 +84,16 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"step {step} of a schedule with {self.total_steps} steps")
         for group in self.optimizer.param_groups:
             start = 0.0
-            for phase in self._phases:
-                end, *names = phase
-                if step <= end or phase is self._phases[-1]:
+            for phase in self._schedule_phases:
+                end = phase["end_step"]
+                if step <= end or phase is self._schedule_phases[-1]:
                     break
                 start = end
             done = (step - start) / (end - start)
-            first, last, slow, fast = (group.get(name, 0.0) for name in names)
+            first, last = group[phase["start_lr"]], group[phase["end_lr"]]
             rates.append(self._between(first, last, done))
             if self.cycle_momentum:
+                slow, fast = group[phase["start_momentum"]], group[phase["end_momentum"]]
                 momentum = self._between(slow, fast, done)
                 if self.use_beta1:
                     group["betas"] = (momentum, *group["betas"][1:])

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gradwalk.engine.modes import enable_grad, quietly
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
+from gradwalk.optim.hooks import Hooked, watched
 from gradwalk.recording import wrap
 from gradwalk.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
 
-# PyTorch's choices of how a step runs on a device. They change no result, and mean nothing here.
-_WITHOUT_MEANING = {"foreach", "fused", "capturable", "differentiable"}
+# PyTorch's choices of how a step runs on a device. They change no result, and mean nothing here;
+# state dicts have them, as PyTorch's do.
+FOREACH = {"foreach": None, "differentiable": False}
+CAPTURABLE = {**FOREACH, "capturable": False}
+FUSED = {**FOREACH, "fused": None}
+CAPTURABLE_AND_FUSED = {**CAPTURABLE, **FUSED}
 
 
-class Optimizer:
+class Optimizer(Hooked):
     """Parameter groups with their options, and state per parameter; subclasses write `update`.
 
     `state[parameter]` and `state_dict()` have PyTorch's names and layout.
@@ -38,14 +44,21 @@ class Optimizer:
     """
 
     _flat_state = False  # whether state is kept for all parameters together, as one vector
+    _without_meaning: ClassVar[Group] = {}  # options that are accepted and change nothing
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "step" in vars(cls):
+            cls.step = watched(cls.step)  # type: ignore[method-assign]
 
     def __init__(
         self, params: Iterable[Any], defaults: Group, unused: dict[str, Any] | None = None
     ) -> None:
-        unknown = set(unused or ()) - _WITHOUT_MEANING
+        unused = unused or {}
+        unknown = unused.keys() - self._without_meaning.keys()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
-        if (unused or {}).get("differentiable"):
+        if unused.get("differentiable"):
             raise NotImplementedError(
                 "differentiable=True is not supported. Write the update with tensor operations."
             )
@@ -54,9 +67,10 @@ class Optimizer:
                 f"an optimizer takes a list of parameters or of groups, not one "
                 f"{type(params).__name__}. Fix: put it in a list."
             )
-        self.defaults = {name: _number(value) for name, value in defaults.items()}
+        options = {**defaults, **self._without_meaning, **unused}
+        self.defaults = {name: _number(value) for name, value in options.items()}
         _check(self.defaults)
-        self.state: dict[Tensor, dict[str, Any]] = {}
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
         listed = list(params)
         if not listed:
@@ -103,6 +117,7 @@ class Optimizer:
                 elif parameter._grad is not None:
                     parameter._grad.zero_()
 
+    @watched
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Move every parameter that has a gradient; returns what `closure` returned.
 
@@ -125,6 +140,13 @@ class Optimizer:
         """Move these parameters of one group in place; all have a gradient."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        lines = []
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
+
     # -- saving and loading ------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -134,23 +156,26 @@ class Optimizer:
         >>> gw.optim.SGD([gw.zeros(1)], lr=0.5, momentum=0.9).state_dict()["param_groups"][0]["lr"]
         0.5
         """
+        self._run_hooks("before_state")
         positions: dict[int, int] = {}
         for group in self.param_groups:
             for parameter in group["params"]:
                 positions[id(parameter)] = len(positions)
-        return {
+        found = {
             "state": {positions[id(p)]: dict(kept) for p, kept in self.state.items()},
             "param_groups": [
                 {**group, "params": [positions[id(p)] for p in group["params"]]}
                 for group in self.param_groups
             ],
         }
+        return self._run_hooks("after_state", found)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned, here or in PyTorch; copies what it takes.
 
         Everything is checked before anything changes.
         """
+        state_dict = self._run_hooks("before_load", dict(state_dict))
         saved_groups = state_dict["param_groups"]
         if len(saved_groups) != len(self.param_groups):
             raise ValueError(
@@ -169,7 +194,7 @@ class Optimizer:
             options = {k: _number(_like(group.get(k), v)) for k, v in saved.items()}
             groups.append({**group, **options, "params": group["params"]})
             _check(groups[-1])
-        state = {}
+        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for key, kept in state_dict["state"].items():
             parameter = parameters.get(str(key))  # JSON turns the positions into text
             if parameter is None:
@@ -177,6 +202,7 @@ class Optimizer:
             state[parameter] = {name: self._loaded(v, parameter, name) for name, v in kept.items()}
         self.param_groups = groups
         self.state = state
+        self._run_hooks("after_load")
 
     def _loaded(self, value: Any, parameter: Tensor, name: str) -> Any:
         """One saved entry as this optimizer keeps it: steps as numbers, the rest as tensors."""

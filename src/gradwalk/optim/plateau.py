@@ -41,6 +41,7 @@ class ReduceLROnPlateau:
             raise ValueError("mode is 'min' or 'max', threshold_mode is 'rel' or 'abs'")
         groups = len(optimizer.param_groups)
         self.optimizer = optimizer
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
         if len(self.min_lrs) != groups:
             raise ValueError(f"{len(self.min_lrs)} values of min_lr for {groups} parameter groups")
@@ -52,7 +53,8 @@ class ReduceLROnPlateau:
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = 0
-        self.best = math.inf if mode == "min" else -math.inf
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
         self._last_lr = [group["lr"] for group in optimizer.param_groups]

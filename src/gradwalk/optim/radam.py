@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.optim.nadam import moments
-from gradwalk.optim.optimizer import Group, Optimizer, new_state
+from gradwalk.optim.optimizer import CAPTURABLE, Group, Optimizer, new_state
 from gradwalk.tensor import Tensor
 
 
@@ -23,6 +23,8 @@ class RAdam(Optimizer):
     >>> w
     tensor([0.8000], requires_grad=True)
     """
+
+    _without_meaning = CAPTURABLE
 
     def __init__(
         self,

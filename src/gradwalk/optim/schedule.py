@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gradwalk.optim.optimizer import Optimizer
@@ -15,7 +17,9 @@ class LRScheduler:
     >>> class Halving(gw.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
     ...         return [lr * 0.5**self.last_epoch for lr in self.base_lrs]
-    >>> scheduler = Halving(gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=1.0))
+    >>> optimizer = gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = Halving(optimizer)
+    >>> optimizer.step()
     >>> scheduler.step()
     >>> scheduler.get_last_lr()
     [0.5]
@@ -23,6 +27,7 @@ class LRScheduler:
 
     _unsaved: tuple[str, ...] = ("optimizer",)
     _is_initial = False
+    _get_lr_called_within_step = False  # PyTorch's; a `get_lr` written for it may ask
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -47,7 +52,7 @@ class LRScheduler:
         try:
             self.step()
         finally:
-            del self._is_initial
+            self._is_initial = False
 
     def get_lr(self) -> list[float]:
         """The rate of each group at `self.last_epoch`."""
@@ -58,17 +63,31 @@ class LRScheduler:
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next rate, or to that of a given epoch."""
+        """Go on to the next rate, or to that of a given epoch. Step the optimizer first."""
+        self._warn_if_first()
         self._step_count += 1
         self._advance(epoch)
 
+    def _warn_if_first(self) -> None:
+        if self._step_count == 1 and not self.optimizer._opt_called:
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value "
+                "of the schedule is never used. Fix: call `optimizer.step()` first.",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _advance(self, epoch: int | None = None) -> None:
-        if epoch is None:
-            self.last_epoch += 1
-            rates = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            rates = self._closed_form()
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._set(self.get_lr if epoch is None else self._closed_form)
+
+    def _set(self, compute: Callable[[], list[float]]) -> None:
+        """Give every group its rate."""
+        self._get_lr_called_within_step = True
+        try:
+            rates = compute()
+        finally:
+            self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, rates):
             group["lr"] = lr
         self._last_lr = self._rates()
@@ -99,7 +118,7 @@ class LRScheduler:
 
 
 def _as_before(own: Any, saved: Any) -> Any:
-    """A saved entry in the kind this schedule keeps: PyTorch counts milestones, we list them."""
-    if isinstance(own, list) and isinstance(saved, Mapping):
-        return sorted(int(k) for k, count in saved.items() for _ in range(count))
+    """A saved entry in the kind this schedule keeps; JSON has only lists, and keys of text."""
+    if isinstance(own, Counter):
+        return Counter({int(k): count for k, count in saved.items()})
     return list(saved) if isinstance(own, list) else saved

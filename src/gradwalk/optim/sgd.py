@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.optim.optimizer import Group, Optimizer, descent
+from gradwalk.optim.optimizer import FUSED, Group, Optimizer, descent
 from gradwalk.recording import wrap
 from gradwalk.tensor import Tensor
 
@@ -22,6 +22,8 @@ class SGD(Optimizer):
     >>> w
     tensor([0.5000], requires_grad=True)
     """
+
+    _without_meaning = FUSED
 
     def __init__(
         self,

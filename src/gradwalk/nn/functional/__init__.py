@@ -12,6 +12,7 @@ from gradwalk.nn.functional import dropout as _dropout
 from gradwalk.nn.functional import loss as _loss
 from gradwalk.nn.functional import normalization as _normalization
 from gradwalk.nn.functional import pooling as _pooling
+from gradwalk.nn.functional import shuffle as _shuffle
 from gradwalk.nn.functional import sparse as _sparse
 from gradwalk.nn.functional.activation import *
 from gradwalk.nn.functional.attention import *
@@ -21,6 +22,7 @@ from gradwalk.nn.functional.dropout import *
 from gradwalk.nn.functional.loss import *
 from gradwalk.nn.functional.normalization import *
 from gradwalk.nn.functional.pooling import *
+from gradwalk.nn.functional.shuffle import *
 from gradwalk.nn.functional.sparse import *
 from gradwalk.ops.shape import pad
 
@@ -33,5 +35,6 @@ __all__ += _dropout.__all__
 __all__ += _loss.__all__
 __all__ += _normalization.__all__
 __all__ += _pooling.__all__
+__all__ += _shuffle.__all__
 __all__ += _sparse.__all__
 __all__.sort()

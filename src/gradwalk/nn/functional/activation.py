@@ -207,9 +207,9 @@ def gumbel_softmax(
     With `hard` the result is one-hot, and its gradient that of the soft choice. `eps` does
     nothing, as in PyTorch.
     """
-    uniform = 1 - creation.rand(tuple(logits.shape), dtype=logits.dtype)  # in (0, 1]
-    tiny = math.ulp(0.0) if logits.dtype.itemsize == 8 else 1e-45
-    noise = -log(-log(uniform) + tiny)
+    waits = creation.empty_like(logits).exponential_()
+    tiny = math.ulp(0.0) if logits.dtype.itemsize == 8 else 1e-45  # a wait may round to 0
+    noise = -log(waits + tiny)
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

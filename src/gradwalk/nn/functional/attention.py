@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from gradwalk.nn.functional.dropout import dropout
+from gradwalk.ops.attention import attention_op, causal_mask
 from gradwalk.ops.choice import where
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.loss import softmax_op
 from gradwalk.ops.shape import broadcast_to, reshape
 
 __all__ = ["scaled_dot_product_attention"]
-
-
-@functools.lru_cache(maxsize=32)
-def _causal(queries: int, keys: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """0 up to the diagonal, -inf after it."""
-    found = np.triu(np.full((queries, keys), -math.inf, dtype), 1)
-    found.flags.writeable = False
-    return found
 
 
 def scaled_dot_product_attention(
@@ -51,11 +43,13 @@ def scaled_dot_product_attention(
         scale = 1 / math.sqrt(query.shape[-1])
     if enable_gqa:
         key, value = (_shared(part, query.shape[-3]) for part in (key, value))
-    # Scaling Q instead of Q Kᵀ: (time × width) numbers, not (time × time).
+    alike = query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
+    if attn_mask is None and not dropout_p and alike and key.shape[-2]:
+        return attention_op(query, key, value, scale=float(scale), causal=bool(is_causal))
     scores = matmul(query * scale, key.mT)  # (..., queries, keys)
     blind = None
     if is_causal:
-        scores = scores + _causal(scores.shape[-2], scores.shape[-1], scores.dtype)
+        scores = scores + causal_mask(scores.shape[-2], scores.shape[-1], scores.dtype)
     elif attn_mask is not None:
         scores, blind = _masked(scores, attn_mask)
     weights = softmax_op(scores, axis=scores.ndim - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradwalk.ops.convolution import Pairs, conv, conv_input
+from gradwalk.ops.convolution import Pairs, conv, conv_bias, conv_input
 from gradwalk.ops.op import Shape
 from gradwalk.ops.shape import reshape
 
@@ -74,8 +74,10 @@ def _conv(
     kernel = tuple(weight.shape[2:])
     strides, dilations = sizes("stride", stride, n), sizes("dilation", dilation, n)
     pads = _padding(padding, kernel, strides, dilations)
-    out = conv(x, weight, stride=strides, padding=pads, dilation=dilations, groups=groups)
-    return _finished(out, bias, n, batched)
+    attrs = dict(stride=strides, padding=pads, dilation=dilations, groups=groups)
+    if bias is None:
+        return _finished(conv(x, weight, **attrs), None, n, batched)
+    return _finished(conv_bias(x, weight, bias, **attrs), None, n, batched)
 
 
 def conv1d(

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.arithmetic import abs as absolute
-from gradwalk.ops.arithmetic import sqrt
-from gradwalk.ops.choice import clip, where
-from gradwalk.ops.reduction import amax, amin, sum
+from gradwalk.ops.choice import clip
+from gradwalk.ops.norms import vector_norm
+from gradwalk.ops.reduction import sum
 from gradwalk.ops.shape import broadcast_to
 
 __all__ = ["cosine_similarity", "pairwise_distance"]
-
-
-def vector_norm(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
-    """(Σ |x|ᵖ)^(1/p); at 0 its gradient is 0."""
-    if p == math.inf:
-        return amax(absolute(x), dim, keepdim)
-    if p == -math.inf:
-        return amin(absolute(x), dim, keepdim)
-    if p == 1:
-        return sum(absolute(x), dim, keepdim)
-    if p == 2:
-        return _root(sum(x * x, dim, keepdim), 0.5)
-    if p == 0:
-        return sum((x != 0).to(x.dtype), dim, keepdim)
-    size = absolute(x)
-    if p < 2:  # |x|ᵖ has no slope at 0
-        size = where(size == 0, 0, where(size == 0, 1, size) ** p)
-    else:
-        size = size**p
-    return _root(sum(size, dim, keepdim), 1 / p)
-
-
-def _root(total: Any, exponent: float) -> Any:
-    """total ** exponent with slope 0 at 0: the inner `where` keeps the infinite slope out."""
-    safe = where(total == 0, 1, total)
-    return where(total == 0, 0, sqrt(safe) if exponent == 0.5 else safe**exponent)
 
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk import creation
+import numpy as np
+
+from gradwalk.random import default_generator
+from gradwalk.recording import wrap
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
 
@@ -14,11 +17,18 @@ def _check(p: float) -> None:
         raise ValueError(f"the probability of dropout must be from 0 to 1, not {p}")
 
 
+def _kept(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray[Any, Any]:
+    """1 with probability 1 − p, else 0."""
+    return default_generator.stream.bernoulli(1 - p, shape).astype(dtype)
+
+
 def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
-    # uniform >= p happens with probability 1 − p; p = 1 keeps nothing, whatever it is divided by.
-    keep = (creation.rand(shape, dtype=x.dtype) >= p).to(x.dtype)
-    mask = keep / (1 - p) if p < 1 else keep
-    return x.mul_(mask) if inplace else x * mask
+    if p == 1:  # as PyTorch, without drawing
+        mask = np.zeros(shape, x.dtype)
+    else:
+        mask = _kept(shape, p, x.dtype)
+        mask /= mask.dtype.type(1 - p)
+    return x.mul_(wrap(mask)) if inplace else x * wrap(mask)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -78,7 +88,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
         return input * 0
     lowest = -1.7580993408473766  # what selu tends to: −alpha × scale
     scale = (1 - p) ** -0.5 * (1 + p * lowest * lowest) ** -0.5
-    keep = (creation.rand(tuple(input.shape), dtype=input.dtype) >= p).to(input.dtype)
+    keep = wrap(_kept(tuple(input.shape), p, input.dtype))
     offset = (1 - keep) * (scale * lowest) - scale * p * lowest
     keep = keep * scale
     return input.mul_(keep).add_(offset) if inplace else input * keep + offset

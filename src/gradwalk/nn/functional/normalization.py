@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
-from gradwalk.nn.functional.distance import vector_norm
 from gradwalk.ops.arithmetic import rsqrt
 from gradwalk.ops.choice import clip
-from gradwalk.ops.normalization import Axes, standardize, standardize_affine
+from gradwalk.ops.normalization import standardize, standardize_affine
+from gradwalk.ops.norms import vector_norm
 from gradwalk.ops.op import Shape
 from gradwalk.ops.pooling import pool_sum
 from gradwalk.ops.shape import reshape
+from gradwalk.ops.sums import Axes
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm",

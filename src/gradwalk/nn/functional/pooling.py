@@ -15,7 +15,7 @@ from gradwalk.ops.choice import where
 from gradwalk.ops.index import getitem
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.op import Shape
-from gradwalk.ops.pooling import max_pool, pool_sum
+from gradwalk.ops.pooling import max_pool, max_pool_indices, pool_sum
 from gradwalk.ops.reduction import max as maximum_along
 from gradwalk.ops.reduction import mean
 from gradwalk.ops.shape import broadcast_to, permute, reshape
@@ -69,15 +69,15 @@ def _max_pool(
     strides = kernel if not stride else sizes("stride", stride, n)
     pads, dilations = sizes("padding", padding, n, 0), sizes("dilation", dilation, n)
     size = tuple(x.shape[x.ndim - n :])
-    values, indices = max_pool(
-        x,
+    attrs = dict(
         kernel=kernel,
         out=_windows(size, kernel, strides, pads, dilations, ceil_mode),
         stride=strides,
         padding=tuple((p, p) for p in pads),
         dilation=dilations,
     )
-    return (values, indices) if return_indices else values
+    values = max_pool(x, **attrs)
+    return (values, max_pool_indices(x, **attrs)) if return_indices else values
 
 
 def max_pool1d(

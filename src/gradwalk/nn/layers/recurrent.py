@@ -1,72 +1,59 @@
 """Recurrent layers: RNN, LSTM, GRU, and one step of each.
 
-A sequence's input is multiplied by its weight in one product, for all times together; only the
-product with the hidden state waits for the step before.
+A layer takes a whole sequence through one op (ops/recurrent.py).
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from gradwalk import creation
 from gradwalk.nn import functional, init
 from gradwalk.nn.module import Module, Parameter
-from gradwalk.ops.activation import relu, sigmoid
+from gradwalk.ops.recurrent import gru_op, lstm_op, lstm_step, rnn_op, times
 from gradwalk.ops.shape import cat, split, stack
-from gradwalk.ops.trigonometry import tanh
 
 State = tuple[Any, ...]  # (h,), or (h, c) of an LSTM
-Step = Callable[[Any, State, Any, Any], State]
 
 
-def _plain_step(activation: Callable[[Any], Any]) -> Step:
-    def step(x: Any, state: State, weight: Any, bias: Any) -> State:
-        (h,) = state
-        return (activation(x + h @ weight),)
+def _sequence(
+    mode: str, x: Any, state: State, weights: tuple[Any, Any], biases: Any, reverse: bool
+) -> tuple[Any, State]:
+    """All outputs and the last state (ops/recurrent.py).
 
-    return step
-
-
-def _lstm_step(x: Any, state: State, weight: Any, bias: Any) -> State:
-    h, c = state
-    gates = x + h @ weight  # (batch, 4 × hidden)
-    size = gates.shape[-1] // 4
-    i_f, g, o = split(gates, [2 * size, size, size], -1)
-    i, f = split(sigmoid(i_f), size, -1)
-    c = f * c + i * tanh(g)
-    return sigmoid(o) * tanh(c), c
-
-
-def _gru_step(x: Any, state: State, weight: Any, bias: Any) -> State:
-    (h,) = state
-    size = h.shape[-1]
-    x_rz, x_n = split(x, [2 * size, size], -1)
-    product = h @ weight if bias is None else h @ weight + bias
-    h_rz, h_n = split(product, [2 * size, size], -1)
-    r, z = split(sigmoid(x_rz + h_rz), size, -1)
-    n = tanh(x_n + r * h_n)
-    return (n + z * (h - n),)
-
-
-def _prepared(mode: str, weight: Any, bias_x: Any, bias_h: Any) -> tuple[Any, Any, Any]:
-    """What does not change from step to step: bias of the input, weight and bias of the state.
-
-    Only a GRU multiplies its second bias by a gate; elsewhere both are added once, at all times.
+    Only a GRU multiplies its second bias by a gate; elsewhere both are added, at all times.
     """
-    if mode != "GRU" and bias_h is not None:
-        bias_x, bias_h = bias_x + bias_h, None
-    return bias_x, weight.mT, bias_h
+    if biases is None:
+        biases = (creation.zeros(weights[0].shape[0], dtype=x.dtype),) * 2
+    last = 0 if reverse else -1
+    if mode == "GRU":
+        out = gru_op(x, *state, *weights, *biases, reverse=reverse)
+        return out, (out[last],)
+    bias = biases[0] + biases[1]
+    if mode == "LSTM":
+        out, c = lstm_op(x, *state, *weights, bias, reverse=reverse)
+        return out, (out[last], c)
+    nonlinearity = "tanh" if mode == "RNN_TANH" else "relu"
+    out = rnn_op(x, *state, *weights, bias, reverse=reverse, nonlinearity=nonlinearity)
+    return out, (out[last],)
 
 
-_STEPS: dict[str, Step] = {
-    "RNN_TANH": _plain_step(tanh),
-    "RNN_RELU": _plain_step(relu),
-    "LSTM": _lstm_step,
-    "GRU": _gru_step,
-}
+def _projected(
+    x: Any, state: State, weights: tuple[Any, Any], biases: Any, projection: Any, reverse: bool
+) -> tuple[Any, State]:
+    """An LSTM whose state is made smaller at every step."""
+    h, c = state
+    outs: dict[int, Any] = {}
+    bias = None if biases is None else biases[0] + biases[1]
+    parts = split(functional.linear(x, weights[0], bias), 1, 0)
+    for t in times(len(parts), reverse):
+        h, c = lstm_step(parts[t].squeeze(0), h, c, weights[1])
+        h = outs[t] = functional.linear(h, projection)
+    return stack([outs[t] for t in range(len(parts))]), (h, c)
+
+
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 _MODES = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
 
@@ -174,20 +161,11 @@ class _Recurrent(Module):
         def part(name: str) -> Any:
             return getattr(self, name + suffix, None)
 
-        bias_x, weight, bias = _prepared(
-            self.mode, part("weight_hh"), part("bias_ih"), part("bias_hh")
-        )
-        projection = part("weight_hr")
-        step = _STEPS[self.mode]
-        outputs = []
-        given = functional.linear(x, part("weight_ih"), bias_x)
-        times = [t.squeeze(0) for t in split(given, 1, 0)]
-        for time in reversed(times) if reverse else times:
-            state = step(time, state, weight, bias)
-            if projection is not None:
-                state = (functional.linear(state[0], projection), *state[1:])
-            outputs.append(state[0])
-        return stack(outputs[::-1] if reverse else outputs), state
+        weights = part("weight_ih"), part("weight_hh")
+        biases = (part("bias_ih"), part("bias_hh")) if self.bias else None
+        if self.proj_size:
+            return _projected(x, state, weights, biases, part("weight_hr"), reverse)
+        return _sequence(self.mode, x, state, weights, biases, reverse)
 
     def _initial(self, x: Any, hx: Any, batched: bool) -> list[State]:
         """The state of every layer and direction before the first step."""
@@ -349,9 +327,14 @@ class _Cell(Module):
         if state is None:
             zeros = creation.zeros(*x.shape[:-1], self.hidden_size, dtype=x.dtype)
             state = (zeros,) * (2 if self.mode == "LSTM" else 1)
-        bias_x, weight, bias = _prepared(self.mode, self.weight_hh, self.bias_ih, self.bias_hh)
-        given = functional.linear(x, self.weight_ih, bias_x)
-        return _STEPS[self.mode](given, state, weight, bias)
+        single = x.ndim == 1  # no batch
+        if single:
+            x, state = x.unsqueeze(0), tuple(s.unsqueeze(0) for s in state)
+        weights = self.weight_ih, self.weight_hh
+        biases = (self.bias_ih, self.bias_hh) if self.bias else None
+        one = x.unsqueeze(0)  # a sequence of one
+        _, state = _sequence(self.mode, one, state, weights, biases, reverse=False)
+        return tuple(s.squeeze(0) for s in state) if single else state
 
     def extra_repr(self) -> str:
         """The sizes, and what is not as usual."""

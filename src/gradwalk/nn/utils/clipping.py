@@ -1,4 +1,4 @@
-"""Helpers around training: keeping gradients within bounds, parameters as one vector."""
+"""Keeping gradients within bounds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.recording import wrap
 from gradwalk.tensor import Tensor
-
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "get_total_norm"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,13 +41,35 @@ def clip_grad_norm_(
             f"the norm of the gradients is {norm}, so they cannot be clipped. A loss or a "
             "gradient is infinite or not a number; leave error_if_nonfinite off to scale anyway."
         )
-    scale = float(max_norm) / (norm + 1e-6)
+    _scale(gradients, float(max_norm), norm)
+    return wrap(np.array(norm, gradients[0].dtype if gradients else np.float32))
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor | float,
+    foreach: bool | None = None,
+) -> None:
+    """Scale all gradients as `clip_grad_norm_` does, given their norm (see `get_total_norm`).
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.nn.utils.clip_grads_with_norm_([w], 1.0, gw.nn.utils.get_total_norm([w.grad]))
+    >>> w.grad
+    tensor([0.6000, 0.8000])
+    """
+    _scale(_gradients(parameters), float(max_norm), float(total_norm))
+
+
+def _scale(gradients: list[Array], max_norm: float, norm: float) -> None:
+    scale = max_norm / (norm + 1e-6)
     if not scale >= 1:  # a norm that is not a number spreads, as in PyTorch
         here = caller()
         for gradient in gradients:
             quietly(np.multiply, gradient, scale, out=gradient)
             touch(gradient, *here)
-    return wrap(np.array(norm, gradients[0].dtype if gradients else np.float32))
 
 
 def clip_grad_value_(

@@ -1,0 +1,14 @@
+"""Training steps written by hand in NumPy: what each network costs without an engine.
+
+Each file is one network, plain arrays, its backward pass derived on paper. `networks.py` races
+them; `tests/benchmarks/test_floor.py` sees that they do all the work that gradwalk does.
+"""
+
+from __future__ import annotations
+
+from .cnn import CnnFloor
+from .gpt import GptFloor
+from .lstm import LstmFloor
+from .mlp import MlpFloor
+
+FLOORS = {"cnn": CnnFloor, "gpt": GptFloor, "lstm": LstmFloor, "mlp": MlpFloor}

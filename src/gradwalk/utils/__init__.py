@@ -1,0 +1,10 @@
+"""PyTorch's places for data and checkpointing, so that changing the name of the import is enough.
+
+>>> from gradwalk.utils.data import DataLoader, TensorDataset
+>>> from gradwalk.utils.checkpoint import checkpoint
+"""
+
+from gradwalk.utils import checkpoint as checkpoint
+from gradwalk.utils import data as data
+
+__all__ = ["checkpoint", "data"]

@@ -1,0 +1,5 @@
+"""`gradwalk.checkpoint` where PyTorch has it."""
+
+from gradwalk.engine.checkpoint import checkpoint as checkpoint
+
+__all__ = ["checkpoint"]

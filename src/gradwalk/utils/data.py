@@ -1,0 +1,4 @@
+"""`gradwalk.data` under PyTorch's name."""
+
+from gradwalk.data import *  # noqa: F403
+from gradwalk.data import __all__ as __all__

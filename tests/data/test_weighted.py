@@ -1,0 +1,51 @@
+"""Samplers of some indices, and with weights: PyTorch's orders, and resumable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import gradwalk as gw
+
+MAKERS: dict[str, Any] = {
+    "subset": lambda d, g: d.SubsetRandomSampler([7, 3, 9, 1, 4], generator=g),
+    "weighted": lambda d, g: d.WeightedRandomSampler([0.1, 0.4, 0.5, 2.0], 9, generator=g),
+    "no replacement": lambda d, g: d.WeightedRandomSampler([0.1, 0.4, 0.5, 2.0], 3, False, g),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_with_pytorchs_generator_the_orders_are_pytorchs(make: Any) -> None:
+    ours = make(gw.data, gw.Generator(like="torch").manual_seed(3))
+    theirs = make(torch.utils.data, torch.Generator().manual_seed(3))
+    assert len(ours) == len(theirs)
+    for _ in range(3):
+        assert list(ours) == list(theirs)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_an_epoch_is_taken_up_again(make: Any) -> None:
+    data = list(range(10))
+    loader = gw.data.DataLoader(data, batch_size=2, sampler=make(gw.data, None))
+    batches = iter(loader)
+    next(batches)
+    saved = loader.state_dict()
+    resumed = gw.data.DataLoader(data, batch_size=2, sampler=make(gw.data, None))
+    resumed.load_state_dict(saved)
+    assert [b.tolist() for b in resumed] == [b.tolist() for b in batches]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: d.WeightedRandomSampler([1.0], 0),
+        lambda d: d.WeightedRandomSampler([1.0], 1, replacement=1),
+        lambda d: d.WeightedRandomSampler([[1.0]], 1),
+    ],
+)
+def test_mistakes_are_refused(make: Any) -> None:
+    for data in (gw.data, torch.utils.data):
+        with pytest.raises(ValueError):
+            make(data)
