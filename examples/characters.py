@@ -10,7 +10,7 @@ tenth of the text is kept for validation.
 
 import argparse
 import math
-from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 
 import gradwalk as gw
@@ -68,7 +68,7 @@ class GPT(nn.Module):
 
 
 @gw.no_grad()
-def write(model: GPT, text: gw.data.Characters, start: str, count: int, heat: float = 0.7) -> str:
+def write(model: GPT, text: gw.data.Characters, start: str, count: int, heat: float) -> str:
     """Continue `start` by `count` characters; less heat makes the likely ones likelier."""
     written = text.encode(start).unsqueeze(0)  # (1, time)
     for _ in range(count):
@@ -78,15 +78,11 @@ def write(model: GPT, text: gw.data.Characters, start: str, count: int, heat: fl
     return text.decode(written[0])
 
 
-def endless(loader: gw.data.DataLoader) -> Iterator[list[gw.Tensor]]:
-    while True:
-        yield from loader
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", type=Path, default=Path(__file__).with_name("alice.txt"))
-    parser.add_argument("--steps", type=int, default=1500, help="batches to train on, in all")
+    parser.add_argument("--steps", type=int, default=2000, help="batches to train on, in all")
+    parser.add_argument("--heat", type=float, default=0.7, help="how daring the sample is")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     parser.add_argument("--checkpoint", type=Path, default=Path("characters.safetensors"))
     parser.add_argument("--seed", type=int, default=0)
@@ -97,13 +93,12 @@ def main() -> None:
         options.steps = 20
     every = min(100, max(1, options.steps // 2))  # steps between two looks at the validation loss
 
+    gw.set_num_threads(1)  # on small arrays several threads wait more than they work
     gw.manual_seed(options.seed)
     for needed in [options.text] + [options.checkpoint] * options.resume:
         if not needed.is_file():
             parser.error(f"there is no file {needed}")
     text = options.text.read_text(encoding="utf-8")
-    if len(text) < 20 * LENGTH:
-        parser.error(f"{options.text} is too short: {len(text)} characters of {20 * LENGTH}")
     vocabulary = "".join(sorted(set(text)))
     cut = len(text) * 9 // 10
     train = gw.data.characters(text[:cut], LENGTH, vocabulary)
@@ -131,7 +126,7 @@ def main() -> None:
     def loss_of(x: gw.Tensor, y: gw.Tensor) -> gw.Tensor:  # (batch, time), the same one further on
         return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
-    batches = endless(loader)
+    batches = chain.from_iterable(repeat(loader))  # one epoch after the other
     bar = gw.data.progress(range(len(losses), options.steps), "training")
     try:
         for step in bar:
@@ -157,14 +152,15 @@ def main() -> None:
     print(f"loss {average:.3f} in training, {valid_losses[-1][1]:.3f} on the tenth kept back")
     print(f"(guessing blindly: {math.log(len(vocabulary)):.3f})")
     print(f"checkpoint: {options.checkpoint.resolve()}")
-    print("\n--- a sample ---\n" + write(model, train, text[0], 30 if options.quick else 500))
-    print("--- its end ---\n")
+    sample = write(model, train, text[0], 30 if options.quick else 500, options.heat)
+    print(f"\n--- a sample ---\n{sample}\n--- its end ---\n")
     draw(losses, valid_losses, math.log(len(vocabulary)), options.out)
     print(
         "\nNext:\n"
+        "  --resume --heat 0.2     nothing is trained; it writes only what it is surest of\n"
         f"  --resume --steps {2 * options.steps}   twice as long, from where it is now\n"
-        "  heat=0.2 in write()     it repeats what it is sure of; at 1.5 it babbles\n"
-        "  WIDTH, LAYERS = 128, 4  a better writer, and a slower one\n"
+        "  LENGTH = 8 in the file  it forgets how the sentence began\n"
+        "  WIDTH = 128, LAYERS = 4 it writes better, and takes minutes\n"
         "  examples/sequence.py    the same idea with numbers, and a memory instead of attention"
     )
 

@@ -45,6 +45,7 @@ def main() -> None:
     if options.quick:
         options.epochs, options.images = 2, 300
 
+    gw.set_num_threads(1)  # on small arrays several threads wait more than they work
     gw.manual_seed(options.seed)
     train = gw.data.TensorDataset(*gw.data.digits("train")[: options.images])
     test_images, test_labels = gw.data.digits("test").tensors  # (360, 1, 8, 8), (360,)

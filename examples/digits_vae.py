@@ -64,6 +64,7 @@ def main() -> None:
     if options.quick:
         options.epochs = 3
 
+    gw.set_num_threads(1)  # on small arrays several threads wait more than they work
     gw.manual_seed(options.seed)
     train, test = gw.data.digits("train"), gw.data.digits("test")
     loader = gw.data.DataLoader(train, batch_size=64, shuffle=True)

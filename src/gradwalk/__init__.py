@@ -86,6 +86,7 @@ from gradwalk.random import (
 from gradwalk.sampling import *
 from gradwalk.scalar import Value
 from gradwalk.tensor import Tensor
+from gradwalk.threads import get_num_threads, set_num_threads
 
 # The op families: each lists its public names in its own `__all__`, so adding an op touches one
 # file. Five names belong to an op with plain attributes as well; people mean the functions.
@@ -157,7 +158,7 @@ __all__ = [
 ]  # fmt: skip
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
-__all__ += ["short", "special", "utils"]
+__all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
 __all__ += ["concatenate", "flip", "linalg", "permute", "pow", "reshape"]
 __all__ += _creation.__all__
 __all__ += _sampling.__all__

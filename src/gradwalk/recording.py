@@ -150,6 +150,8 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             needs = needs or argument._requires_grad or argument._node is not None
         else:
             arrays.append(argument)
+    if state.here.watcher is not None:
+        state.here.watcher.began()
     try:
         result = quietly(op.forward, *arrays, **attrs)
     except ValueError as error:

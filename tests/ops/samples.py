@@ -76,7 +76,7 @@ _ELSEWHERE: dict[str, str] = {
     "greater_equal": "ge", "power": "pow", "zero": "zeros_like", "clip_between": "clamp",
     "div_floor": "div", "div_trunc": "div",
     "leaky_relu": "nn.functional.leaky_relu", "softplus": "nn.functional.softplus",
-    "ndtr": "special.ndtr", "gelu_tanh": "nn.functional.gelu",
+    "ndtr": "special.ndtr",
     "silu": "nn.functional.silu", "mish": "nn.functional.mish", "elu": "_C._nn.elu",
     "logsigmoid": "nn.functional.logsigmoid", "hardtanh": "nn.functional.hardtanh",
     "hardsigmoid": "nn.functional.hardsigmoid", "hardswish": "nn.functional.hardswish",
@@ -148,8 +148,6 @@ def elementwise_pair(op: Op, attrs: dict[str, Any]) -> tuple[Call, Call]:
         return lambda m, x: op(x, **attrs), lambda m, x: other(x, attrs["exponent"])
     if op.name == "hardsigmoid":  # PyTorch's slope is 1/6 rounded to float32, in float64 too
         return lambda m, x: op(x), lambda m, x: m.nn.functional.relu6(x + 3) / 6
-    if op.name == "gelu_tanh":
-        return lambda m, x: op(x), lambda m, x: other(x, approximate="tanh")
     if op.name == "polygamma":  # PyTorch takes the order first
         return lambda m, x: op(x, **attrs), lambda m, x: other(attrs["n"], x)
     if op.name == "clip_between":  # PyTorch's gradient fails where it has to broadcast

@@ -164,6 +164,7 @@ NETWORKS_C = table.samples
 
 for shape in ((3, 4), (), (0,), (2, 0, 3)):
     add("gelu", functional("gelu"), floats(*shape))
+    add("gelu_tanh", functional("gelu", approximate="tanh"), floats(*shape))
 
 # -- attention ------------------------------------------------------------------------------------
 

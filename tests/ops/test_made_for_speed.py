@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import gradwalk as gw
+from gradwalk.ops import TABLE
 from gradwalk.ops.choice import masked
 from gradwalk.ops.convolution import batch_first, batch_last, is_batch_last
 from gradwalk.ops.sums import SHORT, dot_over, sum_last, sum_leading, sum_over
@@ -141,6 +142,13 @@ def test_residuals_are_no_outputs_without_a_gradient_either() -> None:
     expected, _ = lstm(x)
     assert np.array_equal(out.numpy(), expected.detach().numpy())
     assert h.shape == c.shape == (1, 1, 3)
+
+
+def test_residuals_are_no_outputs_of_arrays() -> None:
+    rng = np.random.default_rng(0)
+    shapes = ((4, 2, 3), (2, 5), (2, 5), (20, 3), (20, 5), (20,))
+    found = TABLE["lstm"](*(rng.standard_normal(s) for s in shapes), reverse=False)
+    assert [part.shape for part in found] == [(4, 2, 5), (2, 5)]
 
 
 # -- memory --------------------------------------------------------------------------------------

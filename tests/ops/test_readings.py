@@ -150,7 +150,7 @@ def test_every_local_derivative_prints(op: Op, attrs: dict[str, Any]) -> None:
         assert derivative(op, position, **attrs)
 
 
-MADE_OF_ELEMENTWISE = ("gelu",)  # on whole arrays for speed only
+MADE_OF_ELEMENTWISE = ("gelu", "gelu_tanh")  # on whole arrays for speed only
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.project.checkout import PACKAGE, run_here
 # Each row may import the rows above it, and its own. `__init__` stands for the public names of
 # the package: only what is built on all of them may import gradwalk as a user does.
 LAYERS = (
-    ("graph", "memory"),
+    ("graph", "memory", "threads"),
     ("ops",),
     ("engine",),
     (
@@ -45,7 +45,16 @@ RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}
 # Beside the chain: anyone may import printers, and they import only these.
 PRINTERS_IMPORT = ("graph", "ops", "printers")
 
-HEAVY = ("llvmlite", "scipy", "safetensors", "starlette", "uvicorn", "typer", "rich")
+HEAVY = (
+    "llvmlite",
+    "scipy",
+    "safetensors",
+    "starlette",
+    "uvicorn",
+    "typer",
+    "rich",
+    "threadpoolctl",
+)
 HEAVY_AT_ONCE = ("cli",)  # a command line is nothing without them
 ORACLE = "torch"
 ORACLE_LAZILY = ("io",)  # to_torch makes PyTorch's tensors, if asked to

@@ -173,7 +173,9 @@ class Op:
                 arrays = arrays or isinstance(argument, (np.ndarray, np.generic))
         if arrays:
             result = self.forward(*args, **attrs)
-            return result[0] if self.residuals else result
+            if not self.residuals:
+                return result
+            return result[: -len(self.residuals)] if self.multiple else result[0]
         return self.on_numbers(args, attrs)
 
     def _bind(

@@ -48,36 +48,39 @@ gelu_exact = define(
 )
 
 
-def _gelu_tanh_forward(x: Any) -> Any:
-    inner = x * x
-    inner *= _ROOT_TWO_OVER_PI * _CUBE
-    inner += _ROOT_TWO_OVER_PI
-    inner *= x
-    out = np.tanh(inner, out=inner) if isinstance(inner, np.ndarray) else np.tanh(inner)
-    out += 1
-    out *= x
-    out *= 0.5
-    return out
+def _gelu_tanh_forward(x: Any) -> tuple[Any, Any]:
+    """x (1 + t) / 2 with t = tanh(√(2/π) (x + 0.044715 x³)), and its derivative."""
+    square = np.multiply(x, x)
+    t = square * (_ROOT_TWO_OVER_PI * _CUBE)
+    t += _ROOT_TWO_OVER_PI
+    t *= x
+    t = np.tanh(t)
+    square *= 1.5 * _CUBE * _ROOT_TWO_OVER_PI
+    square += 0.5 * _ROOT_TWO_OVER_PI
+    square *= x  # half the derivative of what tanh is taken of, times x
+    slope = 1 - t * t
+    slope *= square
+    t += 1
+    t *= 0.5
+    slope += t
+    t *= x
+    return t, slope
 
 
-def _gelu_tanh_number(x: float) -> float:
+def _gelu_tanh_expanded(x: Any) -> Any:
     inner = (x * x * (_ROOT_TWO_OVER_PI * _CUBE) + _ROOT_TWO_OVER_PI) * x
-    return (math.tanh(inner) + 1) * x * 0.5
+    return (tanh(inner) + 1) * x * 0.5
 
 
-def _gelu_tanh_slope(x: Any) -> Any:
-    square = x * x
-    t = tanh((square * (_ROOT_TWO_OVER_PI * _CUBE) + _ROOT_TWO_OVER_PI) * x)
-    slope = square * (3 * _CUBE * _ROOT_TWO_OVER_PI) + _ROOT_TWO_OVER_PI
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope
-
-
-gelu_tanh = elementwise(
+gelu_tanh = define(
     "gelu_tanh",
     _gelu_tanh_forward,
-    _gelu_tanh_number,
-    partials=[_gelu_tanh_slope],
+    vjp=[lambda g, slope: g * slope],
+    residuals="slope",
+    shape=lambda x: x,
+    expand=_gelu_tanh_expanded,
     to_float=True,
+    promotes=True,
 )
 
 

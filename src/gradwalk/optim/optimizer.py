@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.engine.modes import enable_grad, quietly
-from gradwalk.graph.source import caller
+from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
 from gradwalk.optim.hooks import Hooked, watched
 from gradwalk.recording import wrap
@@ -68,6 +68,7 @@ class Optimizer(Hooked):
                 f"{type(params).__name__}. Fix: put it in a list."
             )
         options = {**defaults, **self._without_meaning, **unused}
+        self.made_at = source_line(*caller())  # for tools that say where a rate came from
         self.defaults = {name: _number(value) for name, value in options.items()}
         _check(self.defaults)
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
