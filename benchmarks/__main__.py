@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("scalar", "eager", "networks", "scaling", "memory", "source_lines")
+BENCHMARKS = ("scalar", "eager", "networks", "scaling", "memory", "inside", "source_lines")
 
 
 def main() -> int:

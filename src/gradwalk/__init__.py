@@ -5,6 +5,8 @@ from math import e, inf, nan, pi
 
 from numpy import dtype, finfo, iinfo, newaxis
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
+
 from gradwalk import autograd as autograd
 from gradwalk import creation as _creation
 from gradwalk import cuda as cuda
@@ -146,6 +148,9 @@ Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 
 __version__ = "0.1.0"
 
+if _TYPE_CHECKING:
+    from gradwalk.inspect import *
+
 __all__ = [
     "AutogradError", "Generator", "Op", "OpError", "Tensor", "Value", "autograd", "bool",
     "checkpoint", "data", "define", "derivative", "double", "elementwise", "enable_grad", "float",
@@ -185,4 +190,29 @@ __all__ += _sorting.__all__
 __all__ += _special.__all__
 __all__ += _statistics.__all__
 __all__ += _trigonometry.__all__
+# The tools that look inside a computation are imported when one of them is asked for: training
+# needs none of them.
+_INSIDE = (
+    "Monitor", "Trace", "audit", "bugs", "compare", "derive", "element", "every_order",
+    "expression", "find_nan", "health", "load_trace", "nudge", "open_op", "record", "run_order",
+    "run_recipes", "save_trace", "saved_memory", "scope", "show", "unfolded", "walk", "why",
+    "why_no_grad",
+)  # fmt: skip
+__all__ += _INSIDE
 __all__.sort()
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _INSIDE:
+        raise AttributeError(f"module 'gradwalk' has no attribute '{name}'")
+    from gradwalk import inspect
+
+    found = getattr(inspect, name)
+    # A module that is imported again (a test runner does) takes the place of its function.
+    found = getattr(found, name, found)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_INSIDE})

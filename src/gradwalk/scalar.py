@@ -163,6 +163,12 @@ class Value:
     def __repr__(self) -> str:
         return f"Value(data={self.data}, grad={self._grad})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the numbers, and the graph if it is small."""
+        from gradwalk.printers.notebook import value_html
+
+        return value_html(self)
+
     def __float__(self) -> float:
         return float(self.data)
 

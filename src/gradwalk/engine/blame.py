@@ -1,7 +1,8 @@
-"""Whose rule is wrong: each user-defined op and Function that took part, checked on its own.
+"""Whose rule is wrong: each op and Function that took part, checked on its own.
 
-A wrong rule deep in a function reaches gradcheck mixed with everything around it. So every op
-that is not from our table is called again alone, on the operands it had, and compared there.
+A wrong rule deep in a function reaches gradcheck mixed with everything around it. So every op is
+called again alone, on the operands it had, and compared there: first what the user defined, then
+the ops of our table (which `gradwalk.bugs` may have made wrong on purpose).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
+from gradwalk.engine.arrivals import listening
 from gradwalk.engine.backward import walk
-from gradwalk.engine.diagnosis import Array
+from gradwalk.engine.diagnosis import Array, differs
 from gradwalk.engine.differences import (
     Comparison,
     Function,
@@ -35,6 +37,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.op import Op
 
 LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
+LARGEST_OF_OURS = 500  # there may be many of them
 CALLS = 3  # of one op: a wrong rule shows in the first few
 
 _patching = threading.RLock()  # one at a time; func may itself call gradcheck
@@ -44,7 +47,7 @@ Derive = Callable[[Function, Sequence[Any]], tuple[Function, tuple[Any, ...]]]
 def rule_at_fault(
     func: Function, inputs: Sequence[Any], tolerance: Tolerance, derive: Derive | None = None
 ) -> str | None:
-    """Name the first user-defined op or Function whose own derivative is wrong, and how.
+    """Name the first op or Function whose own derivative is wrong, and how.
 
     `derive` turns a function and its inputs into their gradient function, for a check of second
     derivatives; first derivatives are looked at before.
@@ -59,12 +62,70 @@ def rule_at_fault(
             if wrong:
                 worst = max(wrong, key=lambda c: c.badness)
                 uses = _uses_inside(call, worst) if what == "gradient" else None
-                reason = worst.diagnose(uses) or "the backward does not belong to the forward."
-                return (
-                    f"{reason}\n"
-                    f"  The rule at fault: {call.rule}, {what} for its input {worst.input}, "
-                    f"called at\n    {made_at(node)}"
+                reason = _swapped(wrong) or worst.diagnose(uses) or _UNKNOWN
+                return f"{reason}\n{_at_fault(call, what, worst, node)}"
+    return _ours_at_fault(func, inputs, outputs, tolerance)
+
+
+_UNKNOWN = "the backward does not belong to the forward."
+
+
+def _at_fault(call: Call, what: str, worst: Comparison, node: Any) -> str:
+    return (
+        f"  The rule at fault: {call.rule}, {what} for its input {worst.input}, called at\n"
+        f"    {made_at(node)}"
+    )
+
+
+def _ours_at_fault(
+    func: Function, inputs: Sequence[Any], outputs: Sequence[Any], tolerance: Tolerance
+) -> str | None:
+    """The same for the ops of the table, each as it was first applied."""
+    for call, node in _our_calls(func, inputs, outputs):
+        wrong = _wrong(call, call.operands, tolerance, LARGEST_OF_OURS)
+        if wrong and all(np.isfinite(c.numeric).all() for c in wrong):
+            worst = max(wrong, key=lambda c: c.badness)
+            reason = _swapped(wrong) or worst.diagnose() or _UNKNOWN
+            return f"{reason}\n{_at_fault(call, 'gradient', worst, node)}"
+    return None
+
+
+def _our_calls(
+    func: Function, inputs: Sequence[Any], outputs: Sequence[Any]
+) -> Iterator[tuple[Call, Any]]:
+    seen: set[Any] = set()
+    if any(is_value(out) for out in outputs):
+        for node in inputs_first([out for out in outputs if is_value(out)]):
+            if isinstance(node.op, Op) and node.op not in seen:
+                seen.add(node.op)
+                yield (
+                    Call(node.op, tuple(type(node)(i.data) for i in node.inputs), node.attrs),
+                    node,
                 )
+        return
+    with listening() as calls, enable_grad():
+        outputs_of(func, inputs)
+    for applied in calls:
+        op, node = applied.op, applied.node
+        if node is None or not isinstance(op, Op) or TABLE.get(op.name) is not op or op in seen:
+            continue
+        seen.add(op)
+        yield Call(op, tuple(_leaf(a) for a in applied.operands), applied.attrs), node
+
+
+def _swapped(wrong: list[Comparison]) -> str | None:
+    """Whether two inputs have received one another's gradient."""
+    for one in wrong:
+        for other in wrong:
+            alike = one.output == other.output and one.analytic.shape == other.analytic.shape
+            if alike and one.input < other.input:
+                atol, rtol = one.tolerance.atol, one.tolerance.rtol
+                crossed = differs(one.analytic, other.numeric, atol, rtol)
+                if not (crossed | differs(other.analytic, one.numeric, atol, rtol)).any():
+                    return (
+                        f"swapped: input {one.input} receives the gradient of input {other.input}, "
+                        "and the other way round."
+                    )
     return None
 
 
@@ -152,12 +213,14 @@ def _leaf(operand: Any) -> Any:
     return leaf
 
 
-def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[Comparison]:
+def _wrong(
+    call: Function, operands: tuple[Any, ...], tolerance: Tolerance, largest: int = LARGEST
+) -> list[Comparison]:
     """The Jacobians of a call on its own that are wrong, not just kinked."""
     checked = [x for x in operands if is_checked(x)]
     with enable_grad():
         sizes = [x.numel() for x in (*checked, *outputs_of(call, operands)) if is_tensor(x)]
-    if not checked or sum(sizes) > LARGEST:
+    if not checked or sum(sizes) > largest:
         return []
     return [c for c in compare(call, operands, tolerance) if c.wrong.any() and not c.only_kinks]
 
@@ -225,15 +288,55 @@ def lost_on_arrival(output: Any, source: Any, right: float) -> str | None:
     finally:
         for v, grad in kept.items():
             v.grad = grad
+    assigning = _assigning(order)
     if source not in arrived or not np.isclose(sum(arrived[source]), right, 1e-3, 1e-5):
-        return None
+        if assigning is None:
+            return None
+        return (
+            "overwritten instead of accumulated: a _backward assigns (=) its contribution to an "
+            f"input with several uses where it must add (+=): that of {assigning}."
+        )
     for v in reversed(order):
         if not np.isclose(plain[v], sum(arrived[v]), 1e-6, 1e-9):
             name = f"'{v.label}'" if v.label else f"the Value made at {made_at(v)}"
             parts = " + ".join(f"{part:.6g}" for part in arrived[v])
+            received = f"{name} receives {parts} = {sum(arrived[v]):.6g} from its consumers, but "
+            if assigning is not None:
+                return (
+                    f"overwritten instead of accumulated: {received}its grad is {plain[v]:.6g}. A "
+                    f"_backward assigns (=) where it must add (+=): that of {assigning}."
+                )
+            early = next((u for u in order if v in u.inputs and len(arrived[u]) > 1), None)
+            who = "a node" if early is None else f"{early._op}, made at {made_at(early)},"
             return (
-                f"overwritten instead of accumulated: {name} receives {parts} = "
-                f"{sum(arrived[v]):.6g} from its consumers, but its grad is {plain[v]:.6g}. A "
-                "_backward assigns (=) where it must add (+=)."
+                f"wrong order: {received}its grad is {plain[v]:.6g}, though every visit adds: "
+                f"{who} is visited before all of its consumers have added to it. Visit in reverse "
+                "topological order."
             )
+    return None
+
+
+def _assigning(order: Sequence[Any]) -> str | None:
+    """The Value whose visit assigns what it should add to what other uses have left, in words."""
+    consumers: dict[Any, list[Any]] = {}
+    for v in order:
+        for i in v.inputs:
+            consumers.setdefault(i, []).append(v)
+    kept = {v: v.grad for v in order}
+    try:
+        for shared, users in consumers.items():
+            if len(users) < 2:
+                continue
+            for user in dict.fromkeys(users):
+                left, before = [], 0.0
+                for _ in range(2):
+                    shared.grad, user.grad = before, 1.0
+                    user._backward()
+                    left.append(shared.grad)
+                    before = 1.0 + abs(left[0])
+                if not np.isclose(left[1] - left[0], 1.0 + abs(left[0])) and np.isfinite(left[1]):
+                    return f"{user._op}, made at {made_at(user)}"
+    finally:
+        for v, grad in kept.items():
+            v.grad = grad
     return None

@@ -364,6 +364,35 @@ def _too_much(case: Case) -> str | None:
     )
 
 
+def _missing_term(case: Case) -> str | None:
+    """What is lacking is of low rank: it passes through a sum over the elements."""
+    given, right = case.matrix(case.given), case.matrix(case.right)
+    smaller = min(right.shape)
+    if smaller < 3 or not np.isfinite(given).all():
+        return None
+    scale = float(np.abs(right).max())
+    rank = int(np.linalg.matrix_rank(right - given, tol=max(case.atol, case.rtol * scale)))
+    whole = int(np.linalg.matrix_rank(given, tol=max(case.atol, case.rtol * scale)))
+    if not 0 < rank <= (smaller - 1) // 2 or whole <= rank:
+        return None
+    return (
+        f"a term is missing (what lacks has rank {rank} of {smaller}): the way through a sum or "
+        "mean over the elements, such as softmax's normaliser or layer_norm's mean and variance, "
+        "is left out of the rule."
+    )
+
+
+def _unchanged(case: Case) -> str | None:
+    """The gradient is handed on as it came."""
+    given = case.matrix(case.given)
+    if len(given) < 2 or not case.same(given, np.eye(*given.shape)):
+        return None
+    return (
+        "a factor is missing: the gradient is handed on unchanged, as if the derivative were 1 "
+        "everywhere."
+    )
+
+
 ATTEMPTS: tuple[Callable[[Case], str | None], ...] = (
     _not_finite,
     _missing,
@@ -374,4 +403,6 @@ ATTEMPTS: tuple[Callable[[Case], str | None], ...] = (
     _reversed,
     _missing_in_part,
     _too_much,
+    _missing_term,
+    _unchanged,
 )

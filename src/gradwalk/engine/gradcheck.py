@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
+from gradwalk.engine.arrivals import lost_in_the_walk, stale_value
 from gradwalk.engine.blame import lost_on_arrival, rule_at_fault
 from gradwalk.engine.differences import (
     Comparison,
@@ -242,7 +243,8 @@ class _Check:
             output = outputs_of(self.func, self.inputs)[worst.output]
             again = jacobians(output, [self.inputs[worst.input]])[0]
         if not np.array_equal(again, worst.analytic, equal_nan=True):
-            return (
+            stale = stale_value(self.func, self.inputs) if is_tensor(output) else None
+            return stale or (
                 "not deterministic: backward gives another gradient when it is run again, for the "
                 "same inputs and outputs."
             )
@@ -262,8 +264,13 @@ class _Check:
         if is_value(output):
             x = self.inputs[worst.input]
             found = lost_on_arrival(output, x, float(worst.numeric[0, 0])) or found
+        elif output.requires_grad:
+            found = lost_in_the_walk(output) or found
         if self.differentiated is None:
-            return rule_at_fault(self.func, self.inputs, self.tolerance) or found
+            fault = rule_at_fault(self.func, self.inputs, self.tolerance)
+            if fault is None and is_tensor(output):
+                fault = stale_value(self.func, self.inputs)
+            return fault or found
         own = self.inputs[: self.own]
         return rule_at_fault(self.differentiated, own, self.tolerance, gradient_of) or found
 

@@ -77,7 +77,7 @@ class _Pushes(dict[Any, Callable[[Any], None]]):
                 f"this Value was made by hand with op {op!r} and has inputs but no `_backward`: "
                 "set out._backward to a function that adds to the grad of each input"
             )
-        push: Callable[[Any], None] = _write_push(op)
+        push: Callable[[Any], None] = write_push(op)
         self[op] = push
         return push
 
@@ -85,7 +85,8 @@ class _Pushes(dict[Any, Callable[[Any], None]]):
 pushes = _Pushes()
 
 
-def _write_push(op: Op) -> Any:
+def write_push(op: Op, arrives: str = "+=") -> Any:
+    """The visit of a Value made by `op`; `arrives` is what happens to what an input had before."""
     names = op.inputs
     spelled = {name: f"in_{name}.data" for name in names} | {"out": "v.data"}
     spelled |= {f"{name}_shape": "()" for name in names}
@@ -105,7 +106,7 @@ def _write_push(op: Op) -> Any:
         lines += [f"        if complex in map(type, ({results},)):"]
         lines += ["            raise ValueError"]
     lines += ["    except not_real:", f"        {results}, = ieee(v)"]
-    lines += [f"    in_{name}._grad += to_{name}" for name, _ in pairs]
+    lines += [f"    in_{name}._grad {arrives} to_{name}" for name, _ in pairs]
     functions |= {"not_real": NOT_REAL, "ieee": _contributions_ieee}
     exec("\n".join(lines), functions)
     return functions["push"]

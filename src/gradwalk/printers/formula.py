@@ -63,17 +63,25 @@ def derivative(
     >>> derivative(gw.mul, 0, ["x1", "w1"])
     'w1'
     """
+    found = derivative_expression(op, position, names, out, **attrs)
+    return "none" if found is None else formula(found)
+
+
+def derivative_expression(
+    op: Op, position: int = 0, names: Sequence[str] = (), out: str = "out", **attrs: Any
+) -> Any:
+    """The same as an expression of symbols, for any printer; None if there is no derivative."""
     if op.formula is not None:
-        return op.formula
+        return Symbol(op.formula)
     rule = op.rule(position)
     if rule is None:
-        return "none"
+        return None
     unknown = {name: _Any(name) for name in op.attributes}
     attrs = {**unknown, **op.defaults, **attrs}
     env = symbolic_env(op, ((),) * len(op.inputs), attrs)
     env |= {key: Symbol(name) for key, name in zip(op.inputs, names, strict=False)}
     env["out"] = Symbol(out)
-    return formula(rule.local(env, 1))
+    return rule.local(env, 1)
 
 
 class _Any(Symbol):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.op import Op
 
 
 def names_of(order: list[Any]) -> dict[Any, str]:
@@ -14,18 +19,42 @@ def names_of(order: list[Any]) -> dict[Any, str]:
 def number(value: float) -> str:
     """A number in at most four decimals, with a real minus sign.
 
-    >>> number(-1.5), number(0.70710678)
-    ('−1.5', '0.7071')
+    What four decimals would show as 0 is written with an exponent: a small gradient is not none.
+
+    >>> number(-1.5), number(0.70710678), number(-2.5e-7)
+    ('−1.5', '0.7071', '−2.5e−07')
     """
-    text = f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
+    size = abs(value)
+    if 0 < size < 5e-5 or size >= 1e6:
+        text = f"{value:.4g}"
+    else:
+        text = f"{value:.4f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text.replace("-", "−")
 
 
 def local_derivative(v: Any, position: int) -> float:
     """d v / d (its input at `position`), everything else held fixed."""
-    rule = v.op.rule(position)
+    return slope(v.op, position, [i.data for i in v.inputs], v.data, v.attrs)
+
+
+def slope(
+    op: Op, position: int, operands: Sequence[float], out: float, attrs: dict[str, Any]
+) -> float:
+    """The local derivative of an op on numbers, by IEEE rules: 1/0 is inf.
+
+    >>> from gradwalk.ops.arithmetic import div
+    >>> slope(div, 0, [1.0, 0.0], float("inf"), {})
+    inf
+    """
+    rule = op.rule(position)
     if rule is None:
         return 0.0
-    env = {name: i.data for name, i in zip(v.op.inputs, v.inputs, strict=True)}
-    env |= {"out": v.data, **v.attrs}
-    return float(rule.local(env, 1.0))
+    names = dict(zip(op.inputs, operands, strict=True))
+    shapes = {f"{name}_shape": () for name in op.inputs}
+    try:  # Python's numbers are quicker, and raise where IEEE arithmetic has an answer
+        return float(rule.local({**names, **shapes, "out": out, **attrs}, 1.0))
+    except (ArithmeticError, ValueError, TypeError):
+        doubles = {name: np.float64(x) for name, x in names.items()}
+        env = {**doubles, **shapes, "out": np.float64(out), **attrs}
+        with np.errstate(all="ignore"):
+            return float(rule.local(env, np.float64(1.0)))

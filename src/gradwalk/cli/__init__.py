@@ -1,0 +1,78 @@
+"""The command line. Bare `gradwalk` walks the classic neuron forward and backward."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gradwalk import __version__
+from gradwalk.cli.console import console
+from gradwalk.cli.functions import functions
+from gradwalk.cli.walk import walk
+from gradwalk.printers.terminal import show_walk
+from gradwalk.scalar import Value
+
+_HELP = (
+    "Reverse-mode differentiation in which nothing is hidden.\n\n"
+    "Without a command: walk one neuron, o = tanh(x1·w1 + x2·w2 + b), forward and backward.\n\n"
+    "[bold]Begin here[/bold]\n\n"
+    '  gradwalk walk "(a + b) * c" a=2 b=-3 c=10\n'
+    '  gradwalk walk "b = a + 1; c = 3*a; d = b*c" a=2 --why a\n'
+    '  gradwalk walk "tanh(x*w + b)" x=2 w=-3 b=7 --svg neuron.svg\n'
+    "  gradwalk walk model.py:loss\n\n"
+    "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
+    "them). Several are separated by ; and the last one is what is differentiated.\n\n"
+    "Forward, every node is computed from its inputs. Backward begins at the last node with "
+    "gradient 1: each node, after all its consumers, hands every input its own gradient × the "
+    "local derivative. What arrives at a node adds up, and that sum is its gradient."
+)
+
+app = typer.Typer(add_completion=False, help=_HELP, rich_markup_mode="rich")
+app.command(
+    # An expression may begin with a minus sign; it is no option.
+    context_settings={"ignore_unknown_options": True}
+)(walk)
+app.command()(functions)
+
+
+def neuron() -> Value:
+    """o = tanh(x1·w1 + x2·w2 + b), at the numbers every course uses."""
+    x1, w1 = Value(2.0, label="x1"), Value(-3.0, label="w1")
+    x2, w2 = Value(0.0, label="x2"), Value(1.0, label="w2")
+    b = Value(6.8813735870195432, label="b")
+    first, second = x1 * w1, x2 * w2
+    total = first + second
+    n = total + b
+    o = n.tanh()
+    first.label, second.label, total.label = "x1w1", "x2w2", "sum"
+    n.label, o.label = "n", "o"
+    return o
+
+
+@app.callback(invoke_without_command=True)
+def walk_neuron(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Walk one neuron, o = tanh(x1·w1 + x2·w2 + b), forward and backward."""
+    if version:
+        print(f"gradwalk {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is not None:
+        return
+    screen = console()
+    screen.print("[bold]One neuron: o = tanh(x1·w1 + x2·w2 + b)[/bold]\n")
+    o = neuron()
+    o.backward()
+    show_walk(o, screen)
+    screen.print('Your own: gradwalk walk "(a + b) * c" a=2 b=-3 c=10; more: gradwalk --help')
+
+
+def main() -> None:
+    """Entry point of the `gradwalk` command."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without − and ↑ gets ? for them
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    app()

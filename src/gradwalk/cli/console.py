@@ -1,0 +1,32 @@
+"""Where the command line prints: colours on a terminal only, 80 columns elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+
+def console(stderr: bool = False) -> Console:
+    """A console of the terminal's width, or of 80 columns in a file or a pipe."""
+    is_terminal = Console(stderr=stderr).is_terminal
+    return Console(width=None if is_terminal else 80, stderr=stderr, highlight=False)
+
+
+def fail(message: str) -> typer.Exit:
+    """Say what is wrong; raise the answer to leave with status 2."""
+    console(stderr=True).print("[bold red]Error:[/bold red]", end=" ")
+    # As it is: a caret must stay below its column, and brackets are no markup.
+    typer.echo(message, err=True)
+    return typer.Exit(2)
+
+
+def write(text: str, path: str, what: str, quiet: bool = False) -> None:
+    """Write a file and say so; - is the terminal itself."""
+    if path == "-":
+        typer.echo(text, nl=False)
+        return
+    Path(path).write_text(text, encoding="utf-8")
+    if not quiet:
+        typer.echo(f"wrote {path}: {what}")

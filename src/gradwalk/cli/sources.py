@@ -1,0 +1,151 @@
+"""What is walked: an expression, or a function in a file of the user's."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gradwalk.inspect import record
+from gradwalk.inspect.expressions import DEFAULT, parse
+from gradwalk.inspect.trace import Trace
+from gradwalk.printers.scalars import number
+from gradwalk.printers.view import view_of
+from gradwalk.scalar import Value
+from gradwalk.tensor import Tensor
+
+_IN_A_FILE = re.compile(r"(?P<path>.+\.py):(?P<function>[^\W\d]\w*)")
+_NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.+)", re.DOTALL)
+
+
+@dataclass
+class Source:
+    """A trace, and what a reader must be told about how it came about."""
+
+    title: str
+    trace: Trace
+    notes: list[str] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)  # what the user calls things
+
+    def find(self, name: str) -> int:
+        """The node that the user calls so: a name, mul#3, or an index."""
+        if name in self.names:
+            found = self.trace.lookup(self.names[name])
+            if found is None:
+                raise KeyError(f"'{name}' is not part of what is differentiated")
+            return found
+        op, _, index = name.rpartition("#")
+        if index.isdecimal() and int(index) < len(self.trace):
+            node = self.trace.nodes[int(index)]
+            if op in ("", node.op or "leaf"):
+                return node.index
+        # A parameter that was initialised inside the recording has a node from before that, too.
+        used = {node.key for node in view_of(self.trace).nodes}
+        called = [n.index for n in self.trace if name in (n.label, self.trace.names.get(n.index))]
+        called = [index for index in called if index in used]
+        return called[0] if len(called) == 1 else self.trace.find(name)
+
+
+def source_of(text: str, given: Sequence[str]) -> Source:
+    """The trace of `text` (an expression, or file.py:function) at the values that were given."""
+    values = dict(_value(pair) for pair in given)
+    if len(values) < len(given):
+        names = [pair.partition("=")[0].strip() for pair in given]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice} is given twice")
+    match = _IN_A_FILE.fullmatch(text.strip())
+    if match is not None:
+        return _from_file(Path(match["path"]), match["function"], values)
+    return _from_expression(text, values)
+
+
+def _value(pair: str) -> tuple[str, float]:
+    """`w1=-3`, `x=1/3`, `t=pi/2`."""
+    match = _NAMED.fullmatch(pair.strip())
+    if match is None:
+        if pair.startswith("--"):
+            raise ValueError(f"there is no option {pair}; `gradwalk walk --help` lists them")
+        raise ValueError(
+            f"'{pair}' is not of the form name=value. Fix: put the whole expression in quotes, and "
+            "after it x=2 w=-3"
+        )
+    program = parse(match["value"])
+    (statement, *others) = program.statements
+    if others or statement.name or program.leaves:
+        raise ValueError(f"the value of {match['name']} must be a number, not '{match['value']}'")
+    return match["name"], program.build().root.data
+
+
+def _from_expression(text: str, values: dict[str, float]) -> Source:
+    built = parse(text).build(values)
+    notes = []
+    if built.assumed:
+        notes.append(f"no value given, so set to {number(DEFAULT)}: {', '.join(built.assumed)}")
+    if built.unused:
+        notes.append(f"not part of {built.root.label}: {', '.join(built.unused)}")
+    if not built.root.inputs:
+        notes.append("nothing is computed from anything here")
+    return Source(" ".join(text.split()), built.trace(), notes, dict(built.names))
+
+
+# -- a file of the user's ------------------------------------------------------------------------
+
+
+def _from_file(path: Path, name: str, values: dict[str, float]) -> Source:
+    function = _function(path, name)
+    arguments, assumed = _arguments(function, name, values)
+    with record() as recorded:
+        loss = function(**arguments)
+        if isinstance(loss, Tensor) and not recorded.sweeps:
+            if not loss.requires_grad:
+                raise ValueError(f"{name}() returned a tensor that nothing has to be learned for")
+            loss.backward()
+    notes = [f"ran {name}() of {path}"]
+    if assumed:
+        notes.append(f"no value given, so set to {number(DEFAULT)}: {', '.join(assumed)}")
+    if isinstance(loss, Value):
+        return Source(f"{path.name}:{name}", record(loss), notes, dict(arguments))
+    if isinstance(loss, Tensor):
+        return Source(f"{path.name}:{name}", recorded, notes, dict(arguments))
+    raise ValueError(
+        f"{name}() returned {type(loss).__name__}; it must return the loss, a Value or a Tensor"
+    )
+
+
+def _function(path: Path, name: str) -> Callable[..., Any]:
+    """Run the file, as `python file.py` would but for `__main__`, and take the function."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [n for n, f in vars(module).items() if inspect.isfunction(f) and n[0] != "_"]
+        raise ValueError(f"{path} has no function {name}; it has: {', '.join(known) or 'none'}")
+    return function
+
+
+def _arguments(
+    function: Callable[..., Any], name: str, values: dict[str, float]
+) -> tuple[dict[str, Value], list[str]]:
+    """Every parameter as a Value with its name; those without any value are assumed."""
+    parameters = inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = [given for given in values if given not in [p.name for p in named]]
+    if unknown:
+        listed = ", ".join(p.name for p in named) or "none"
+        raise ValueError(f"{name}() has no parameter '{unknown[0]}'; its parameters: {listed}")
+    needed = [p.name for p in named if p.default is p.empty]
+    assumed = [p for p in needed if p not in values]
+    given = {**dict.fromkeys(assumed, DEFAULT), **values}
+    return {key: Value(value, label=key) for key, value in given.items()}, assumed

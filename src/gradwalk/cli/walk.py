@@ -1,0 +1,234 @@
+"""`gradwalk walk`: a graph from an expression or from a function, shown and explained."""
+
+from __future__ import annotations
+
+import json as json_text
+from typing import Annotated, Any
+
+import typer
+
+from gradwalk.cli.console import console, fail, write
+from gradwalk.cli.sources import Source, source_of
+from gradwalk.inspect.show import Picture, show
+from gradwalk.printers.data import jsonable
+from gradwalk.printers.terminal import ROWS, show_tree, show_walk
+
+_TELL, _DRAW, _ASK = "What is printed", "Pictures", "Questions"
+
+
+def walk(
+    expression: Annotated[
+        str,
+        typer.Argument(
+            help="An expression in quotes, several separated by ; — or file.py:function, which "
+            "[bold]runs that file[/bold] and takes the Value or Tensor it returns.",
+            show_default=False,
+        ),
+    ],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME=VALUE",
+            help="Values of the names in it: x=2 w=-3 t=pi/4. Names without a value are 1.",
+            show_default=False,
+        ),
+    ] = None,
+    why: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Split the gradient of NAME by edge and by path.",
+            rich_help_panel=_ASK,
+        ),
+    ] = None,
+    nudge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=EPS]",
+            help="Move NAME by EPS (0.001): predicted and real change.",
+            rich_help_panel=_ASK,
+        ),
+    ] = None,
+    derive: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write the chain rule for NAME out, symbols and numbers.",
+            rich_help_panel=_ASK,
+        ),
+    ] = None,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="What --derive writes, in LaTeX.", rich_help_panel=_ASK)
+    ] = False,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODES",
+            help="Run backward in this order (d,b,c,a) and show what is lost; or a recipe: "
+            "breadth-first, depth-first, plain recursion, overwrite, twice.",
+            rich_help_panel=_ASK,
+        ),
+    ] = None,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="A tree instead of tables.", rich_help_panel=_TELL)
+    ] = False,
+    rows: Annotated[
+        int, typer.Option(min=1, help="The most rows of a table.", rich_help_panel=_TELL)
+    ] = ROWS,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Everything as JSON, nothing else.", rich_help_panel=_TELL),
+    ] = False,
+    svg: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Draw the graph as SVG.", rich_help_panel=_DRAW),
+    ] = None,
+    dot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write it for Graphviz.", rich_help_panel=_DRAW),
+    ] = None,
+    tikz: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A LaTeX document, one page per step; the last is the whole walk.",
+            rich_help_panel=_DRAW,
+        ),
+    ] = None,
+    frames: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="One SVG per step, all with the same layout, for slides.",
+            rich_help_panel=_DRAW,
+        ),
+    ] = None,
+    drawing: Annotated[
+        str,
+        typer.Option(
+            metavar="nodes|edges",
+            help="Where pictures show the operations.",
+            rich_help_panel=_DRAW,
+        ),
+    ] = "nodes",
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Draw module calls this deep as one node each.",
+            rich_help_panel=_DRAW,
+        ),
+    ] = None,
+) -> None:
+    """Walk an expression forward and backward: every value, every gradient, and why.
+
+    [bold]Examples[/bold]
+
+      gradwalk walk "(a + b) * c" a=2 b=-3 c=10
+      gradwalk walk "y = x^3 + 5*x" x=2 --derive x --nudge x=0.01
+      gradwalk walk "b = a+1; c = 3*a; d = b*c" a=2 --why a --order b,d,c
+      gradwalk walk "tanh(x1·w1 + x2·w2 + b)" x1=2 --frames slides
+      gradwalk walk model.py:loss --svg model.svg --depth 2
+    """
+    try:
+        source = source_of(expression, values or [])
+        whole = show(source.trace)
+        picture = show(source.trace, drawing=drawing, depth=depth)
+        answers = _answers(source, why or [], nudge or [], derive or [], order)
+    except (ValueError, KeyError) as error:
+        raise fail(str(error.args[0]) if error.args else str(error)) from error
+    if json:
+        _print_json(source, whole, answers)
+    else:
+        _print(source, whole, answers, rows, tree, latex)
+    _write_files(picture, svg, dot, tikz, frames, quiet=json)
+
+
+def _answers(
+    source: Source, why: list[str], nudge: list[str], derive: list[str], order: str | None
+) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    trace = source.trace
+    if why:
+        from gradwalk.inspect.why import why as ask_why
+
+        found["why"] = [ask_why(source.find(name), trace) for name in why]
+    if nudge:
+        from gradwalk.inspect.nudge import nudge as ask_nudge
+
+        found["nudge"] = []
+        for text in nudge:
+            name, _, size = text.partition("=")
+            found["nudge"].append(ask_nudge(source.find(name), _size(name, size), trace))
+    if derive:
+        from gradwalk.inspect.derive import derive as ask_derive
+
+        found["derive"] = [ask_derive(source.find(name), trace) for name in derive]
+    if order is not None:
+        from gradwalk.inspect.order import run_order
+        from gradwalk.inspect.recipes import recipe_called
+
+        names = order.replace(",", " ").split()
+        visits = order if recipe_called(order) else [source.find(name) for name in names]
+        found["order"] = [run_order(trace, visits)]
+    return found
+
+
+def _size(name: str, text: str) -> float:
+    try:
+        return float(text) if text else 1e-3
+    except ValueError:
+        raise ValueError(f"--nudge {name}={text}: {text} is not a number") from None
+
+
+def _print(
+    source: Source,
+    picture: Picture,
+    answers: dict[str, list[Any]],
+    rows: int,
+    tree: bool,
+    latex: bool,
+) -> None:
+    screen = console()
+    screen.print(source.title, style="bold", markup=False)
+    for note in source.notes:
+        screen.print(f"({note})", style="dim", markup=False)
+    screen.print()
+    (show_tree if tree else show_walk)(picture._view, screen, rows)
+    for question, found in answers.items():
+        for answer in found:
+            text = answer.latex if latex and question == "derive" else str(answer)
+            screen.print()
+            screen.print(text, markup=False, soft_wrap=True)
+
+
+def _print_json(source: Source, picture: Picture, answers: dict[str, list[Any]]) -> None:
+    found = {"title": source.title, "notes": source.notes, **picture.to_dict()}
+    for question, listed in answers.items():
+        found[question] = [jsonable(answer.to_dict()) for answer in listed]
+    typer.echo(json_text.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _write_files(
+    picture: Picture,
+    svg: str | None,
+    dot: str | None,
+    tikz: str | None,
+    frames: str | None,
+    quiet: bool,
+) -> None:
+    try:
+        if svg is not None:
+            write(picture.svg(), svg, "the drawing", quiet)
+        if dot is not None:
+            write(picture.dot(), dot, "draw it with dot -Tpdf", quiet)
+        if tikz is not None:
+            write(picture.tikz_frames(), tikz, "one page per step", quiet)
+        if frames is not None:
+            written = picture.frames(frames)
+            if not quiet:
+                typer.echo(f"wrote {len(written)} files, {written[0]} to {written[-1].name}")
+    except ValueError as error:  # too large to draw
+        raise fail(str(error)) from None
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from None

@@ -1,0 +1,73 @@
+"""Report: what every tool returns. Plain attributes, a readable print, a display, plain data."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace import Edge
+
+
+class Report:
+    """The base of a tool's answer; subclasses are dataclasses with a `__str__`.
+
+    Fields whose name begins with an underscore are for the tool itself and are left out of
+    `to_dict()`.
+    """
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        # Set before @dataclass writes its own, which would fill the screen with every field.
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Report.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """What `print` shows: at a prompt the answer is to be read."""
+        if type(self).__str__ is object.__str__:
+            return object.__repr__(self)
+        return str(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain data: dicts, lists, text and numbers."""
+        assert is_dataclass(self)
+        return {
+            f.name: plain(getattr(self, f.name)) for f in fields(self) if not f.name.startswith("_")
+        }
+
+    def _repr_html_(self) -> str:
+        """A notebook's display; a subclass with a picture or a table overrides this."""
+        return f'<pre class="gradwalk">{html.escape(str(self))}</pre>'
+
+
+def plain(value: Any) -> Any:
+    """Anything a report holds, as plain data."""
+    if isinstance(value, Report):
+        return value.to_dict()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, SourceLine):
+        return {"file": value.file, "line": value.line, "text": value.text}
+    if isinstance(value, Edge):
+        return list(value)
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(v) for v in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        own = (f.name for f in fields(value) if not f.name.startswith("_"))
+        return {name: plain(getattr(value, name)) for name in own}
+    return value
+
+
+def short(number: float | None) -> str:
+    """A number in at most nine characters or so: 0.7071, −1.5, 1.2e-09."""
+    if number is None:
+        return "none"
+    text = f"{float(number):.4g}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text

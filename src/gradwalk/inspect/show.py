@@ -1,0 +1,124 @@
+"""show: a graph to look at, in a notebook, in a terminal or as a file."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradwalk.inspect.recorder import as_trace
+from gradwalk.inspect.report import Report
+from gradwalk.inspect.trace import Trace
+from gradwalk.printers.data import graph_data
+from gradwalk.printers.dot import graph_dot
+from gradwalk.printers.frames import frames_of
+from gradwalk.printers.groups import close_groups
+from gradwalk.printers.notebook import scrolled
+from gradwalk.printers.svg import DRAWINGS, Sheet
+from gradwalk.printers.tikz import frames_tikz, graph_tikz
+from gradwalk.printers.view import View, view_of
+
+__all__ = ["Picture", "show"]
+
+
+def show(loss: Any = None, *, drawing: str = "nodes", depth: int | None = None) -> Picture:
+    """A picture of a loss, a Value or a trace: a notebook draws it, `print` lists it.
+
+    `drawing` says where the operations stand: on the "nodes", or on the "edges". `depth` closes
+    groups: 1 draws every outermost module call as one node, 2 the calls inside it, and so on.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.inspect.show import show
+    >>> a = gw.Value(3.0, label="a")
+    >>> picture = show(a * a)
+    >>> picture.nodes, picture.edges
+    (2, 2)
+    """
+    if drawing not in DRAWINGS:
+        raise ValueError(f"drawing is one of {', '.join(map(repr, DRAWINGS))}, not {drawing!r}")
+    if depth is not None and depth < 1:
+        raise ValueError(f"depth is 1 for the outermost groups, 2 inside them, ..., not {depth}")
+    trace = as_trace(loss)
+    if not trace.nodes:
+        raise ValueError("nothing was recorded, so there is nothing to draw")
+    view = view_of(trace)
+    if depth is not None:
+        view = close_groups(view, trace, depth)
+    return Picture(len(view.nodes), len(view.edges), drawing, _view=view, _trace=trace)
+
+
+@dataclass
+class Picture(Report):
+    """A graph to look at. `save` writes it as SVG, DOT or TikZ, by the name of the file."""
+
+    nodes: int
+    edges: int
+    drawing: str
+    _view: View
+    _trace: Trace
+
+    def svg(self) -> str:
+        """The drawing as SVG text."""
+        return Sheet(self._view, self.drawing).svg()
+
+    def dot(self) -> str:
+        """The graph in the DOT language of Graphviz."""
+        return graph_dot(self._view, self.drawing)
+
+    def tikz(self) -> str:
+        """The drawing as a LaTeX document with one TikZ picture."""
+        return graph_tikz(self._view, self.drawing)
+
+    def tikz_frames(self) -> str:
+        """Every step of the walk as a page of a LaTeX document."""
+        return frames_tikz(self._view, self.drawing)
+
+    def frames(self, folder: str | Path) -> list[Path]:
+        """Write one SVG per step of the walk, all with the same layout; returns the files."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        sheet = Sheet(self._view, self.drawing)
+        frames = frames_of(self._view)
+        digits = max(2, len(str(len(frames) - 1)))
+        written = []
+        for frame in frames:
+            path = folder / f"step-{frame.step:0{digits}d}.svg"
+            path.write_text(sheet.svg(frame), encoding="utf-8")
+            written.append(path)
+        return written
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture: .svg, .dot (or .gv) or .tex, as the name says."""
+        path = Path(path)
+        makers = {".svg": self.svg, ".dot": self.dot, ".gv": self.dot, ".tex": self.tikz}
+        make = makers.get(path.suffix.lower())
+        if make is None:
+            known = ", ".join(makers)
+            raise ValueError(f"'{path.name}': the name must end in one of {known}")
+        path.write_text(make(), encoding="utf-8")
+        return path
+
+    def text(self, width: int = 80, tree: bool = False) -> str:
+        """Tables of the walk, or a tree, as plain text."""
+        from rich.console import Console
+
+        from gradwalk.printers.terminal import show_tree, show_walk
+
+        console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
+        (show_tree if tree else show_walk)(self._view, console)
+        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        return "\n".join(line.rstrip() for line in lines).rstrip()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The graph as plain data; see docs/command-line.md."""
+        return graph_data(self._view)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def _repr_html_(self) -> str:
+        return scrolled(self.svg())
