@@ -50,6 +50,13 @@ def test_continuous_distributions(name: str, dtype: str, like: str) -> None:
         assert abs(stats.spearmanr(numbers[:-step], numbers[step:]).statistic) < 0.015
 
 
+def test_sizes_and_bounds_by_name() -> None:
+    shapes = [gw.rand(size=(2, 3)).shape, gw.randn(size=[4]).shape]
+    assert shapes == [(2, 3), (4,)]
+    whole = gw.randint(high=3, size=(50,)), gw.randint_like(gw.ones(50), high=3)
+    assert all(int(x.min()) >= 0 and int(x.max()) < 3 for x in whole)
+
+
 @pytest.mark.parametrize("like", LIKES)
 @pytest.mark.parametrize("high", [2, 3, 10, 1000])
 def test_integers_are_evenly_spread(high: int, like: str) -> None:

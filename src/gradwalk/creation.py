@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -107,7 +108,11 @@ def from_dlpack(other: Any) -> Tensor:
 
 
 def zeros(
-    *sizes: Any, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+    *sizes: Any,
+    size: Any = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
 ) -> Tensor:
     """All zeros.
 
@@ -116,21 +121,29 @@ def zeros(
     tensor([[0., 0.],
             [0., 0.]])
     """
-    return leaf(np.zeros(sizes_of(sizes), _float(dtype)), requires_grad, device)
+    return leaf(np.zeros(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
 
 
 def ones(
-    *sizes: Any, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+    *sizes: Any,
+    size: Any = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
 ) -> Tensor:
     """All ones."""
-    return leaf(np.ones(sizes_of(sizes), _float(dtype)), requires_grad, device)
+    return leaf(np.ones(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
 
 
 def empty(
-    *sizes: Any, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+    *sizes: Any,
+    size: Any = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
 ) -> Tensor:
     """Uninitialised memory; zeros here, so that nothing depends on chance."""
-    return leaf(np.zeros(sizes_of(sizes), _float(dtype)), requires_grad, device)
+    return leaf(np.zeros(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
 
 
 def full(
@@ -182,7 +195,7 @@ def full_like(
 
 
 def arange(
-    start: Any,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -196,13 +209,43 @@ def arange(
     >>> gw.arange(3)
     tensor([0, 1, 2])
     """
-    if end is None:
-        start, end = 0, start
-    numbers = [n.item() if isinstance(n, Tensor) else n for n in (start, end, step)]
+    if start is None or end is None:
+        start, end = 0, end if start is None else start
+    numbers = [_number("arange", n) for n in (start, end, step)]
     if dtype is None:
         whole = all(isinstance(n, (int, np.integer)) for n in numbers)
         dtype = np.int64 if whole else get_default_dtype()
-    return leaf(np.arange(*numbers).astype(dtype), requires_grad, device)
+    kind = np.dtype(dtype)
+    if kind == np.int64:  # PyTorch cuts fractions off first, of this dtype only
+        numbers = [int(n) for n in numbers]
+    first, last, by = numbers
+    if not by or (last - first) * by < 0 or not np.isfinite(numbers).all():
+        raise ValueError(f"arange: no steps of {by} lead from {first} to {last}")
+    exact = all(isinstance(n, int) for n in numbers)
+    count = -((first - last) // by) if exact else math.ceil((last - first) / by)
+    if kind.kind != "f":
+        first, by = int(first), int(by)
+    return leaf((first + by * np.arange(count)).astype(kind), requires_grad, device)
+
+
+def _number(name: str, given: Any) -> Any:
+    """A Python number, or the one in a 0-d tensor."""
+    if getattr(given, "ndim", 0):
+        raise ValueError(f"{name} takes numbers and 0-d tensors, not shape {tuple(given.shape)}")
+    return given.item() if isinstance(given, (Tensor, np.ndarray, np.generic)) else given
+
+
+def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) -> Any:
+    """Evenly spaced numbers, counted from the nearer end as in PyTorch; of integers whole ends."""
+    first, last = _number(name, start), _number(name, end)
+    if kind.kind != "f":
+        first, last = int(first), int(last)
+    count = operator.index(steps)
+    if count < 0:
+        raise ValueError(f"{name}: {count} steps do not exist")
+    by, place = (last - first) / max(count - 1, 1), np.arange(count)
+    from_end = np.float64(last) - by * (count - 1 - place)
+    return np.where(place < max(count // 2, 1), first + by * place, from_end)
 
 
 def linspace(
@@ -215,8 +258,8 @@ def linspace(
     device: Any = None,
 ) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included."""
-    steps = operator.index(steps)
-    return leaf(np.linspace(start, end, steps).astype(_float(dtype)), requires_grad, device)
+    kind = _float(dtype)
+    return leaf(_spaced("linspace", start, end, steps, kind).astype(kind), requires_grad, device)
 
 
 def logspace(
@@ -234,8 +277,10 @@ def logspace(
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    numbers = np.logspace(start, end, operator.index(steps), base=base)
-    return leaf(numbers.astype(_float(dtype)), requires_grad, device)
+    kind = _float(dtype)
+    with np.errstate(all="ignore"):  # inf is an answer
+        numbers = np.power(float(base), _spaced("logspace", start, end, steps, kind)).astype(kind)
+    return leaf(numbers, requires_grad, device)
 
 
 def eye(

@@ -119,18 +119,28 @@ class Facts:
         return self._like(np.array(array), dtype, device, requires_grad)
 
     def new_zeros(
-        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
     ) -> Tensor:
         """Zeros in the dtype of this tensor."""
-        return self._like(np.zeros(sizes_of(size), self.dtype), dtype, device, requires_grad)
+        return self._like(np.zeros(sizes_of(sizes, size), self.dtype), dtype, device, requires_grad)
 
     new_empty = new_zeros  # as `empty`: so that nothing depends on chance
 
     def new_ones(
-        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
     ) -> Tensor:
         """Ones in the dtype of this tensor."""
-        return self._like(np.ones(sizes_of(size), self.dtype), dtype, device, requires_grad)
+        return self._like(np.ones(sizes_of(sizes, size), self.dtype), dtype, device, requires_grad)
 
     def new_full(
         self,

@@ -31,7 +31,7 @@ from gradwalk.ops import (
 )
 from gradwalk.ops import index as indexing
 from gradwalk.ops import trigonometry as trig
-from gradwalk.ops.dtypes import category, result_dtype
+from gradwalk.ops.dtypes import category, held_by, result_dtype
 from gradwalk.ops.op import Op
 from gradwalk.ops.shape import broadcast_to, cast
 from gradwalk.recording import move_retained, operand, record, refresh, wrap
@@ -106,7 +106,10 @@ def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> li
 
 
 def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
-    return isinstance(array, np.ndarray) and np.may_share_memory(array, target)
+    if not isinstance(array, np.ndarray):
+        return False
+    # Of arrays without elements NumPy says that they share nothing; their stamp is one.
+    return np.may_share_memory(array, target) or owner_of(array) is owner_of(target)
 
 
 def _slice(source: Any) -> Any:
@@ -164,10 +167,13 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
             f"the result of {op.name} ({result}) cannot be stored in place in a {target.dtype} "
             "tensor; use the out-of-place form"
         )
-    return tuple(
-        cast(a, dtype=target.dtype) if _is_tensor(a) and a.dtype != target.dtype else a
-        for a in args
-    )
+    return tuple(_in_dtype(a, target.dtype) for a in args)
+
+
+def _in_dtype(argument: Any, dtype: np.dtype[Any]) -> Any:
+    if _is_tensor(argument):
+        return argument if argument.dtype == dtype else cast(argument, dtype=dtype)
+    return held_by(dtype, argument) if argument.__class__ is int else argument
 
 
 def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[str, Any]) -> None:
@@ -202,7 +208,7 @@ def in_place(op: Op) -> Callable[..., Any]:
 
     def method(self: Any, *operands: Any, **attrs: Any) -> Any:
         args: tuple[Any, ...] = (self, *operands)
-        if op.attributes:
+        if op.attributes or attrs:
             args, attrs = op._bind(args, attrs)
         return write(self, op, args, attrs)
 
@@ -349,12 +355,18 @@ class InPlace:
         if not self.shape:  # type: ignore[attr-defined]
             self.reshape(1).index_copy_(0, index, _slice(source))  # type: ignore[attr-defined]
             return self
+        index, source = picking.index_slices("index_copy_", self, dim, index, source)
         place = picking.along_dim(self, dim)
         return write(self, indexing.setitem, (self, source, index), {"index": place})
 
     def index_fill_(self, dim: int, index: Any, value: Any) -> Self:
         """The slices at `index` filled with one value, in place."""
-        return self.index_copy_(dim, index, value)
+        picking.one_value("index_fill_", value)
+        if not self.shape:  # type: ignore[attr-defined]
+            self.reshape(1).index_fill_(0, index, value)  # type: ignore[attr-defined]
+            return self
+        place = picking.along_dim(self, dim)
+        return write(self, indexing.setitem, (self, value, index), {"index": place})
 
     def index_put_(self, indices: Any, values: Any, accumulate: bool = False) -> Self:
         """self[indices] = values, or += values, in place."""

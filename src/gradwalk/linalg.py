@@ -14,15 +14,17 @@ from gradwalk.ops.decompositions import (
     eigvalsh,
     inv,
     matrix_power,
-    pinv,
     qr,
     solve,
     svd,
     svdvals,
 )
 from gradwalk.ops.layout import diagonal as _diagonal
+from gradwalk.ops.layout import tril as _tril
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.norms import matrix_norm, norm, vector_norm
+from gradwalk.ops.numpy_names import numpy_names as _numpy_names
+from gradwalk.ops.numpy_names import other_names as _other_names
 from gradwalk.ops.reduction import sum as _sum
 
 __all__ = [
@@ -47,6 +49,32 @@ def slogdet(A: Any) -> Any:
     return _decompositions.slogdet(A)
 
 
+def pinv(
+    input: Any,
+    rcond: float | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> Any:
+    """The pseudo-inverse; singular values up to max(atol, rtol × the largest) count as zero.
+
+    `hermitian` says that the matrices are symmetric: what is above their diagonal is not read.
+    `rcond` is an older name of rtol.
+
+    >>> import gradwalk as gw
+    >>> gw.linalg.pinv(gw.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    if hermitian:
+        change = _tril(input, -1).mT + _tril(input) - input
+        # The gradient is that of the whole matrix, as in PyTorch.
+        input = input + (change.detach() if hasattr(change, "detach") else change)
+    return _decompositions.pinv(input, atol=atol, rtol=rcond if rtol is None else rtol)
+
+
+@_numpy_names
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The cross product of vectors of three elements along `dim`."""
     return _cross(input, other, dim)
@@ -57,6 +85,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     return _diagonal(A, offset, dim1, dim2)
 
 
+@_other_names(axis="dim")
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """The inner products of vectors along `dim`.
 

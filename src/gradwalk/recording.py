@@ -17,7 +17,14 @@ from gradwalk.graph.source import caller, own_files
 from gradwalk.graph.versions import View, clock, owner_of
 from gradwalk.ops import TABLE
 from gradwalk.ops.check import check_use
-from gradwalk.ops.dtypes import category, constant, get_default_dtype, result_dtype
+from gradwalk.ops.dtypes import (
+    bool_,
+    category,
+    constant,
+    get_default_dtype,
+    held_by,
+    result_dtype,
+)
 from gradwalk.ops.op import Op
 from gradwalk.ops.shape import cast
 
@@ -122,6 +129,8 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
                 found[i] = cast(args[i], dtype=dtype)
         elif dtype.kind == "f" and not isinstance(args[i], float):
             found[i] = float(args[i])
+        elif dtype.itemsize < 8 and op.gives is not bool_ and args[i].__class__ is int:
+            found[i] = held_by(dtype, args[i])  # NumPy refuses uint8 + 300; comparing is exact
     return tuple(found)
 
 
@@ -365,39 +374,39 @@ def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
     forward = op.forward
     both, left, right = op.plan((True, True)), op.plan((True, False)), op.plan((False, True))
 
-    def binary(x: Any, y: Any) -> Any:
+    def binary(x: Any, other: Any) -> Any:
         if isinstance(x, Tensor):
             first = x._array
             dtype = first.dtype
             source = x._node or (x if x._requires_grad else None)
-            if isinstance(y, Tensor):
-                second = y._array
-                other = y._node or (y if y._requires_grad else None)
-                if second.dtype is not dtype or y._view is not None:
-                    return apply_any(op, (x, y), _NONE)
+            if isinstance(other, Tensor):
+                second = other._array
+                other_source = other._node or (other if other._requires_grad else None)
+                if second.dtype is not dtype or other._view is not None:
+                    return apply_any(op, (x, other), _NONE)
             else:
-                if y.__class__ is not float and y.__class__ is not int:
-                    return apply_any(op, (x, y), _NONE)
-                second = constant(y, dtype)
-                other = None
+                if other.__class__ is not float and other.__class__ is not int:
+                    return apply_any(op, (x, other), _NONE)
+                second = constant(other, dtype)
+                other_source = None
             if dtype not in _FLOATS or x._view is not None:
-                return apply_any(op, (x, y), _NONE)
+                return apply_any(op, (x, other), _NONE)
         else:
-            second = y._array
+            second = other._array
             dtype = second.dtype
             number = x.__class__ is float or x.__class__ is int
-            if dtype not in _FLOATS or y._view is not None or not number:
-                return apply_any(op, (x, y), _NONE)
+            if dtype not in _FLOATS or other._view is not None or not number:
+                return apply_any(op, (x, other), _NONE)
             first = constant(x, dtype)
             source = None
-            other = y._node or (y if y._requires_grad else None)
+            other_source = other._node or (other if other._requires_grad else None)
         here = state.here
         if here.watcher is not None:
-            return apply_any(op, (x, y), _NONE)
+            return apply_any(op, (x, other), _NONE)
         try:
             out = here.run(forward, first, second)
         except ValueError as error:
-            raise shape_mismatch(op, (x, y), error) from None
+            raise shape_mismatch(op, (x, other), error) from None
         except RuntimeError:
             out = quietly(forward, first, second)
         if out.__class__ is not np.ndarray:
@@ -405,20 +414,20 @@ def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
         tensor = _new(Tensor)
         tensor._array = out
         tensor._index = 0
-        if (source is None and other is None) or not here.grad_enabled:
+        if (source is None and other_source is None) or not here.grad_enabled:
             tensor._node = None
             tensor.code, tensor.position = caller()
             return tensor
         tensor._node = node = Node()
         node.op = op
-        node.inputs = (source, other)
-        node.plan = plan = right if source is None else left if other is None else both
+        node.inputs = (source, other_source)
+        node.plan = plan = right if source is None else left if other_source is None else both
         node.saved = plan.save(out, first, second)
         node.shape = shape = out.shape
         node.dtype = dtype
         node.metas = None
         if (source is not None and first.shape != shape) or (
-            other is not None and second.shape != shape
+            other_source is not None and second.shape != shape
         ):
             node.metas = ((np.shape(first), dtype), (np.shape(second), dtype))
         node.clock = clock.now
@@ -431,8 +440,11 @@ def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
             else:
                 node.code = frame.f_code
                 node.position = frame.f_lasti
-        if (source is not None and x._index) or (other is not None and y._index):
-            node.picks = (0 if source is None else x._index, y._index if other is not None else 0)
+        if (source is not None and x._index) or (other_source is not None and other._index):
+            node.picks = (
+                0 if source is None else x._index,
+                other._index if other_source is not None else 0,
+            )
         if here.listener is not None:
             here.listener(node)
         return tensor
@@ -453,8 +465,10 @@ def adopt(tensor_class: Any) -> None:
         quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
         op.quick[Tensor] = quick
         method = getattr(Tensor, op.name, None)
-        # `add`, `sub`, `div`, `pow` and what has attributes take more than operands as methods.
-        if method is not None and not op.attributes and op.name not in ("add", "sub", "div", "pow"):
+        # `add`, `sub`, `div`, `pow` and what has attributes take more than operands as methods;
+        # where the second operand is not `other` (clamp_min), the method has its name.
+        more = op.attributes or op.name in ("add", "sub", "div", "pow")
+        if method is not None and not more and op.inputs[1:] in ((), ("y",)):
             quick.__name__, quick.__doc__ = op.name, method.__doc__
             setattr(Tensor, op.name, quick)
     for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():

@@ -41,18 +41,20 @@ def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
 
 def rand(
     *sizes: Any,
+    size: Any = None,
     generator: Generator | None = None,
     dtype: Dtype = None,
     requires_grad: bool = False,
     device: Any = None,
 ) -> Tensor:
     """Uniform in [0, 1)."""
-    array = _stream(generator).uniform(sizes_of(sizes), _float("rand", dtype))
+    array = _stream(generator).uniform(sizes_of(sizes, size), _float("rand", dtype))
     return leaf(array, requires_grad, device)
 
 
 def randn(
     *sizes: Any,
+    size: Any = None,
     generator: Generator | None = None,
     dtype: Dtype = None,
     requires_grad: bool = False,
@@ -64,12 +66,12 @@ def randn(
     >>> gw.randn(2, 3).shape
     (2, 3)
     """
-    array = _stream(generator).normal(sizes_of(sizes), _float("randn", dtype))
+    array = _stream(generator).normal(sizes_of(sizes, size), _float("randn", dtype))
     return leaf(array, requires_grad, device)
 
 
 def randint(
-    low: int,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -88,6 +90,8 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
+    elif low is None:
+        low = 0
     kind = np.dtype(np.int64 if dtype is None else dtype)
     array = _integers("randint", _stream(generator), int(low), int(high), sizes_of((size,)), kind)
     return leaf(array, requires_grad, device)
@@ -141,7 +145,9 @@ def randn_like(input: Tensor, **options: Any) -> Tensor:
     return randn(input.shape, dtype=options.pop("dtype", None) or input.dtype, **options)
 
 
-def randint_like(input: Tensor, low: int, high: int | None = None, **options: Any) -> Tensor:
+def randint_like(
+    input: Tensor, low: int | None = None, high: int | None = None, **options: Any
+) -> Tensor:
     """`randint` with the shape and dtype of another tensor: (input, high) or (input, low, high)."""
     dtype = options.pop("dtype", None) or input.dtype
     return randint(low, high, input.shape, dtype=dtype, **options)

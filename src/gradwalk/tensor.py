@@ -449,13 +449,13 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         """Itself."""
         return self
 
-    def view(self, *sizes: Any) -> Tensor:
+    def view(self, *sizes: Any, size: Any = None) -> Tensor:
         """Another shape on the same memory, or an error if that needs a copy."""
         if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
             raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
         if self._view is None and self._array.ndim > 2 and is_batch_last(self._array):
             self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
-        found = reshape_to(self, *sizes)
+        found = reshape_to(self, *sizes, shape=size)
         if found._array.size and not np.shares_memory(found._array, self._array):
             raise RuntimeError(
                 f"view: the elements of {name_of(self)} do not lie in memory in the "

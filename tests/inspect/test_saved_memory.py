@@ -15,7 +15,7 @@ from benchmarks.models import NETWORKS, start
 from gradwalk import nn
 from gradwalk.inspect.planner import _cheapest, _peak, _units
 from gradwalk.inspect.saved_memory import SavedMemory, SavedMeter, saved_memory
-from gradwalk.inspect.saving import readable
+from gradwalk.inspect.statistics import in_bytes
 
 cross_entropy = nn.functional.cross_entropy
 
@@ -157,7 +157,7 @@ def test_the_jacobian_of_the_mission() -> None:
     product = next(node for node in memory.nodes if node.op == "matmul")
     assert product.jacobians["x"] == 256 * 2**30
     assert memory.jacobian == 256 * 2**30
-    assert readable(product.jacobian) == "256 GiB"
+    assert in_bytes(product.jacobian) == "256 GiB"
     assert "largest Jacobian avoided: 256 GiB (matmul" in str(memory)
 
 

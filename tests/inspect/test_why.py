@@ -275,6 +275,16 @@ def test_a_hook_that_changes_the_gradient_is_noticed() -> None:
     assert "add up to something else" in note
 
 
+def test_the_terms_of_a_loss_that_splits_its_input() -> None:
+    x = gw.tensor([1.0, 2.0, 3.0], dtype=gw.float64, requires_grad=True)
+    with gw.record() as trace:
+        first, second = x.chunk(2)  # two elements, and one
+        (first.sum() + 2 * second.sum()).backward()
+    found = gw.why(x, trace)
+    assert np.array_equal(sum(t.amount for t in found.terms), found.gradient)
+    assert found.gradient.tolist() == [1.0, 1.0, 2.0]
+
+
 # -- tensors ---------------------------------------------------------------------------------------
 
 

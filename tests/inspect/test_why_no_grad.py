@@ -382,3 +382,10 @@ def test_the_report() -> None:
     assert text.startswith("w: the gradient is None: nothing arrives.")
     assert "Fix: leave the detach() out" in text
     assert Path(__file__).name in text
+
+
+def test_a_gradient_that_nobody_asked_for_yet() -> None:
+    w = gw.tensor([1.0, 2.0], requires_grad=True)
+    found = gw.why_no_grad(w, (w * 2).sum())
+    assert found.verdict == "flows"
+    assert "backward() has not been called" in str(found)

@@ -108,6 +108,7 @@ add("hardshrink", floats(3, 4), lambd=[0.5, 1])
 add("threshold", floats(3, 4), threshold=[0.1], value=[20, -1.5])
 add("prelu", floats(3, 4), floats(1), second=True)
 add("prelu", floats(2, 4, 3), floats(4))
+add("prelu", floats(), floats(1))
 add("glu", floats(4, 6), dim=[-1, 0], second=True)
 for name in ("softmax", "log_softmax", "softmin"):
     add(name, floats(3, 4), dim=[0, 1, -1], second=True)
@@ -198,6 +199,7 @@ for mode in ("bilinear", "bicubic"):
     add("interpolate", image, scale_factor=[2, 1.7, 0.6], mode=[mode], align_corners=corners)
     add("interpolate", image, scale_factor=[1.7], mode=[mode], recompute_scale_factor=[True])
 add("interpolate", floats(1, 2, 3, 4, 5), scale_factor=[2], mode=["nearest", "trilinear"])
+add("interpolate", floats(1, 2, 3, 4, 5), size=[(2, 5, 3)], mode=["area"])
 
 # -- normalisation --------------------------------------------------------------------------------
 
@@ -300,6 +302,8 @@ add(with_logits, *logits, Fixed(floats(4, low=0.1)), reduction=REDUCTIONS, order
 both = (Fixed(floats(3, 1, low=0.1)), Fixed(floats(4, low=0.1)))
 add(with_logits, *logits, *both, order="weight pos_weight")
 add("kl_div", floats(3, 4), floats(3, 4, low=0.1), reduction=[*REDUCTIONS, "batchmean"])
+add("kl_div", floats(), floats(low=0.1), reduction=[*REDUCTIONS, "batchmean"])
+add("kl_div", floats(3), given([-0.5, 0.2, -1.0]), reduction=["none"])
 add("kl_div", *pair, log_target=[True], reduction=[*REDUCTIONS, "batchmean"], second=True)
 signs = Fixed(given([1.0, -1.0, -1.0, 1.0, 1.0]))
 vector = floats(5)
@@ -327,6 +331,7 @@ var = floats(3, 4, low=0.1)
 add("gaussian_nll_loss", *pair, var, full=[False, True], reduction=REDUCTIONS, second=True)
 add("gaussian_nll_loss", *pair, floats(3, 1, low=0.1), eps=[1e-6, 0.5])
 add("gaussian_nll_loss", *pair, floats(3, low=0.1))
+add("gaussian_nll_loss", *pair, floats(1, 4, low=0.1))
 add("soft_margin_loss", vector, signs, reduction=REDUCTIONS)
 add("cosine_similarity", floats(3, 4), floats(3, 4), dim=[0, 1, -1], second=True)
 add("cosine_similarity", floats(2, 1, 4), floats(3, 4), dim=[2])

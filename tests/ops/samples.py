@@ -212,9 +212,10 @@ class Structural:
 
 def all_samples() -> list[Sample]:
     """The whole table."""
+    from tests.ops.samples_arguments import ARGUMENTS
     from tests.ops.samples_networks_a import NETWORKS_A
     from tests.ops.samples_networks_b import NETWORKS_B
     from tests.ops.samples_networks_c import NETWORKS_C
     from tests.ops.samples_structural import STRUCTURAL
 
-    return [*ELEMENTWISE, *NETWORKS_A, *STRUCTURAL, *NETWORKS_B, *NETWORKS_C]
+    return [*ELEMENTWISE, *NETWORKS_A, *STRUCTURAL, *NETWORKS_B, *NETWORKS_C, *ARGUMENTS]

@@ -119,8 +119,6 @@ def dtype_name(call: Any, module: Any, *operands: Any) -> str:
 # Where we differ on purpose; and where PyTorch refuses, we may have NumPy's answer.
 UNLIKE = {
     ("all", "uint8"): "bool is the answer; PyTorch keeps uint8 from a time before it had bool",
-    ("sign", "bool"): "NumPy refuses; a truth value has no sign",
-    ("square", "bool"): "NumPy's int8; write x & x",
     ("add alpha", "bool"): "True × 2 is 2, and a bool plus 2 is an int64",
     ("pow", "bool"): "x ** True is int64, as x ** 1 is",
 }
@@ -153,6 +151,67 @@ def test_one_operand(name: str) -> None:
             continue
         assert found == expected, operand
         assert dtype_name(UNARY[name], gw, symbol(operand)) == found, f"{operand} as a symbol"
+
+
+# Calls on integers whose value is what matters: where they have no fraction, where they end.
+X = np.array([[-2, 1, 3], [0, -1, 2]])
+Y = np.array([[-1, -2, 2], [0, -3, 1]])
+SQUARE = np.array([[1, 2], [3, 0]])
+PLACES = np.array([[0, 2, 2], [0, 0, 1]])
+BYTES = np.array([200, 3, 0, 255], np.uint8)
+IMAGE = np.arange(16).reshape(1, 4, 4) * 5 % 7
+INTEGERS: dict[str, tuple[Any, ...]] = {
+    "square of bool": (lambda m, x: m.square(x), X > 0),
+    "sign of bool": (lambda m, x: m.sign(x) & m.sgn(x), X > 0),
+    "hardtanh": (lambda m, x: m.nn.functional.hardtanh(x, -1.5, 1.5), X),
+    "relu6": (lambda m, x: m.nn.functional.relu6(x), X * 3),
+    "pow": (lambda m, x, y: x**y, X, Y),
+    "pow of a number": (lambda m, y: 2**y, Y),
+    "bytes + 300": (lambda m, x: (x + 300) - (x - (-1)), BYTES),
+    "bytes × −3": (lambda m, x: x * -3, BYTES),
+    "bytes, alpha −3": (lambda m, x: m.add(x, x, alpha=-3), BYTES),
+    "bytes in place": (lambda m, x: x.clone().add_(-3), BYTES),
+    "addmm": (lambda m, x: m.addmm(x, x, x, beta=1.7, alpha=2.9), SQUARE),
+    "addmv": (lambda m, x: m.addmv(x[0], x, x[1], beta=0.2, alpha=0.6), SQUARE),
+    "baddbmm": (lambda m, x: m.baddbmm(x[None], x[None], x[None], beta=0.5), SQUARE),
+    "addr": (lambda m, x: m.addr(x, x[0], x[1], beta=3, alpha=2), SQUARE > 0),
+    "sum in int32": (lambda m, x: m.sum(x, 0, dtype=m.int32), X),
+    "sum in bool": (lambda m, x: m.sum(x, 0, dtype=m.bool), X),
+    "prod in uint8": (lambda m, x: m.prod(x, 1, dtype=m.uint8), X),
+    "prod in bool": (lambda m, x: m.prod(x, 1, dtype=m.bool), X),
+    "cumsum in int32": (lambda m, x: m.cumsum(x, 0, dtype=m.int32), X),
+    "cumprod in uint8": (lambda m, x: m.cumprod(x, 1, dtype=m.uint8), X),
+    "scatter ×": (lambda m, x, i: m.scatter(x, 1, i, 3.7, reduce="multiply"), X, PLACES),
+    "scatter × src": (lambda m, x, i: m.scatter(x, 1, i, x, reduce="multiply"), X, PLACES),
+    "scatter +": (lambda m, x, i: m.scatter(x, 1, i, 2.5, reduce="add"), X, PLACES),
+    "bincount": (lambda m, x: m.bincount(x, weights=x), np.array([0, 3, 1, 3])),
+    "cov": (lambda m, x: m.cov(x), X),
+    "corrcoef": (lambda m, x: m.corrcoef(x), X),
+    "cat": (lambda m, x: m.cat([x, m.zeros(0)], -1), X),
+    "max_pool2d": (lambda m, x: m.nn.functional.max_pool2d(x, 2, 1, 1, return_indices=True), IMAGE),
+    "avg_pool1d": (lambda m, x: m.nn.functional.avg_pool1d(x - 3, 3, 2, 1), IMAGE[0]),
+    "avg_pool2d": (
+        lambda m, x: m.nn.functional.avg_pool2d(x - 3, 3, 2, 1, True, False),
+        IMAGE,
+    ),
+    "arange": (lambda m: m.arange(0.0, -8.000001, -4.0, dtype=m.int64),),
+    "arange in int32": (lambda m: m.arange(0.5, 7.9, 1.6, dtype=m.int32),),
+    "linspace": (lambda m: m.linspace(4.3, -3, 50, dtype=m.int64),),
+    "logspace": (lambda m: m.logspace(0, 2.9, 4, dtype=m.int64),),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers(name: str) -> None:
+    call, *arrays = INTEGERS[name]
+    found = call(gw, *map(gw.from_numpy, arrays))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch, of scatter's `reduce`, which it has another for
+        expected = call(torch, *[torch.from_numpy(a.copy()) for a in arrays])
+    pairs = zip(found, expected) if isinstance(found, tuple) else [(found, expected)]
+    for one, other in pairs:
+        assert str(other.dtype) == f"torch.{one.dtype}"
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,9 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         (lambda m, x: m.cov(x, fweights=m.tensor([1, 3, 2, 0])), M),
         (lambda m, x, w: m.cov(x, aweights=w), M, V),
         (lambda m, x, w: m.cov(x, fweights=m.tensor([1, 3, 2, 1]), aweights=w), M, V),
+        (lambda m, x: m.cov(x), M[:1]),
     ],
-    "corrcoef": [(lambda m, x: m.corrcoef(x), V)],
+    "corrcoef": [(lambda m, x: m.corrcoef(x), V), (lambda m, x: m.corrcoef(x), M[:1])],
     "dist": [(lambda m, x, y: m.dist(x, y, 1), M, V)],
     "diff": [
         (lambda m, x: m.diff(x, 2, 0), M),
@@ -117,6 +118,8 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         (lambda m, x: m.diff(x, 9), M),
         (lambda m, x: m.diff(x, prepend=x[:, :1], append=x), M),
         (lambda m, x: m.diff(x > 1), COUNTS),
+        (lambda m, x: m.diff(x, 0, 0, prepend=x, append=x), M),
+        (lambda m, x: m.diff(input=x, axis=0), M),
     ],
     "trapezoid": [
         (lambda m, x: m.trapezoid(x, dx=0.3, dim=0), M),
@@ -147,6 +150,13 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
             for how in ("linear", "lower", "higher", "midpoint", "nearest")
         ),
         (lambda m, x: m.quantile(x, 0.5, 1), np.where(M > 0.8, NAN, M)),
+        (lambda m, x, q: m.quantile(x, q, dim=1), CUBE, np.array([0.1, 0.2, 0.9])),
+        (lambda m, x, q: m.quantile(x, q), V, np.array(0.3)),
+        (lambda m, x: m.quantile(x[0], 0.5, dim=0, keepdim=True), V),
+        *(
+            (lambda m, x, how=how: m.quantile(x.float(), 0.7, interpolation=how), drawn(11))
+            for how in ("lower", "higher")
+        ),
     ],
     "column_stack": [(lambda m, x, y: m.column_stack([x, y[:3]]), M, V)],
     "hsplit": [
@@ -173,6 +183,8 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         (lambda m, x, y: m.cross(x, y), CUBE, CUBE[::-1]),
         (lambda m, x, y: m.linalg.cross(x, y), CUBE[..., :3], V[None, None, :3]),
     ],
+    "broadcast_tensors": [(lambda m, x, y: m.broadcast_tensors(x, y), M, V)],
+    "meshgrid": [(lambda m, x, y: m.meshgrid(x, y, indexing="xy"), V, M[:, 0])],
     "addr": [
         (lambda m, x, y, z: m.addr(x, y, z), M, M[:, 0], V),
         (lambda m, x, y, z: m.addr(x, y, z, beta=0, alpha=3), M, M[:, 0], V),
@@ -226,6 +238,13 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda: gw.histc(gw.tensor([1, 2])), "floats"),
     (lambda: gw.histc(gw.ones(2), 3, 2, 1), "range"),
     (lambda: gw.quantile(gw.ones(2), 1.5), "from 0 to 1"),
+    (lambda: gw.quantile(gw.tensor([1, 2]), 0.5), "would not be an integer"),
+    (lambda: gw.diff(gw.ones(2), -1), "do not exist"),
+    (lambda: gw.cov(gw.ones(2, 3), fweights=gw.ones(3)), "3 integers"),
+    (lambda: gw.cov(gw.ones(2, 3), aweights=gw.ones(2)), "3 floats"),
+    (lambda: gw.cov(gw.ones(2, 3), aweights=-gw.ones(3)), "must not be negative"),
+    (lambda: gw.isclose(gw.ones(2), 1.0), "float32 and float"),
+    (lambda: gw.cross(gw.ones(2, 3), gw.ones(3)), "as many dimensions"),
     (lambda: gw.quantile(gw.ones(0), 0.5), "no elements"),
     (lambda: gw.quantile(gw.ones(2), 0.5, interpolation="cubic"), "interpolation"),
     (lambda: gw.hsplit(gw.ones(3), 2), "equal parts"),

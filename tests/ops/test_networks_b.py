@@ -329,8 +329,8 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     ),
     "scatter": (lambda: gw.scatter(vector, 0, gw.tensor([[0]]), 1.0), ValueError, "dimensions"),
     "scatter reduce": (
-        lambda: gw.scatter(vector, 0, gw.tensor([0]), 1.0, reduce="multiply"),
-        NotImplementedError, "'add' is",
+        lambda: gw.scatter(vector, 0, gw.tensor([0]), 1.0, reduce="mean"),
+        ValueError, "'add' or 'multiply'",
     ),
     "one_hot": (
         lambda: gw.nn.functional.one_hot(gw.tensor([3]), 3), ValueError, r"must be in \[0, 3\)",

@@ -17,8 +17,10 @@ from tests.ops.samples import Sample, all_samples
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 
-# Methods of a tensor that symbols do not have: they are about its memory or its dtype.
-NOT_OF_SYMBOLS = ("contiguous", "clone", "double", "float", "long", "bool", "to", "copy_", "mul_")
+# Methods of a tensor that symbols do not have: they are about its memory, its dtype or its graph.
+NOT_OF_SYMBOLS = (
+    "contiguous", "clone", "detach", "double", "float", "long", "bool", "to", "copy_", "mul_",
+)  # fmt: skip
 
 
 def symbols(sample: Sample, dtype: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from gradwalk.inspect.trace import Edge, Trace, TraceNode
 def from_graph(root: Any, recorder: Any) -> Trace:
     """The operations behind `root`, and its backward pass, which leaves every `.grad` alone."""
     trace: Trace = recorder.trace
+    trace.unrecorded = True
     start = root.grad_fn or root
     order = inputs_first([start])
     for node in order:

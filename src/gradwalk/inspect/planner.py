@@ -19,7 +19,8 @@ from typing import Any
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.saving import Regions, Saving, operations, readable
+from gradwalk.inspect.saving import Regions, Saving, operations
+from gradwalk.inspect.statistics import in_bytes
 from gradwalk.inspect.trace import Trace, TraceNode
 
 LARGEST_SHARE = 1 / 3  # of all bytes: a unit that keeps more is opened, if it has modules inside
@@ -113,18 +114,18 @@ class CheckpointPlan(Report):
 
     def __str__(self) -> str:
         if not self.segments:
-            peak = readable(self.peak)
-            return f"nothing to checkpoint: {peak} fit into {readable(self.budget)}"
+            peak = in_bytes(self.peak)
+            return f"nothing to checkpoint: {peak} fit into {in_bytes(self.budget)}"
         lines = [
-            f"checkpoint {len(self.segments)} segment(s): at most {readable(self.peak)} alive "
-            f"instead of {readable(self.without)}",
+            f"checkpoint {len(self.segments)} segment(s): at most {in_bytes(self.peak)} alive "
+            f"instead of {in_bytes(self.without)}",
             f"computes again {self.recomputed:.0%} of a step, "
             + ("as timed" if self.timed else "by its operations (record(timing=True) measures)"),
         ]
         for segment in self.segments:
             lines.append(
-                f"  {segment!s:<40} keeps {readable(segment.keeps):>9}, frees "
-                f"{readable(segment.frees):>9}"
+                f"  {segment!s:<40} keeps {in_bytes(segment.keeps):>9}, frees "
+                f"{in_bytes(segment.frees):>9}"
             )
         return "\n".join(lines)
 
@@ -368,6 +369,6 @@ def _too_small(saving: Saving, units: list[Unit], budget: int) -> str:
             high = middle
     return (
         f"no way to checkpoint {len([u for u in units if u.name])} modules gets below "
-        f"{readable(high)}; the budget is {readable(budget)}. Fix: a smaller batch, smaller "
+        f"{in_bytes(high)}; the budget is {in_bytes(budget)}. Fix: a smaller batch, smaller "
         "modules, or a larger budget."
     )

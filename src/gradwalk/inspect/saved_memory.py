@@ -13,7 +13,8 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.light import light_trace
 from gradwalk.inspect.planner import CheckpointPlan, make_plan
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.saving import Moment, SavedMeter, Saving, operations, readable
+from gradwalk.inspect.saving import Moment, SavedMeter, Saving, operations
+from gradwalk.inspect.statistics import in_bytes
 from gradwalk.inspect.trace import Trace, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.printers.charts import area_svg
@@ -105,24 +106,24 @@ class SavedMemory(Report):
             phase: [m.bytes for m in self.timeline if m.phase == phase]
             for phase in ("forward", "backward")
         }
-        return area_svg(parts, f"saved for backward, at most {readable(self.peak)}", budget)
+        return area_svg(parts, f"saved for backward, at most {in_bytes(self.peak)}", budget)
 
     def _repr_html_(self) -> str:
         text = f'<pre class="gradwalk">{html.escape(str(self))}</pre>'
         return f'<div class="gradwalk">{self.svg()}{text}</div>'
 
     def __str__(self) -> str:
-        lines = [f"saved for backward: {readable(self.total)}, at most {readable(self.peak)} alive"]
+        lines = [f"saved for backward: {in_bytes(self.total)}, at most {in_bytes(self.peak)} alive"]
         for head, groups in (("module", self.by_module), ("line", self.by_line)):
             lines += ["", f"by {head}"]
             shown = [(name, size) for name, size in groups.items() if size][:_ROWS]
-            lines += [f"  {readable(size):>10}  {name[:66]}" for name, size in shown]
+            lines += [f"  {in_bytes(size):>10}  {name[:66]}" for name, size in shown]
         full = (node for node in self.nodes if not node.diagonal)
         largest = max(full, key=lambda node: node.jacobian, default=None)
         if largest is not None and largest.jacobian:
             lines += [
                 "",
-                f"largest Jacobian avoided: {readable(largest.jacobian)} ({largest.op}, "
+                f"largest Jacobian avoided: {in_bytes(largest.jacobian)} ({largest.op}, "
                 f"{largest.name})",
             ]
         costs = self.costs()

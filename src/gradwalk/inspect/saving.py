@@ -21,8 +21,6 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.inspect.trace import Edge, Saved, Trace, TraceNode
 from gradwalk.ops import TABLE
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -261,18 +259,6 @@ def _shape(trace: Trace, argument: Any) -> tuple[int, ...] | None:
     if isinstance(argument, Edge):
         return trace.nodes[argument.node].metas[argument.output][0]
     return argument.shape if isinstance(argument, np.ndarray) else None
-
-
-def readable(count: float) -> str:
-    """Bytes with the unit that suits them.
-
-    >>> readable(2**38)
-    '256 GiB'
-    """
-    unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:
-        count, unit = count / 1024, unit + 1
-    return f"{count:.4g} {_UNITS[unit]}"
 
 
 class SavedMeter:

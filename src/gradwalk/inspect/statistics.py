@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 BINS = 16
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 @dataclass(slots=True, frozen=True)
@@ -95,3 +96,15 @@ def _histogram(values: np.ndarray[Any, Any], low: float, high: float) -> tuple[i
     # Those at `high` itself, and what rounding puts there, belong to the last step.
     counts = np.bincount(np.minimum(steps, BINS - 1).astype(np.uint8), minlength=BINS)
     return tuple(counts.tolist())
+
+
+def in_bytes(count: float) -> str:
+    """Bytes with the unit that suits them.
+
+    >>> in_bytes(2**38)
+    '256 GiB'
+    """
+    unit = 0
+    while count >= 1024 and unit < len(_UNITS) - 1:
+        count, unit = count / 1024, unit + 1
+    return f"{count:.4g} {_UNITS[unit]}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.statistics import Statistics
+from gradwalk.inspect.statistics import Statistics, in_bytes
 
 Shape = tuple[int, ...]
 Kept = Any  # float, array, Statistics of an array that was not kept, or None
@@ -139,6 +139,7 @@ class Trace:
         self.sweeps: list[Sweep] = []
         self.groups: list[Group] = []
         self.scalar = False  # whether the nodes are Values
+        self.unrecorded = False  # made of a graph that was there: nobody called backward()
         self.reduced: dict[str, list[int]] = {}  # what had no room -> of which nodes
         self.bytes_kept = 0
         self.saved: dict[int, tuple[Saved, ...]] = {}  # what nodes keep for backward
@@ -268,7 +269,7 @@ class Trace:
         if outer:
             lines.append("  in " + ", ".join(g.name for g in outer[:6]))
         if not self.scalar:
-            lines.append(f"  {self.bytes_kept / 2**20:.3g} MiB of arrays kept")
+            lines.append(f"  {in_bytes(self.bytes_kept)} of arrays kept")
         for what, nodes in self.reduced.items():
             lines.append(f"  no room for the {what} of {len(nodes)} nodes: statistics instead")
         return "\n".join(lines)

@@ -152,6 +152,8 @@ class _Search:
                     "parameter, its name was bound to a result (w = w - ...): update it in place "
                     "inside no_grad() instead."
                 )
+            elif live._requires_grad and self.trace.unrecorded:
+                found.reason += " Its .grad is None because backward() has not been called."
             elif live._requires_grad:
                 found.verdict, found.kind = "none", "cleared"
                 found.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."

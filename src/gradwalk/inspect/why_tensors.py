@@ -283,25 +283,26 @@ def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
             source, position = cone.inputs[index][0]
             if source in sums and not (node.op == "div" and position == 1):
                 sums.add(index)
-    coefficients = {root: float(np.asarray(_seeds(cone)[Edge(root)]).reshape(()))}
+    coefficients = {Edge(root): float(np.asarray(_seeds(cone)[Edge(root)]).reshape(()))}
     found: list[tuple[Edge, int, float]] = []
     for index in cone.from_the_loss:
-        coefficient = coefficients.pop(index, None)
-        if coefficient is None:
-            continue
         node = trace.nodes[index]
-        if index not in sums:
-            found.append((Edge(index), 0, coefficient))
-            continue
-        for source, position in cone.inputs[index]:
-            edge = node.args[position]
-            size = _size(trace, edge)
-            if size > 1:  # of a sum or a mean
-                each = coefficient / size if node.op == "mean" else coefficient
-                found += [(edge, i, each) for i in range(size)]
-            else:
-                passed = coefficient * _scale(trace, node, position)
-                coefficients[source] = coefficients.get(source, 0.0) + passed
+        for output in range(len(node.metas)):
+            coefficient = coefficients.pop(Edge(index, output), None)
+            if coefficient is None:
+                continue
+            if index not in sums:
+                found.append((Edge(index, output), 0, coefficient))
+                continue
+            for _, position in cone.inputs[index]:
+                edge = node.args[position]
+                size = _size(trace, edge)
+                if size > 1:  # of a sum or a mean
+                    each = coefficient / size if node.op == "mean" else coefficient
+                    found += [(edge, i, each) for i in range(size)]
+                else:
+                    passed = coefficient * _scale(trace, node, position)
+                    coefficients[edge] = coefficients.get(edge, 0.0) + passed
     return found if len(found) > 1 else []
 
 

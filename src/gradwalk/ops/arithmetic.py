@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.choice import where
-from gradwalk.ops.dtypes import result_dtype
+from gradwalk.ops.dtypes import bool_, int64, result_dtype
 from gradwalk.ops.op import Op, elementwise
 from gradwalk.ops.shape import cast
 
@@ -24,7 +24,10 @@ class Scaling(Op):
     """`add` and `sub`: PyTorch's take `alpha`, a factor of the second operand."""
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
-        alpha = attrs.pop("alpha", 1) if attrs else 1
+        if not attrs:
+            return super().__call__(*args)
+        args, attrs = self._by_name(args, attrs)
+        alpha = attrs.pop("alpha", 1)
         if alpha != 1 and len(args) == 2:
             args = (args[0], _scaled(*args, alpha))
         return super().__call__(*args, **attrs)
@@ -45,12 +48,15 @@ class Rounding(Op):
     """`div`: PyTorch's takes `rounding_mode`."""
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
-        mode = attrs.pop("rounding_mode", None) if attrs else None
+        if not attrs:
+            return super().__call__(*args)
+        args, attrs = self._by_name(args, attrs)
+        mode = attrs.pop("rounding_mode", None)
         if mode not in (None, "trunc", "floor"):
             raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {mode!r}")
         if mode is None:
             return super().__call__(*args, **attrs)
-        return (div_floor if mode == "floor" else div_trunc)(*args)
+        return (div_floor if mode == "floor" else div_trunc)(*args, **attrs)
 
 
 add = elementwise(
@@ -98,9 +104,22 @@ div_trunc = elementwise(
 
 
 zero = elementwise("zero", lambda x: np.zeros_like(x), lambda x: 0.0, partials=[None])
+
+
+def _pow_forward(x: Any, y: Any) -> Any:
+    try:
+        return np.power(x, y)
+    except ValueError:
+        if np.result_type(x, y).kind != "i" or not np.less(y, 0).any():
+            raise
+        # NumPy refuses x⁻ⁿ of integers. As in PyTorch it is 0, but ±1 where x is 1 or −1.
+        inverse = np.where(np.abs(x) == 1, np.power(x, np.abs(y) % 2), 0)
+        return np.where(np.less(y, 0), inverse, np.power(x, np.maximum(y, 0)))
+
+
 pow: Op = elementwise(
     "pow",
-    np.power,
+    _pow_forward,
     operator.pow,
     vjp=[
         # At y = 0 the slope is 0 also where 0 × x⁻¹ is not; only there, for the sake of d²/dxdy.
@@ -153,7 +172,19 @@ power = elementwise(
     domain=(0.3, 3.0),
 )
 
-square = elementwise("square", np.square, lambda x: x * x, partials=[lambda x: 2 * x], symbol="²")
+
+def _square_forward(x: Any) -> Any:
+    return np.square(x) if x.dtype != bool_ else x.astype(int64)  # NumPy's would be int8
+
+
+square = elementwise(
+    "square",
+    _square_forward,
+    lambda x: x * x,
+    partials=[lambda x: 2 * x],
+    symbol="²",
+    gives=lambda dtype: int64 if dtype == bool_ else dtype,
+)
 sqrt = elementwise(
     "sqrt",
     np.sqrt,
@@ -180,12 +211,16 @@ abs = elementwise(
 )
 
 
+def _sign_forward(x: Any) -> Any:
+    return np.sign(x) if x.dtype != bool_ else x.copy()  # of booleans NumPy knows no sign
+
+
 def _sign_number(x: float) -> float:
     return x if x != x else float((x > 0) - (x < 0))
 
 
 # Steps are flat: their gradient is zero wherever it exists, as in PyTorch.
-sign: Op = elementwise("sign", np.sign, _sign_number, partials=[0], domain=(0.2, 4.0))
+sign: Op = elementwise("sign", _sign_forward, _sign_number, partials=[0], domain=(0.2, 4.0))
 floor = elementwise(
     "floor", np.floor, lambda x: float(math.floor(x)), partials=[0], domain=(0.2, 0.8)
 )

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.arithmetic import mul, sub
-from gradwalk.ops.layout import diag, meshgrid, roll, tensor_split
+from gradwalk.ops.layout import atleast_1d, diag, roll, tensor_split
+from gradwalk.ops.numpy_names import numpy_names, split_names
 from gradwalk.ops.products import addmm
-from gradwalk.ops.shape import cat, normal_axis, pad, reshape, stack, transpose
+from gradwalk.ops.shape import broadcast_to, cat, normal_axis, pad, reshape, stack, transpose
 
 __all__ = [
-    "addr", "block_diag", "cartesian_prod", "column_stack", "combinations", "cross", "diagflat",
-    "dsplit", "hsplit", "t", "vsplit",
+    "addr", "block_diag", "broadcast_tensors", "cartesian_prod", "column_stack", "combinations",
+    "cross", "diagflat", "dsplit", "hsplit", "meshgrid", "t", "vsplit",
 ]  # fmt: skip
 
 
@@ -39,16 +40,19 @@ def column_stack(tensors: Sequence[Any]) -> Any:
     return cat(columns, 1)
 
 
+@split_names
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Cut along the columns (a vector along its only dimension)."""
     return _cut("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
+@split_names
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Cut along the rows."""
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
+@split_names
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Cut along the third dimension."""
     return _cut("dsplit", input, indices_or_sections, 2, 3)
@@ -113,6 +117,7 @@ def diagflat(input: Any, offset: int = 0) -> Any:
     return diag(reshape(input, shape=(math.prod(input.shape),)), offset)
 
 
+@numpy_names
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """The cross product of vectors along `dim`, or along the first dimension of length 3.
 
@@ -120,6 +125,11 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     >>> gw.cross(gw.tensor([1.0, 0.0, 0.0]), gw.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
+    if input.ndim != other.ndim:
+        raise ValueError(
+            f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} have not as many "
+            "dimensions"
+        )
     if dim is None:
         dim = next((i for i, n in enumerate(input.shape) if n == 3), -1)
     axis = normal_axis(dim, input.ndim)
@@ -137,3 +147,35 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
     """beta × input + alpha × the outer product of two vectors."""
     column, row = reshape(vec1, shape=(vec1.shape[0], 1)), reshape(vec2, shape=(1, vec2.shape[0]))
     return addmm(input, column, row, beta=beta, alpha=alpha)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """All tensors expanded to their common shape."""
+    shape = np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
+    return tuple(broadcast_to(t, shape) for t in tensors)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+    """The coordinates of a grid, from the vectors of its axes.
+
+    >>> import gradwalk as gw
+    >>> rows, columns = gw.meshgrid(gw.tensor([1, 2]), gw.tensor([3, 4, 5]))
+    >>> columns
+    tensor([[3, 4, 5],
+            [3, 4, 5]])
+    """
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    vectors = [atleast_1d(t) for t in tensors]
+    if any(v.ndim > 1 for v in vectors):
+        raise ValueError(f"meshgrid takes vectors, got {[tuple(v.shape) for v in vectors]}")
+    shape = tuple(v.shape[0] for v in vectors)
+    grids = []
+    for axis, vector in enumerate(vectors):
+        lifted = reshape(vector, shape=tuple(n if i == axis else 1 for i, n in enumerate(shape)))
+        grid = broadcast_to(lifted, shape)
+        swap = indexing == "xy" and len(shape) > 1
+        grids.append(transpose(grid, 0, 1) if swap else grid)
+    return tuple(grids)

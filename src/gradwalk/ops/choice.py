@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.dtypes import bool_, constant
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Op, elementwise
 from gradwalk.ops.shape import promoted
 
@@ -138,7 +139,8 @@ clip_between = elementwise(
 )
 
 
-def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+@numpy_names
+def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     """Limit to [min, max], numbers or tensors; the bounds themselves pass the gradient.
 
     >>> import gradwalk as gw
@@ -149,9 +151,9 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
         raise ValueError("clip needs min, max or both")
     if hasattr(min, "_apply") or hasattr(max, "_apply"):
         if max is None:
-            return clamp_min(x, min)
-        return clamp_max(x, max) if min is None else clip_between(x, min, max)
-    return clip_op(promoted(x, min, max), min=min, max=max)
+            return clamp_min(input, min)
+        return clamp_max(input, max) if min is None else clip_between(input, min, max)
+    return clip_op(promoted(input, min, max), min=min, max=max)
 
 
 _FLAT: dict[str, Any] = {"partials": [None, None]}

@@ -52,8 +52,9 @@ def isclose(
     >>> gw.isclose(gw.tensor([1.0, 2.0]), gw.tensor([1.0 + 1e-7, 2.1]))
     tensor([ True, False])
     """
-    if input.dtype != other.dtype:
-        raise TypeError(f"isclose compares tensors of one dtype, not {input.dtype}, {other.dtype}")
+    one, two = (getattr(x, "dtype", type(x).__name__) for x in (input, other))
+    if one != two or not hasattr(input, "dtype"):
+        raise TypeError(f"isclose compares tensors of one dtype, not {one} and {two}")
     if rtol < 0 or atol < 0:
         raise ValueError(f"rtol and atol must not be negative, and are {rtol} and {atol}")
     if input.dtype.kind == "b":

@@ -103,3 +103,10 @@ def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
         if result is None or category(candidate) > category(result):
             result = candidate
     return _default if result is None else result
+
+
+def held_by(dtype: np.dtype[Any], number: Any) -> Any:
+    """What a dtype holds of a Python number, as in PyTorch: 2.5 is the integer 2, −1 is 255."""
+    if dtype.kind == "f":
+        return number
+    return bool(number) if dtype.kind == "b" else int(np.array(int(number)).astype(dtype))

@@ -20,8 +20,9 @@ import numpy as np
 from gradwalk.ops.arithmetic import add
 from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import bool_
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Op, Shape, UnknownShapeError, define
-from gradwalk.ops.shape import broadcast_to, clone, normal_axis, reshape
+from gradwalk.ops.shape import broadcast_to, clone, getitem_slice, normal_axis, reshape
 
 __all__ = [
     "gather", "index_select", "scatter_add", "take", "take_along_dim",
@@ -235,14 +236,21 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
     return tuple(("array", i) for i in range(len(grids))), grids
 
 
+@numpy_names
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
     axis = normal_axis(dim, input.ndim)
-    _same_rank("gather", input, index)
-    fixed, arrays = along(index, axis)
-    return getitem(input, *arrays, index=fixed)
+    if not math.prod(index.shape):  # nothing is picked, whatever the ranks
+        flat = reshape(input, shape=(math.prod(input.shape),))
+        return reshape(getitem_slice(flat, 0, 0, 0), shape=tuple(index.shape))
+    rows, places = as_vector(input), as_vector(index)
+    _same_rank("gather", rows, places)
+    fixed, arrays = along(places, axis)
+    found = getitem(rows, *arrays, index=fixed)
+    return found if index.ndim else reshape(found, shape=())
 
 
+@numpy_names
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """x with `src` added at `index` along `dim`; repeated places receive every addition.
 
@@ -258,6 +266,11 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return add(input, put(src, *arrays, index=fixed, shape=tuple(input.shape)))
 
 
+def as_vector(x: Any) -> Any:
+    """A single number as a vector of one; PyTorch lets one stand for the other."""
+    return reshape(x, shape=(1,)) if getattr(x, "shape", None) == () else x
+
+
 def _same_rank(name: str, x: Any, index: Any) -> None:
     if x.ndim != index.ndim:
         raise ValueError(
@@ -271,6 +284,7 @@ def take(input: Any, index: Any) -> Any:
     return getitem(reshape(input, shape=(math.prod(input.shape),)), index, index=(("array", 0),))
 
 
+@numpy_names
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of x along `dim` that `index` lists."""
     axis = normal_axis(dim, input.ndim)
@@ -279,6 +293,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return getitem(input, index, index=(*(("slice", None, None, None),) * axis, ("array", 0)))
 
 
+@numpy_names
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Pick along `dim` at indices that broadcast against x; flat if dim is None."""
     if dim is None:

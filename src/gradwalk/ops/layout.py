@@ -15,6 +15,7 @@ import numpy as np
 
 from gradwalk.ops.choice import bitwise_and, where
 from gradwalk.ops.index import getitem, index_select
+from gradwalk.ops.numpy_names import numpy_names, split_names
 from gradwalk.ops.op import Op, Shape, UnknownShapeError, define
 from gradwalk.ops.shape import (
     broadcast_to,
@@ -33,10 +34,10 @@ from gradwalk.ops.shape import (
 )
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "diag", "diag_embed",
-    "diagonal", "dstack", "fliplr", "flipud", "hstack", "meshgrid", "moveaxis", "movedim",
-    "narrow", "ravel", "repeat_interleave", "roll", "rot90", "select", "swapaxes", "swapdims",
-    "tensor_split", "tile", "tril", "triu", "unbind", "unflatten", "vstack",
+    "atleast_1d", "atleast_2d", "atleast_3d", "diag", "diag_embed", "diagonal", "dstack",
+    "fliplr", "flipud", "hstack", "moveaxis", "movedim", "narrow", "ravel", "repeat_interleave",
+    "roll", "rot90", "select", "swapaxes", "swapdims", "tensor_split", "tile", "tril", "triu",
+    "unbind", "unflatten", "vstack",
 ]  # fmt: skip
 
 # -- diagonals -----------------------------------------------------------------------------------
@@ -185,14 +186,15 @@ windows_add: Op = define(
 
 def windows(input: Any, dimension: int, size: int, step: int) -> Any:
     """All windows of `size` elements, `step` apart, along a dimension: the method `unfold`."""
-    if not input.ndim:
-        input = reshape(input, shape=(1,))
     axis = normal_axis(dimension, input.ndim)
-    if not 0 < size <= input.shape[axis] or step <= 0:
+    vector = input if input.ndim else reshape(input, shape=(1,))
+    if not 0 <= size <= vector.shape[axis] or step <= 0:
         raise ValueError(
             f"unfold: windows of {size}, {step} apart, do not fit dimension {dimension} of shape "
             f"{tuple(input.shape)}"
         )
+    if not input.ndim:  # one window, and no dimension to count it
+        return getitem_slice(vector, 0, 0, size)
     return windows_op(input, axis=axis, size=int(size), step=int(step))
 
 
@@ -204,6 +206,7 @@ def ravel(input: Any) -> Any:
     return reshape(input, shape=(math.prod(input.shape),))
 
 
+@numpy_names
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension seen as several; one size may be -1.
 
@@ -291,7 +294,9 @@ def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | No
     out = input
     for step, dim in zip(steps, axes, strict=True):
         axis = normal_axis(dim, input.ndim)
-        length = input.shape[axis] if input.ndim else 1
+        if not input.ndim:
+            raise IndexError(f"roll along {dim}: a 0-d tensor has no dimensions; leave dims out")
+        length = input.shape[axis]
         cut = -step % length if length else 0
         if cut:
             head = getitem_slice(out, axis, 0, cut)
@@ -337,6 +342,7 @@ def concrete(x: Any, name: str) -> Any:
     return found
 
 
+@numpy_names
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
@@ -407,6 +413,7 @@ def dstack(tensors: Sequence[Any]) -> Any:
     return cat(atleast_3d(tuple(tensors)), 2)
 
 
+@numpy_names
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension, which is dropped."""
     if not input.ndim:
@@ -420,6 +427,8 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     return tuple(reshape(piece, shape=shape) for piece in pieces)
 
 
+@numpy_names
+@split_names
 def tensor_split(
     input: Any, indices_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -444,16 +453,20 @@ def tensor_split(
     return split_op(input, sizes=(size + 1,) * larger + (size,) * (count - larger), axis=axis)
 
 
+@numpy_names
 def select(input: Any, dim: int, index: int) -> Any:
     """One slice along a dimension, which is dropped: a view."""
     axis = normal_axis(dim, input.ndim)
     return getitem(input, index=(*(("slice", None, None, None),) * axis, index.__index__()))
 
 
+@numpy_names
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` slices along a dimension from `start` on: a view."""
     axis = normal_axis(dim, input.ndim)
     size = input.shape[axis]
+    if getattr(start, "ndim", 0) or getattr(getattr(start, "dtype", None), "kind", "i") not in "iu":
+        raise TypeError(f"narrow starts at an integer or a 0-d tensor of one, not at {start!r}")
     first = start.__index__()
     first = first + size if first < 0 else first
     if not 0 <= first <= size or not 0 <= length <= size - first:
@@ -461,35 +474,3 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
             f"narrow: {length} element(s) from {start} on do not fit a dimension of {size}"
         )
     return getitem_slice(input, axis, first, first + length)
-
-
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """All tensors expanded to their common shape."""
-    shape = np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
-    return tuple(broadcast_to(t, shape) for t in tensors)
-
-
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
-    """The coordinates of a grid, from the vectors of its axes.
-
-    >>> import gradwalk as gw
-    >>> rows, columns = gw.meshgrid(gw.tensor([1, 2]), gw.tensor([3, 4, 5]))
-    >>> columns
-    tensor([[3, 4, 5],
-            [3, 4, 5]])
-    """
-    if indexing not in ("ij", "xy"):
-        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
-    vectors = [atleast_1d(t) for t in tensors]
-    if any(v.ndim > 1 for v in vectors):
-        raise ValueError(f"meshgrid takes vectors, got {[tuple(v.shape) for v in vectors]}")
-    shape = tuple(v.shape[0] for v in vectors)
-    grids = []
-    for axis, vector in enumerate(vectors):
-        lifted = reshape(vector, shape=tuple(n if i == axis else 1 for i, n in enumerate(shape)))
-        grid = broadcast_to(lifted, shape)
-        swap = indexing == "xy" and len(shape) > 1
-        grids.append(transpose(grid, 0, 1) if swap else grid)
-    return tuple(grids)

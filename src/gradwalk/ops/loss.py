@@ -13,6 +13,7 @@ import numpy as np
 
 from gradwalk.ops.arithmetic import exp, sub
 from gradwalk.ops.index import along, getitem
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Shape, define
 from gradwalk.ops.reduction import amax_op, logsumexp_op, mean_op, sum_op
 from gradwalk.ops.shape import cast, normal_axis, reshape
@@ -61,20 +62,22 @@ log_softmax_op = define(
 )
 
 
-def softmax(x: Any, dim: int, *, dtype: Any = None) -> Any:
+@numpy_names
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """exp(x) / Σ exp(x) along `dim`, stable for large x.
 
     >>> import gradwalk as gw
     >>> gw.softmax(gw.tensor([1e4, 1e4]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
+    x = input if dtype is None else cast(input, dtype=np.dtype(dtype))
     return softmax_op(x, axis=normal_axis(dim, x.ndim)) if x.ndim else exp(x - x)
 
 
-def log_softmax(x: Any, dim: int, *, dtype: Any = None) -> Any:
+@numpy_names
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`, without taking the log of a number near zero."""
-    x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
+    x = input if dtype is None else cast(input, dtype=np.dtype(dtype))
     return log_softmax_op(x, axis=normal_axis(dim, x.ndim)) if x.ndim else sub(x, x)
 
 

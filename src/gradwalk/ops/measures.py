@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwalk.ops.arithmetic import abs, div, power, sign, zero
 from gradwalk.ops.choice import logical_not, not_equal, where
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import define
 from gradwalk.ops.reduction import Dim, keep, of_floats, reduced_shape, sum, sum_op
 from gradwalk.ops.remainders import isnan
@@ -87,6 +88,7 @@ def norm(
     return norm_op(x, p=float(p), axis=full_axes(x, dim), keepdim=bool(keepdim))
 
 
+@numpy_names
 def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum of what is not NaN.
 
@@ -98,12 +100,14 @@ def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
     return sum(x, dim, keepdim, dtype=dtype)
 
 
+@numpy_names
 def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean of what is not NaN."""
     x = of_floats("nanmean", input if dtype is None else cast(input, dtype=np.dtype(dtype)))
     return div(nansum(x, dim, keepdim), sum(logical_not(isnan(x)), dim, keepdim))
 
 
+@numpy_names
 def count_nonzero(input: Any, dim: Dim = None) -> Any:
     """How many elements are not 0."""
     return sum(not_equal(input, 0), dim)

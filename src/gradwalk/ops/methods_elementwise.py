@@ -11,11 +11,11 @@ from gradwalk.ops import trigonometry as trig
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
 
-def raised(x: Any, exponent: Any) -> Any:
+def raised(input: Any, exponent: Any) -> Any:
     """x ** exponent: the op with one input if the exponent is a number, else the one with two."""
     if isinstance(exponent, (int, float)):
-        return arithmetic.power(_shape.promoted(x, exponent), exponent=exponent)
-    return arithmetic.pow(x, exponent)
+        return arithmetic.power(_shape.promoted(input, exponent), exponent=exponent)
+    return arithmetic.pow(input, exponent)
 
 
 class ElementwiseMethods:

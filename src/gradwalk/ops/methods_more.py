@@ -53,7 +53,6 @@ class MoreMethods:
     less, less_equal, greater, greater_equal = _E.lt, _E.le, _E.gt, _E.ge
     not_equal = _E.ne
     ger = _S.outer
-    split_with_sizes = _S.split
 
     # -- operators with a name ---------------------------------------------------------------------
 

@@ -52,14 +52,14 @@ class ReductionMethods:
         return reduction.any(self, dim, keepdim)
 
     @numpy_names
-    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
+    def max(self, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
         """Largest value; with `dim` values and indices; with a tensor elementwise."""
-        return reduction.max(self, dim, keepdim)
+        return reduction.max(self, dim, keepdim, other=other)
 
     @numpy_names
-    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
+    def min(self, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
         """Smallest value; with `dim` values and indices; with a tensor elementwise."""
-        return reduction.min(self, dim, keepdim)
+        return reduction.min(self, dim, keepdim, other=other)
 
     @numpy_names
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
@@ -105,26 +105,31 @@ class ReductionMethods:
         """(Σ |x|ᵖ)^(1/p) over `dim`."""
         return measures.norm(self, p, dim, keepdim, dtype)
 
+    @numpy_names
     def nansum(
         self, dim: reduction.Dim = None, keepdim: bool = False, *, dtype: Any = None
     ) -> Self:
         """The sum of what is not NaN."""
         return measures.nansum(self, dim, keepdim, dtype=dtype)
 
+    @numpy_names
     def nanmean(
         self, dim: reduction.Dim = None, keepdim: bool = False, *, dtype: Any = None
     ) -> Self:
         """The mean of what is not NaN."""
         return measures.nanmean(self, dim, keepdim, dtype=dtype)
 
+    @numpy_names
     def count_nonzero(self, dim: reduction.Dim = None) -> Self:
         """How many elements are not 0."""
         return measures.count_nonzero(self, dim)
 
+    @numpy_names
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Self:
         """The indices that put the elements in order along `dim`."""
         return sorting.argsort(self, dim, descending, stable=stable)
 
+    @numpy_names
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> Any:
         """The k-th smallest value along `dim`, and where it was found."""
         return sorting.kthvalue(self, k, dim, keepdim)
@@ -139,14 +144,17 @@ class ReductionMethods:
         """Every value once, in order."""
         return sorting.unique(self, sorted, return_inverse, return_counts, dim)
 
-    def sort(self, dim: int = -1, descending: bool = False) -> Any:
+    @numpy_names
+    def sort(self, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
         """Values in order along `dim`, and their indices."""
-        return sorting.sort(self, dim, descending)
+        return sorting.sort(self, dim, descending, stable=stable)
 
+    @numpy_names
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
         """The k largest values along `dim` in order, and their indices."""
         return sorting.topk(self, k, dim, largest, sorted)
 
+    @numpy_names
     def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The middle element; with `dim` values and indices."""
         return sorting.median(self, dim, keepdim)
@@ -156,18 +164,22 @@ class ReductionMethods:
         """Running sum along `dim`."""
         return reduction.cumsum(self, dim, dtype=dtype)
 
+    @numpy_names
     def cumprod(self, dim: int, *, dtype: Any = None) -> Self:
         """Running product along `dim`."""
         return scan.cumprod(self, dim, dtype=dtype)
 
+    @numpy_names
     def cummax(self, dim: int) -> Any:
         """Running maximum along `dim`, and where each was met."""
         return scan.cummax(self, dim)
 
+    @numpy_names
     def cummin(self, dim: int) -> Any:
         """Running minimum along `dim`, and where each was met."""
         return scan.cummin(self, dim)
 
+    @numpy_names
     def logcumsumexp(self, dim: int) -> Self:
         """Running log Σ exp along `dim`."""
         return scan.logcumsumexp(self, dim)
@@ -177,10 +189,12 @@ class ReductionMethods:
         """log Σ exp(x), stable."""
         return reduction.logsumexp(self, dim, keepdim)
 
-    def softmax(self, dim: int) -> Self:
+    @numpy_names
+    def softmax(self, dim: int, dtype: Any = None) -> Self:
         """exp(x) / Σ exp(x) along `dim`."""
-        return loss.softmax(self, dim)
+        return loss.softmax(self, dim, dtype)
 
-    def log_softmax(self, dim: int) -> Self:
+    @numpy_names
+    def log_softmax(self, dim: int, dtype: Any = None) -> Self:
         """log(softmax(x)) along `dim`."""
-        return loss.log_softmax(self, dim)
+        return loss.log_softmax(self, dim, dtype)

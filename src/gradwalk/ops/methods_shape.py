@@ -7,6 +7,7 @@ from typing import Any, Self
 from gradwalk.ops import decompositions, layout, linalg, picking, products
 from gradwalk.ops import index as _index
 from gradwalk.ops import shape as _shape
+from gradwalk.ops.numpy_names import numpy_names, split_names
 
 
 class ShapeMethods:
@@ -19,34 +20,36 @@ class ShapeMethods:
 
     # -- shape ---------------------------------------------------------------------------------
 
-    def reshape(self, *sizes: Any) -> Self:
+    def reshape(self, *sizes: Any, shape: Any = None) -> Self:
         """The same elements in another shape."""
-        return _shape.reshape_to(self, *sizes)
+        return _shape.reshape_to(self, *sizes, shape=shape)
 
-    def permute(self, *dims: Any) -> Self:
+    def permute(self, *axes: Any, dims: Any = None) -> Self:
         """Reorder the dimensions."""
-        return _shape.permute_to(self, *dims)
+        return _shape.permute_to(self, *axes, dims=dims)
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Swap two dimensions."""
         return _shape.transpose(self, dim0, dim1)
 
-    def expand(self, *sizes: Any) -> Self:
+    def expand(self, *sizes: Any, size: Any = None) -> Self:
         """Repeat along length-1 dimensions without copying; -1 keeps."""
-        return _shape.expand(self, *sizes)
+        return _shape.expand(self, *sizes, size=size)
 
     def expand_as(self, other: Any) -> Self:
         """Expand to the shape of `other`."""
         return _shape.expand(self, *other.shape)
 
-    def broadcast_to(self, *sizes: Any) -> Self:
+    def broadcast_to(self, *sizes: Any, size: Any = None) -> Self:
         """Repeat along new or length-1 dimensions."""
-        return _shape.broadcast_to(self, *sizes)
+        return _shape.broadcast_to(self, *sizes, size=size)
 
+    @numpy_names
     def squeeze(self, dim: int | tuple[int, ...] | None = None) -> Self:
         """Drop dimensions of length 1."""
         return _shape.squeeze(self, dim)
 
+    @numpy_names
     def unsqueeze(self, dim: int) -> Self:
         """Insert a dimension of length 1."""
         return _shape.unsqueeze(self, dim)
@@ -55,14 +58,16 @@ class ShapeMethods:
         """Merge dimensions into one."""
         return _shape.flatten(self, start_dim, end_dim)
 
-    def flip(self, *dims: Any) -> Self:
+    def flip(self, *axes: Any, dims: Any = None) -> Self:
         """Reverse along `dims`."""
-        return _shape.flip_over(self, *dims)
+        return _shape.flip_over(self, *axes, dims=dims)
 
+    @numpy_names
     def split(self, split_size: Any, dim: int = 0) -> tuple[Self, ...]:
         """Cut along `dim` into pieces of one size, or of the listed sizes."""
         return _shape.split(self, split_size, dim)
 
+    @numpy_names
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
         """Cut along `dim` into `chunks` pieces."""
         return _shape.chunk(self, chunks, dim)
@@ -87,6 +92,7 @@ class ShapeMethods:
         """All elements in one dimension."""
         return layout.ravel(self)
 
+    @numpy_names
     def unflatten(self, dim: int, sizes: Any) -> Self:
         """One dimension seen as several."""
         return layout.unflatten(self, dim, sizes)
@@ -107,14 +113,15 @@ class ShapeMethods:
         """The same elements in the shape of `other`."""
         return _shape.reshape_to(self, *other.shape)
 
-    def repeat(self, *sizes: Any) -> Self:
+    def repeat(self, *sizes: Any, repeats: Any = None) -> Self:
         """Repeat the whole tensor, so many times along each dimension."""
-        return layout.repeat(self, *sizes)
+        return layout.repeat(self, _shape.sizes_of(sizes, repeats))
 
-    def tile(self, *dims: Any) -> Self:
+    def tile(self, *times: Any, dims: Any = None) -> Self:
         """Repeat the whole tensor; missing numbers in front are 1."""
-        return layout.tile(self, _shape.sizes_of(dims))
+        return layout.tile(self, _shape.sizes_of(times, dims))
 
+    @numpy_names
     def repeat_interleave(
         self, repeats: Any, dim: int | None = None, *, output_size: int | None = None
     ) -> Self:
@@ -161,28 +168,39 @@ class ShapeMethods:
         """All windows along a dimension, a view."""
         return layout.windows(self, dimension, size, step)
 
+    @numpy_names
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """All slices along a dimension."""
         return layout.unbind(self, dim)
 
+    @numpy_names
+    @split_names
     def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Self, ...]:
         """Cut into so many parts, or at the given indices."""
         return layout.tensor_split(self, indices_or_sections, dim)
 
+    def split_with_sizes(self, split_sizes: Any, dim: int = 0) -> tuple[Self, ...]:
+        """Cut along `dim` into pieces of the listed sizes."""
+        return _shape.split(self, list(split_sizes), dim)
+
+    @numpy_names
     def narrow(self, dim: int, start: Any, length: int) -> Self:
         """`length` slices from `start` on, a view."""
         return layout.narrow(self, dim, start, length)
 
+    @numpy_names
     def select(self, dim: int, index: int) -> Self:
         """One slice, a view."""
         return layout.select(self, dim, index)
 
     # -- index and linear algebra --------------------------------------------------------------
 
+    @numpy_names
     def gather(self, dim: int, index: Any) -> Self:
         """Pick along `dim` at `index`."""
         return _index.gather(self, dim, index)
 
+    @numpy_names
     def scatter_add(self, dim: int, index: Any, src: Any) -> Self:
         """Add `src` at `index` along `dim`."""
         return _index.scatter_add(self, dim, index, src)
@@ -191,10 +209,12 @@ class ShapeMethods:
         """Pick from the flattened tensor."""
         return _index.take(self, index)
 
+    @numpy_names
     def index_select(self, dim: int, index: Any) -> Self:
         """The slices along `dim` that `index` lists."""
         return _index.index_select(self, dim, index)
 
+    @numpy_names
     def take_along_dim(self, indices: Any, dim: int | None = None) -> Self:
         """Pick along `dim` at indices that broadcast."""
         return _index.take_along_dim(self, indices, dim)
@@ -203,20 +223,24 @@ class ShapeMethods:
         """Matrix product."""
         return linalg.matmul(self, other)
 
+    @numpy_names
     def scatter(
         self, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
     ) -> Self:
         """`src` or `value` written at `index` along `dim`."""
         return picking.scatter(self, dim, index, src, value=value, reduce=reduce)
 
+    @numpy_names
     def index_add(self, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Self:
         """The slices of alpha × source added at `index`."""
         return picking.index_add(self, dim, index, source, alpha=alpha)
 
+    @numpy_names
     def index_copy(self, dim: int, index: Any, source: Any) -> Self:
         """The slices at `index` replaced by those of `source`."""
         return picking.index_copy(self, dim, index, source)
 
+    @numpy_names
     def index_fill(self, dim: int, index: Any, value: Any) -> Self:
         """The slices at `index` filled with one value."""
         return picking.index_fill(self, dim, index, value)
@@ -301,10 +325,10 @@ class ShapeMethods:
         """The matrix product of n copies."""
         return decompositions.matrix_power(self, n)
 
-    def dot(self, other: Any) -> Self:
+    def dot(self, tensor: Any) -> Self:
         """Inner product of two vectors."""
-        return linalg.dot(self, other)
+        return linalg.dot(self, tensor)
 
-    def outer(self, other: Any) -> Self:
+    def outer(self, vec2: Any) -> Self:
         """Outer product of two vectors."""
-        return linalg.outer(self, other)
+        return linalg.outer(self, vec2)

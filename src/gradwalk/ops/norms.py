@@ -12,6 +12,7 @@ from gradwalk.ops.arithmetic import abs, sub
 from gradwalk.ops.decompositions import svdvals
 from gradwalk.ops.layout import movedim
 from gradwalk.ops.measures import norm_op
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Shape
 from gradwalk.ops.reduction import amax, amin, of_floats, reduced_shape, sum
 from gradwalk.ops.shape import cast, full_axes, normal_axes, reshape, unsqueeze
@@ -27,6 +28,7 @@ def _kept(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
     return reshape(value, shape=reduced_shape(x_shape, axis=axis, keepdim=True))
 
 
+@numpy_names
 def vector_norm(
     input: Any, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -44,6 +46,12 @@ def _floats(name: str, x: Any, dtype: Any) -> Any:
     return of_floats(name, x if dtype is None else cast(x, dtype=np.dtype(dtype)))
 
 
+def _largest(sizes: Any, dim: int, keepdim: bool = False) -> Any:
+    """The largest of numbers that are not negative; of none, 0."""
+    return (amax if sizes.shape[dim] else sum)(sizes, dim, keepdim)
+
+
+@numpy_names
 def matrix_norm(
     input: Any,
     ord: float | str = "fro",
@@ -64,17 +72,19 @@ def matrix_norm(
         return vector_norm(input, 2, axes, keepdim)
     if ord in ("nuc", 2, -2):
         values = svdvals(movedim(input, axes, (-2, -1)))
-        out = {"nuc": sum, 2: amax, -2: amin}[ord](values, -1)
+        reduce: dict[Any, Any] = {"nuc": sum, 2: _largest, -2: amin}
+        out = reduce[ord](values, -1)
     elif ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if ord in (1, -1) else (columns, rows)
         totals = sum(abs(input), first, True)
-        out = (amax if float(ord) > 0 else amin)(totals, second, True)
+        out = (_largest if float(ord) > 0 else amin)(totals, second, True)
         out = reshape(out, shape=reduced_shape(tuple(input.shape), axis=axes, keepdim=False))
     else:
         raise ValueError(f"matrix_norm: ord {ord!r} is not one of fro, nuc, inf, -inf, ±1, ±2")
     return _kept(out, tuple(input.shape), axes) if keepdim else out
 
 
+@numpy_names
 def norm(
     input: Any,
     ord: float | str | None = None,

@@ -23,6 +23,10 @@ RuleLike = Callable[..., Any] | float | None
 check_definition: Callable[[Op], None] | None = None
 
 
+# The names of operands in PyTorch, and NumPy's, which it takes as well.
+_FIRST, _SECOND = ("input", "x", "a", "x1"), ("other", "x2")
+
+
 class OpError(TypeError):
     """An op was defined or called in a way that cannot work."""
 
@@ -185,6 +189,8 @@ class Op:
         count = len(self.inputs)
         if len(args) == count and attrs.keys() == self._attribute_set:
             return args, attrs
+        if len(args) < count and attrs:
+            args, attrs = self._by_name(args, attrs)
         if not self.variadic:
             extra = args[count:]
             if len(args) < count or len(extra) > len(self.attributes):
@@ -208,6 +214,20 @@ class Op:
                 + f"; it takes {', '.join((*self.inputs, *self.attributes))}."
             )
         return args, attrs
+
+    def _by_name(
+        self, args: tuple[Any, ...], attrs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Operands given as `input=` and `other=`: PyTorch's names, NumPy's, or the op's own."""
+        operands, attrs = list(args), dict(attrs)
+        for position in range(len(args), len(self.inputs)):
+            name = self.inputs[position]
+            others = _FIRST if position == 0 else _SECOND if name == "y" else ()
+            given = [n for n in {name, *others} if n in attrs]
+            if len(given) != 1:  # missing, or twice: `_bind` says what is wrong
+                break
+            operands.append(attrs.pop(given[0]))
+        return tuple(operands), attrs
 
     def on_numbers(self, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """The number reading: Python floats in, a Python number out, IEEE rules throughout."""

@@ -5,19 +5,30 @@ None of these is an op of its own: they are getitem, setitem and put with index 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.arithmetic import add
+from gradwalk.ops.arithmetic import add, mul
 from gradwalk.ops.choice import equal, not_equal
 from gradwalk.ops.choice import where as choose
-from gradwalk.ops.dtypes import bool_, category, int64, result_dtype
-from gradwalk.ops.index import Index, along, from_user_index, getitem, put, scatter_add, setitem
+from gradwalk.ops.dtypes import bool_, category, held_by, int64, result_dtype
+from gradwalk.ops.index import (
+    Index,
+    along,
+    as_vector,
+    from_user_index,
+    getitem,
+    put,
+    scatter_add,
+    setitem,
+)
 from gradwalk.ops.layout import concrete
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import UnknownShapeError
-from gradwalk.ops.shape import broadcast_to, cast, normal_axis, stack, unsqueeze
+from gradwalk.ops.shape import broadcast_to, cast, normal_axis, reshape, stack, unsqueeze
 
 __all__ = [
     "argwhere", "index_add", "index_copy", "index_fill", "index_put", "masked_fill",
@@ -73,12 +84,12 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`input` with `value` where the mask is true; the dtype stays."""
-    _one_value("masked_fill", value)
+    one_value("masked_fill", value)
     out = choose(mask, value, input)
     return out if out.dtype == input.dtype else cast(out, dtype=input.dtype)
 
 
-def _one_value(name: str, value: Any) -> None:
+def one_value(name: str, value: Any) -> None:
     if getattr(value, "ndim", 0):
         raise ValueError(f"{name} takes a number or a 0-d tensor, not shape {tuple(value.shape)}")
 
@@ -98,6 +109,7 @@ def scatter_index(
     return fixed, arrays, src
 
 
+@numpy_names
 def scatter(
     input: Any,
     dim: int,
@@ -116,13 +128,35 @@ def scatter(
     tensor([7., 0., 5.])
     """
     src = value if src is None else src
+    if reduce not in (None, "add", "multiply"):
+        raise ValueError(f"scatter: reduce is 'add' or 'multiply', not {reduce!r}")
+    if reduce is not None and not getattr(src, "ndim", 0):
+        src = src if hasattr(src, "dtype") else np.asarray(held_by(input.dtype, src), input.dtype)
+        src = broadcast_to(src, tuple(index.shape))
     if reduce == "add":
-        full = src if getattr(src, "ndim", 0) else broadcast_to(np.asarray(src), index.shape)
-        return scatter_add(input, dim, index, full)
-    if reduce is not None:
-        raise NotImplementedError(f"scatter with reduce={reduce!r} is not there; 'add' is")
+        return scatter_add(input, dim, index, src)
     fixed, arrays, src = scatter_index("scatter", input, dim, index, src)
+    if reduce == "multiply":
+        return _scatter_multiply(input, fixed, arrays, src)
     return setitem(input, src, *arrays, index=fixed)
+
+
+def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
+    """x times every number that is written to a place: a round for all first writes, and so on."""
+    grids = np.broadcast_arrays(*(concrete(array, "scatter") for array in arrays))
+    if not grids:
+        return mul(x, src)
+    places = np.ravel_multi_index(tuple(grids), tuple(x.shape)).reshape(-1)
+    order = np.argsort(places, kind="stable")
+    first = np.searchsorted(places[order], places[order])  # where the writes to a place begin
+    rounds = np.empty_like(order)
+    rounds[order] = np.arange(places.size) - first
+    for number in range(rounds.max(initial=-1) + 1):
+        now = (rounds == number).reshape(grids[0].shape)
+        written = getitem(src, now, index=(("mask", 0, now.ndim),))
+        factors = np.ones(tuple(x.shape), x.dtype)
+        x = mul(x, setitem(factors, written, *(grid[now] for grid in grids), index=fixed))
+    return x
 
 
 def along_dim(x: Any, dim: int) -> Index:
@@ -130,6 +164,7 @@ def along_dim(x: Any, dim: int) -> Index:
     return (*(("slice", None, None, None),) * normal_axis(dim, x.ndim), ("array", 0))
 
 
+@numpy_names
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """`input` with the slices of alpha × source added at `index` along `dim`.
 
@@ -137,25 +172,49 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     >>> gw.index_add(gw.zeros(3), 0, gw.tensor([0, 0, 2]), gw.tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])
     """
+    if not input.ndim:
+        found = index_add(as_vector(input), dim, index, as_vector(source), alpha=alpha)
+        return reshape(found, shape=())
     return add(input, index_addend(input, dim, index, source, alpha))
 
 
 def index_addend(input: Any, dim: int, index: Any, source: Any, alpha: float) -> Any:
     """What `index_add` adds."""
+    index, source = index_slices("index_add", input, dim, index, source)
     if alpha != 1:
         source = source * alpha
     return put(source, index, index=along_dim(input, dim), shape=tuple(input.shape))
 
 
+@numpy_names
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """`input` with the slices at `index` along `dim` replaced by those of `source`."""
+    if not input.ndim:
+        return reshape(index_copy(as_vector(input), dim, index, as_vector(source)), shape=())
+    index, source = index_slices("index_copy", input, dim, index, source)
     return setitem(input, source, index, index=along_dim(input, dim))
 
 
+def index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
+    """A vector of places along `dim`, and the slice that goes to each."""
+    axis = normal_axis(dim, x.ndim)
+    index = as_vector(index)
+    expected = (*x.shape[:axis], math.prod(index.shape), *x.shape[axis + 1 :])
+    shape = tuple(source.shape)
+    if index.ndim != 1 or (shape != expected and (shape or expected != (1,))):
+        raise ValueError(
+            f"{name} into shape {tuple(x.shape)} at an index of shape {tuple(index.shape)} along "
+            f"{dim} needs a source of shape {expected}, not {shape}"
+        )
+    return index, as_vector(source)
+
+
+@numpy_names
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """`input` with the slices at `index` along `dim` filled with one value."""
-    _one_value("index_fill", value)
-    return setitem(input, value, index, index=along_dim(input, dim))
+    one_value("index_fill", value)
+    found = setitem(as_vector(input), value, index, index=along_dim(input, dim))
+    return found if input.ndim else reshape(found, shape=())
 
 
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:

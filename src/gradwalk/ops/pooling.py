@@ -44,14 +44,17 @@ def _reach(kernel: Shape, dilation: Shape) -> Shape:
 # -- the largest ---------------------------------------------------------------------------------
 
 
+def _lowest(dtype: np.dtype[Any]) -> float:
+    return -math.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+
+
 def _max_pool_forward(
     x: Any, *, kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> tuple[Any, Any]:
     """The largest of every window, and its number among the places of the kernel."""
     size = x.shape[x.ndim - len(kernel) :]
-    full = padded(
-        x, _covering(size, _reach(kernel, dilation), out, stride, padding), value=-math.inf
-    )
+    lowest = _lowest(x.dtype)
+    full = padded(x, _covering(size, _reach(kernel, dilation), out, stride, padding), value=lowest)
     (_, first), *others = places(kernel, out, stride, dilation)
     code = np.dtype(np.int8 if math.prod(kernel) < 128 else np.int32).type
     best = full[first].copy(order="K")
@@ -62,7 +65,7 @@ def _max_pool_forward(
         np.maximum(best, candidate, out=best)
         better *= code(number)
         np.maximum(chosen, better, out=chosen)  # numbers only grow: a later winner is larger
-    if not (best > -math.inf).all():
+    if not (best > lowest).all():
         chosen = _chosen_among_any(full, size, kernel, out, stride, padding, dilation)
     return best, chosen
 
@@ -77,7 +80,7 @@ def _chosen_among_any(
     dilation: Shape,
 ) -> Any:
     """The winners where there are NaNs, of which the last wins, or windows of nothing but -inf."""
-    best = np.full((*full.shape[: full.ndim - len(out)], *out), -math.inf, full.dtype)
+    best = np.full((*full.shape[: full.ndim - len(out)], *out), _lowest(full.dtype), full.dtype)
     chosen = np.empty(best.shape, np.int64)
     chosen[...] = _first_inside(size, kernel, out, stride, padding, dilation)
     for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):

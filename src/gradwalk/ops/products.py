@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwalk.ops.arithmetic import add, mul
+from gradwalk.ops.dtypes import held_by, result_dtype
 from gradwalk.ops.layout import diagonal_op
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.reduction import sum
@@ -69,6 +70,8 @@ def inner(input: Any, other: Any) -> Any:
 
 
 def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
+    dtype = result_dtype([input, product])
+    beta, alpha = held_by(dtype, beta), held_by(dtype, alpha)  # 0.5 × an integer matrix is 0
     if alpha != 1:
         product = product * alpha
     if beta == 0:  # as in BLAS, also where the input is not finite
@@ -114,6 +117,11 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
         left, right = tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     else:
         left, right = (normal_axes(d, t.ndim) for d, t in zip(dims, (a, b), strict=True))
+    # One of length 1 goes with every other: then that one is summed over.
+    ones_a = tuple(i for i, j in zip(left, right) if a.shape[i] != b.shape[j] == 1)
+    ones_b = tuple(j for i, j in zip(left, right) if b.shape[j] != a.shape[i] == 1)
+    a = sum(a, ones_a, keepdim=True) if ones_a else a
+    b = sum(b, ones_b, keepdim=True) if ones_b else b
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
         raise ValueError(
             f"tensordot: dimensions {left} of {tuple(a.shape)} do not fit {right} of "

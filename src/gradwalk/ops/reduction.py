@@ -6,6 +6,7 @@ The ops themselves take `axis`, a tuple of non-negative axes, and `keepdim`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -315,22 +316,30 @@ def _reduce(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
     return op(x, axis=full_axes(x, dim), keepdim=bool(keepdim), **attrs)
 
 
+def in_dtype(dtype: Any, reduce: Callable[[Any], Any], x: Any) -> Any:
+    """reduce(x) of x cast to `dtype` first; integers, which add up in int64, are cast back."""
+    if dtype is None:
+        return reduce(x)
+    kind = np.dtype(dtype)
+    found = reduce(x if x.dtype == kind else cast(x, dtype=kind))
+    return found if found.dtype == kind else cast(found, dtype=kind)
+
+
 @numpy_names
-def sum(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def sum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum over `dim` (one, several, or all).
 
     >>> import gradwalk as gw
     >>> gw.sum(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
-    return _reduce(sum_op, x if dtype is None else cast(x, dtype=np.dtype(dtype)), dim, keepdim)
+    return in_dtype(dtype, lambda x: _reduce(sum_op, x, dim, keepdim), input)
 
 
 @numpy_names
-def mean(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `dim`; integers have none, cast them first."""
-    x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
-    return _reduce(mean_op, of_floats("mean", x), dim, keepdim)
+    return in_dtype(dtype, lambda x: _reduce(mean_op, of_floats("mean", x), dim, keepdim), input)
 
 
 def of_floats(name: str, x: Any) -> Any:
@@ -344,33 +353,33 @@ def of_floats(name: str, x: Any) -> Any:
 
 
 @numpy_names
-def prod(x: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def prod(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product over `dim`."""
-    return _reduce(prod_op, x if dtype is None else cast(x, dtype=np.dtype(dtype)), dim, keepdim)
+    return in_dtype(dtype, lambda x: _reduce(prod_op, x, dim, keepdim), input)
 
 
 @numpy_names
-def amax(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+def amax(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Largest value over `dim`; the gradient is shared equally between ties."""
-    return _reduce(amax_op, x, dim, keepdim)
+    return _reduce(amax_op, input, dim, keepdim)
 
 
 @numpy_names
-def amin(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+def amin(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Smallest value over `dim`; the gradient is shared equally between ties."""
-    return _reduce(amin_op, x, dim, keepdim)
+    return _reduce(amin_op, input, dim, keepdim)
 
 
 @numpy_names
-def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """`max(x)` the largest value, `max(x, dim)` values and indices, `max(x, y)` elementwise."""
-    return _best(amax_op, max_along, "maximum", x, dim, keepdim)
+    return _best(amax_op, max_along, "maximum", input, dim if other is None else other, keepdim)
 
 
 @numpy_names
-def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """`min(x)` the smallest value, `min(x, dim)` values and indices, `min(x, y)` elementwise."""
-    return _best(amin_op, min_along, "minimum", x, dim, keepdim)
+    return _best(amin_op, min_along, "minimum", input, dim if other is None else other, keepdim)
 
 
 class ValuesIndices(tuple[Any, ...]):
@@ -407,46 +416,47 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
 
 
 @numpy_names
-def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) largest value, over everything or along `dim`."""
-    return _reduce(argmax_op, x, dim, keepdim)
+    return _reduce(argmax_op, input, dim, keepdim)
 
 
 @numpy_names
-def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) smallest value, over everything or along `dim`."""
-    return _reduce(argmin_op, x, dim, keepdim)
+    return _reduce(argmin_op, input, dim, keepdim)
 
 
 @numpy_names
-def all(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+def all(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether every element is true."""
-    return _reduce(all_op, x, dim, keepdim)
+    return _reduce(all_op, input, dim, keepdim)
 
 
 @numpy_names
-def any(x: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+def any(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether some element is true."""
-    return _reduce(any_op, x, dim, keepdim)
+    return _reduce(any_op, input, dim, keepdim)
 
 
 @numpy_names
-def cumsum(x: Any, dim: int, *, dtype: Any = None) -> Any:
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sum along `dim`."""
-    x = x if dtype is None else cast(x, dtype=np.dtype(dtype))
-    axis = normal_axis(dim, x.ndim)
-    return cumsum_op(x, axis=axis) if x.ndim else sum_op(x, axis=(), keepdim=False)
+    axis = normal_axis(dim, input.ndim)
+    if not input.ndim:
+        return sum(input, dtype=dtype)
+    return in_dtype(dtype, lambda x: cumsum_op(x, axis=axis), input)
 
 
 @numpy_names
-def logsumexp(x: Any, dim: Dim, keepdim: bool = False) -> Any:
+def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
     """log Σ exp(x), stable for large x."""
-    return _reduce(logsumexp_op, x, dim, keepdim)
+    return _reduce(logsumexp_op, input, dim, keepdim)
 
 
 @numpy_names
 def var(
-    x: Any,
+    input: Any,
     dim: Dim | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -459,12 +469,12 @@ def var(
     >>> gw.var(gw.tensor([1.0, 2.0, 3.0]), correction=0)
     tensor(0.6667)
     """
-    return _spread_of(var_op, x, dim, unbiased, keepdim, correction)
+    return _spread_of(var_op, input, dim, unbiased, keepdim, correction)
 
 
 @numpy_names
 def std(
-    x: Any,
+    input: Any,
     dim: Dim | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -472,7 +482,7 @@ def std(
     correction: float | None = None,
 ) -> Any:
     """Standard deviation over `dim`: the square root of `var`."""
-    return _spread_of(std_op, x, dim, unbiased, keepdim, correction)
+    return _spread_of(std_op, input, dim, unbiased, keepdim, correction)
 
 
 def _spread_of(

@@ -56,10 +56,14 @@ copysign: Op = elementwise(
     to_float=True,
     domain=((0.3, 3.0), (0.3, 3.0)),
 )
-# 0 below zero, 1 above, y at zero; like PyTorch's, outside the graph.
-heaviside = elementwise(
-    "heaviside", lambda x, y: np.where(x == 0, y, x > 0).astype(x.dtype), partials=[None, None]
-)
+
+
+def _heaviside_forward(x: Any, values: Any) -> Any:
+    return np.where(np.equal(x, 0), values, np.greater(x, 0)).astype(np.result_type(x, values))
+
+
+# 0 below zero, 1 above, `values` at zero; like PyTorch's, outside the graph.
+heaviside = elementwise("heaviside", _heaviside_forward, partials=[None, None])
 
 
 def _nan_to_num_forward(

@@ -14,9 +14,10 @@ import numpy as np
 
 from gradwalk.ops.arithmetic import mul
 from gradwalk.ops.dtypes import int64
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Op, Shape, define
-from gradwalk.ops.reduction import ValuesIndices, total_dtype
-from gradwalk.ops.shape import cast, clone, concatenate, getitem_slice, normal_axis, reshape
+from gradwalk.ops.reduction import ValuesIndices, in_dtype, total_dtype
+from gradwalk.ops.shape import clone, concatenate, getitem_slice, normal_axis, reshape
 from gradwalk.ops.sorting import put_back
 from gradwalk.ops.special import logaddexp
 
@@ -141,6 +142,7 @@ def _scan(op: Op, x: Any, dim: int) -> Any:
     return reshape(found, shape=())
 
 
+@numpy_names
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running product along `dim`.
 
@@ -148,14 +150,16 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> gw.cumprod(gw.tensor([2.0, 3.0, 4.0]), 0)
     tensor([ 2.,  6., 24.])
     """
-    return _scan(cumprod_op, input if dtype is None else cast(input, dtype=np.dtype(dtype)), dim)
+    return in_dtype(dtype, lambda x: _scan(cumprod_op, x, dim), input)
 
 
+@numpy_names
 def logcumsumexp(input: Any, dim: int) -> Any:
     """Running log Σ exp along `dim`, stable."""
     return _scan(logcumsumexp_op, input, dim)
 
 
+@numpy_names
 def cummax(input: Any, dim: int) -> Any:
     """Running maximum along `dim`, and where each was (last) met.
 
@@ -166,6 +170,7 @@ def cummax(input: Any, dim: int) -> Any:
     return ValuesIndices(*_scan(cummax_op, input, dim))
 
 
+@numpy_names
 def cummin(input: Any, dim: int) -> Any:
     """Running minimum along `dim`, and where each was (last) met."""
     return ValuesIndices(*_scan(cummin_op, input, dim))

@@ -61,8 +61,12 @@ def full_axes(x: Any, dim: int | Sequence[int] | None) -> tuple[int, ...]:
     return normal_axes(dim, len(x.shape))
 
 
-def sizes_of(sizes: tuple[Any, ...]) -> Shape:
-    """`f(2, 3)` and `f((2, 3))` both mean (2, 3)."""
+def sizes_of(sizes: tuple[Any, ...], size: Any = None) -> Shape:
+    """`f(2, 3)`, `f((2, 3))` and `f(size=(2, 3))` all mean (2, 3)."""
+    if size is not None:
+        if sizes:
+            raise TypeError(f"the sizes are given twice: as {sizes} and as {size}")
+        sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
     return tuple(int(n) for n in sizes)
@@ -200,7 +204,7 @@ def getitem_slice(x: Any, axis: int, start: int, stop: int) -> Any:
 
 def reshape_to(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape; one size may be -1."""
-    wanted = sizes_of(sizes if shape is None else (shape,))
+    wanted = sizes_of(sizes, shape)
     return reshape(input, shape=_fill_in(wanted, math.prod(input.shape)))
 
 
@@ -211,7 +215,7 @@ def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
     >>> gw.permute(gw.zeros(2, 3, 4), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    axes = normal_axes(sizes_of(axes_in_order if dims is None else (dims,)), input.ndim)
+    axes = normal_axes(sizes_of(axes_in_order, dims), input.ndim)
     if len(axes) != input.ndim:
         raise ValueError(f"permute of {input.ndim} dimensions needs all of them, got {axes}")
     return permute(input, axes=axes)
@@ -235,13 +239,13 @@ def matrix_transpose(x: Any) -> Any:
 
 def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
     """Repeat along new or length-1 dimensions, without copying."""
-    shape = sizes_of(sizes if size is None else (size,))
+    shape = sizes_of(sizes, size)
     return input if input.shape == shape else expand_op(input, shape=shape)
 
 
-def expand(input: Any, *sizes: Any) -> Any:
+def expand(input: Any, *sizes: Any, size: Any = None) -> Any:
     """`broadcast_to` in which -1 keeps a dimension as it is."""
-    shape = sizes_of(sizes)
+    shape = sizes_of(sizes, size)
     lead = len(shape) - input.ndim
     if lead < 0 or any(n == -1 for n in shape[:lead]):
         raise ValueError(f"cannot expand shape {tuple(input.shape)} to {shape}")
@@ -250,6 +254,7 @@ def expand(input: Any, *sizes: Any) -> Any:
     )
 
 
+@numpy_names
 def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Drop dimensions of length 1: all of them, or those in `dim`."""
     axes = full_axes(input, dim) if dim is None else normal_axes(dim, input.ndim)
@@ -257,6 +262,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     return reshape(input, shape=kept)
 
 
+@numpy_names
 def unsqueeze(input: Any, dim: int) -> Any:
     """Insert a dimension of length 1 at `dim`."""
     axis = normal_axis(dim, input.ndim + 1)
@@ -276,7 +282,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 def flip_over(input: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverse the order of elements along `dims`."""
-    return flip(input, axis=normal_axes(sizes_of(axes if dims is None else (dims,)), input.ndim))
+    return flip(input, axis=normal_axes(sizes_of(axes, dims), input.ndim))
 
 
 @numpy_names
@@ -288,6 +294,13 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     tensor([0., 0., 1.])
     """
     tensors = _several("cat", tensors)
+    # PyTorch's old empty tensor, of shape (0,), goes with every shape.
+    full = [t for t in tensors if tuple(t.shape) != (0,)]
+    if full and len(full) < len(tensors) and full[0].ndim > 1:
+        dtype = result_dtype(tensors)
+        tensors = [t if t.dtype == dtype else cast(t, dtype=dtype) for t in full]
+    if any(not t.ndim for t in tensors):
+        raise ValueError("cat joins along a dimension, and a 0-d tensor has none; use stack")
     return concatenate(*tensors, axis=normal_axis(dim, tensors[0].ndim))
 
 
@@ -307,6 +320,9 @@ def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
     found = list(tensors)
     if not found:
         raise ValueError(f"{name} needs at least one tensor")
+    for thing in found:
+        if not hasattr(thing, "shape"):
+            raise TypeError(f"{name} joins tensors, not a {type(thing).__name__}")
     return found
 
 
@@ -329,6 +345,7 @@ def split(
     return split_op(tensor, sizes=sizes, axis=axis)
 
 
+@numpy_names
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Cut along `dim` into (at most) `chunks` pieces of equal size."""
     if chunks <= 0:
@@ -355,18 +372,27 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     widths = [(0, 0)] * input.ndim
     for i in range(len(pad) // 2):
         widths[input.ndim - 1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
-    # Negative padding cuts off; PyTorch allows it.
+    wider = [(max(before, 0), max(after, 0)) for before, after in widths]
+    if mode in ("constant", "circular"):
+        input = _narrowed(input, widths)
+    if mode == "constant":
+        return pad_op(input, widths=tuple(wider), value=0 if value is None else value)
+    for axis, (before, after) in enumerate(wider):
+        if before or after:
+            input = _continued(input, axis, before, after, mode)
+    # What is cut off on one side may have been continued on the other.
+    return input if mode == "circular" else _narrowed(input, widths)
+
+
+def _narrowed(x: Any, widths: Sequence[tuple[int, int]]) -> Any:
+    """Negative padding cuts off; PyTorch allows it."""
     for axis, (before, after) in enumerate(widths):
         if before < 0 or after < 0:
-            stop = input.shape[axis] + min(after, 0)
-            input = getitem_slice(input, axis, max(-before, 0), stop)
-    widths = [(max(before, 0), max(after, 0)) for before, after in widths]
-    if mode != "constant":
-        for axis, (before, after) in enumerate(widths):
-            if before or after:
-                input = _continued(input, axis, before, after, mode)
-        return input
-    return pad_op(input, widths=tuple(widths), value=0 if value is None else value)
+            start, stop = max(-before, 0), x.shape[axis] + min(after, 0)
+            if start > stop:
+                raise ValueError(f"pad: ({before}, {after}) cuts off more than {x.shape[axis]}")
+            x = getitem_slice(x, axis, start, stop)
+    return x
 
 
 def _continued(x: Any, axis: int, before: int, after: int, mode: str) -> Any:

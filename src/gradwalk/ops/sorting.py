@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.arithmetic import sub, zero
+from gradwalk.ops.arithmetic import add, sub, zero
 from gradwalk.ops.choice import equal, not_equal
 from gradwalk.ops.dtypes import int32, int64
-from gradwalk.ops.index import along, gather, put
+from gradwalk.ops.index import along, gather, index_select, put
+from gradwalk.ops.layout import concrete
+from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Shape, define
 from gradwalk.ops.reduction import (
     ValuesIndices,
     cumsum,
     max_along_shapes,
     share_ties,
+    sum,
     to_chosen,
 )
 from gradwalk.ops.shape import cast, clone, concatenate, full_axes, normal_axis, reshape
@@ -150,30 +153,37 @@ searchsorted_op = define(
 )
 
 
-def sort(x: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+@numpy_names
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
     """Values in order along `dim`, and where each came from; always stable.
 
     >>> import gradwalk as gw
     >>> gw.sort(gw.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
-    if not x.ndim:
-        return ValuesIndices(clone(x), cast(zero(x), dtype=int64))
-    axis = normal_axis(dim, x.ndim)
-    return ValuesIndices(*sort_op(x, axis=axis, descending=bool(descending)))
+    if not input.ndim:
+        return ValuesIndices(clone(input), cast(zero(input), dtype=int64))
+    axis = normal_axis(dim, input.ndim)
+    return ValuesIndices(*sort_op(input, axis=axis, descending=bool(descending)))
 
 
-def topk(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def _no_such_k(name: str, k: int, x: Any, dim: int) -> ValueError:
+    return ValueError(f"{name}: k = {k} is out of range for shape {tuple(x.shape)}, dim {dim}")
+
+
+@numpy_names
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k largest (or smallest) values along `dim` in order, and where each came from."""
-    axis = normal_axis(dim, x.ndim)
-    if not 0 <= k <= (x.shape[axis] if x.ndim else 1):
-        raise ValueError(f"topk: k = {k} is out of range for shape {tuple(x.shape)}, dim {dim}")
-    if not x.ndim:
-        return sort(x)
-    return ValuesIndices(*topk_op(x, k=int(k), axis=axis, largest=bool(largest)))
+    axis = normal_axis(dim, input.ndim)
+    if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
+        raise _no_such_k("topk", k, input, dim)
+    if not input.ndim:
+        return sort(input)
+    return ValuesIndices(*topk_op(input, k=int(k), axis=axis, largest=bool(largest)))
 
 
-def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+@numpy_names
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element (the lower of two); with `dim`, values and indices.
 
     >>> import gradwalk as gw
@@ -181,37 +191,39 @@ def median(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     tensor(2.)
     """
     if dim is None:
-        return median_op(x, axis=full_axes(x, None))
-    axis = (normal_axis(dim, x.ndim),)
-    if x.ndim and not x.shape[axis[0]]:
-        raise ValueError(f"median: shape {tuple(x.shape)} has no elements along dim {dim}")
-    if not x.ndim:
-        return ValuesIndices(*median_along(reshape(x, shape=(1,)), axis=axis, keepdim=False))
-    return ValuesIndices(*median_along(x, axis=axis, keepdim=bool(keepdim)))
+        return median_op(input, axis=full_axes(input, None))
+    axis = (normal_axis(dim, input.ndim),)
+    if input.ndim and not input.shape[axis[0]]:
+        raise ValueError(f"median: shape {tuple(input.shape)} has no elements along dim {dim}")
+    if not input.ndim:
+        return ValuesIndices(*median_along(reshape(input, shape=(1,)), axis=axis, keepdim=False))
+    return ValuesIndices(*median_along(input, axis=axis, keepdim=bool(keepdim)))
 
 
-def argsort(x: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+@numpy_names
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
     """The indices that put x in order along `dim`; always stable."""
-    return sort(x, dim, descending).indices
+    return sort(input, dim, descending).indices
 
 
-def kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+@numpy_names
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The k-th smallest value along `dim` (from 1), and where it was found.
 
     >>> import gradwalk as gw
     >>> gw.kthvalue(gw.tensor([3.0, 1.0, 2.0]), 2).values
     tensor(2.)
     """
-    axis = (normal_axis(dim, x.ndim),)
-    if not 1 <= k <= (x.shape[axis[0]] if x.ndim else 1):
-        raise ValueError(f"kthvalue: k = {k} is out of range for shape {tuple(x.shape)}, dim {dim}")
-    if not x.ndim:
-        return sort(x)
-    return ValuesIndices(*kthvalue_op(x, k=int(k), axis=axis, keepdim=bool(keepdim)))
+    axis = (normal_axis(dim, input.ndim),)
+    if not 1 <= k <= (input.shape[axis[0]] if input.ndim else 1):
+        raise _no_such_k("kthvalue", k, input, dim)
+    if not input.ndim:
+        return sort(input)
+    return ValuesIndices(*kthvalue_op(input, k=int(k), axis=axis, keepdim=bool(keepdim)))
 
 
 def unique(
-    x: Any,
+    input: Any,
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -219,26 +231,40 @@ def unique(
 ) -> Any:
     """Every value once, in order; also where each element is among them, and how often it occurs.
 
-    The gradient of a value goes to the first element that has it.
+    With `dim`, every slice once. The gradient of a value goes to the first element that has it.
 
     >>> import gradwalk as gw
     >>> gw.unique(gw.tensor([3, 1, 3, 2]), return_counts=True)
     (tensor([1, 2, 3]), tensor([1, 1, 2]))
     """
     if dim is not None:
-        raise NotImplementedError("unique: rows along a dim are not supported, only values")
-    values, order = sort(reshape(x, shape=(math.prod(x.shape),)))
+        return _unique_slices(input, normal_axis(dim, input.ndim), return_inverse, return_counts)
+    values, order = sort(reshape(input, shape=(math.prod(input.shape),)))
     first = equal(zero(values[:1]), 0)  # the first of all is new
     new = concatenate(first, not_equal(values[1:], values[:-1]), axis=0)
     found = [values[new]]
     if return_inverse:
         ranks = sub(cumsum(new, 0), 1)
-        found.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(x.shape)))
+        found.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
     if return_counts:
         ends = concatenate(new[1:], first, axis=0)  # the last of each kind
         upto = cumsum(equal(order, order), 0)[ends]  # how many elements so far
         found.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool) -> Any:
+    """Every slice along an axis once, in order of their first elements, then their second..."""
+    rows = np.atleast_1d(concrete(x, "unique"))
+    if any(n == 0 for i, n in enumerate(rows.shape) if i != axis):
+        raise ValueError(f"unique: the slices of shape {rows.shape} along {axis} are empty")
+    _, first, places, counts = np.unique(
+        rows, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    nothing = cast(sum(zero(x)), dtype=int64)  # added, to make of an array what x is
+    wanted = [places] * return_inverse + [counts] * return_counts
+    found = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
+    return (found, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else found
 
 
 def searchsorted(

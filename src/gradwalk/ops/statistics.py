@@ -9,12 +9,13 @@ import numpy as np
 
 from gradwalk.ops.arithmetic import add, div, floor, mul, sqrt, sub, zero
 from gradwalk.ops.choice import bitwise_and, clip, greater_equal, less_equal, where
-from gradwalk.ops.dtypes import int64
+from gradwalk.ops.dtypes import float64, get_default_dtype, int64
 from gradwalk.ops.index import index_select, scatter_add
 from gradwalk.ops.layout import diagonal
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.measures import norm
-from gradwalk.ops.reduction import Dim, amax, amin, cumsum, mean, std, sum, var
+from gradwalk.ops.numpy_names import numpy_names, other_names
+from gradwalk.ops.reduction import Dim, amax, amin, cumsum, mean, of_floats, std, sum, var
 from gradwalk.ops.remainders import isnan, lerp
 from gradwalk.ops.shape import (
     broadcast_to,
@@ -42,6 +43,7 @@ class MinMax(NamedTuple):
     max: Any
 
 
+@numpy_names
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The smallest and the largest value.
 
@@ -52,6 +54,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Min
     return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 
+@numpy_names
 def std_mean(
     input: Any,
     dim: Dim | bool = None,
@@ -65,6 +68,7 @@ def std_mean(
     return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
 
 
+@numpy_names
 def var_mean(
     input: Any,
     dim: Dim | bool = None,
@@ -88,7 +92,10 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     """
     if input.ndim > 2:
         raise ValueError(f"cov takes at most two dimensions, not shape {tuple(input.shape)}")
-    rows = reshape(input, shape=(1, -1)) if input.ndim < 2 else input
+    rows = reshape(input, shape=(1, math.prod(input.shape))) if input.ndim < 2 else input
+    rows = rows if rows.dtype.kind == "f" else cast(rows, dtype=get_default_dtype())
+    for name, given, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
+        _check_weights(name, given, kinds, rows.shape[1])
     weights = fweights if aweights is None else aweights
     if fweights is not None and aweights is not None:
         weights = mul(fweights, aweights)
@@ -102,7 +109,20 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         lost = lost if aweights is None else mul(lost, correction)
         product = matmul(mul(centred, weights), matrix_transpose(centred))
         found = div(product, clip(sub(total, lost), min=0))
-    return reshape(found, shape=()) if input.ndim < 2 else found
+    return reshape(found, shape=()) if rows.shape[0] == 1 else found
+
+
+def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
+    if weights is None:
+        return
+    if tuple(weights.shape) != (count,) or weights.dtype.kind not in kinds:
+        kind = "integers" if kinds == "iu" else "floats"
+        raise ValueError(
+            f"cov: {name} are {count} {kind} in one dimension, not {weights.dtype} of shape "
+            f"{tuple(weights.shape)}"
+        )
+    if count and bool(amin(weights) < 0):
+        raise ValueError(f"cov: {name} must not be negative")
 
 
 def corrcoef(input: Any) -> Any:
@@ -126,6 +146,7 @@ def msort(input: Any) -> Any:
     return sort(input, 0).values
 
 
+@numpy_names
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences between neighbours along `dim`, `n` times over.
 
@@ -134,10 +155,12 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     tensor([3., 5.])
     """
     axis = normal_axis(dim, input.ndim)
-    if prepend is not None or append is not None:
-        input = cat([part for part in (prepend, input, append) if part is not None], axis)
+    if n < 0 or not input.ndim:
+        raise ValueError(f"diff: {n} differences of shape {tuple(input.shape)} do not exist")
     if not n:
         return clone(input)
+    if prepend is not None or append is not None:
+        input = cat([part for part in (prepend, input, append) if part is not None], axis)
     for _ in range(min(n, input.shape[axis])):
         length = input.shape[axis]
         later = getitem_slice(input, axis, 1, length)
@@ -159,6 +182,7 @@ def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
     return div(mul(pairs, diff(x, dim=dim)), 2), axis
 
 
+@other_names(axis="dim")  # `x` is something else here
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
     """The area under y along `dim`, by the trapezoidal rule; `x` or `dx` say where the points are.
 
@@ -173,6 +197,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
 trapz = trapezoid
 
 
+@other_names(axis="dim")
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
     """The area under y up to every point but the first."""
     areas, axis = _areas(y, x, dx, dim)
@@ -197,6 +222,8 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         length = max(length, int(amax(input)) + 1)
     ones = cast(input == input, dtype=int64)
     given = ones if weights is None else weights
+    if weights is not None and weights.dtype.kind != "f":
+        given = cast(weights, dtype=float64)  # as in PyTorch
     start = broadcast_to(reshape(sum(zero(given)), shape=(1,)), (length,))
     return scatter_add(clone(start), 0, cast(input, dtype=int64), given)
 
@@ -229,6 +256,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
+@numpy_names
 def quantile(
     input: Any,
     q: Any,
@@ -245,14 +273,16 @@ def quantile(
     """
     if interpolation not in _INTERPOLATIONS:
         raise ValueError(f"interpolation is one of {_INTERPOLATIONS}, not {interpolation!r}")
-    shares = np.asarray(q.tolist() if hasattr(q, "tolist") else q, dtype=np.float64)
+    of_floats("quantile", input)
+    shares = np.asarray(q.tolist() if hasattr(q, "tolist") else q, dtype=input.dtype)
     if shares.ndim > 1 or ((shares < 0) | (shares > 1)).any():
         raise ValueError("quantile: q is a number or a vector of numbers from 0 to 1")
     kept = tuple(1 for _ in input.shape)
-    if dim is None:
-        x, axis = reshape(input, shape=(math.prod(input.shape),)), 0
+    axis = 0 if dim is None else normal_axis(dim, input.ndim)
+    if dim is None or not input.ndim:
+        x = reshape(input, shape=(math.prod(input.shape),))
     else:
-        x, axis = input, normal_axis(dim, input.ndim)
+        x = input
         kept = tuple(1 if i == axis else n for i, n in enumerate(input.shape))
     if not x.shape[axis]:
         raise ValueError("quantile: there are no elements")
@@ -263,8 +293,10 @@ def quantile(
     weight = {"lower": 0.0, "higher": 1.0, "midpoint": 0.5}.get(interpolation, places - below)
     ordered = sort(x, axis).values
     low, high = index_select(ordered, axis, below), index_select(ordered, axis, above)
-    shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+    shape = tuple(below.size if i == axis else 1 for i in range(x.ndim))
     share = np.broadcast_to(weight, below.shape).reshape(shape).astype(x.dtype)
+    if interpolation == "linear" and hasattr(q, "_apply"):  # q itself, which has a gradient
+        share = sub(mul(reshape(q, shape=shape), x.shape[axis] - 1), below.reshape(shape))
     found = lerp(low, high, share)
     last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])  # NaN, if there is one
     found = where(isnan(last), last, found)

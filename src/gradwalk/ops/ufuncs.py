@@ -15,7 +15,9 @@ def _table() -> dict[Any, Callable[..., Any]]:
     from gradwalk.ops.linalg import matmul  # the function, not the op: it takes vectors as well
 
     found = {op.forward: op for op in TABLE.values() if isinstance(op.forward, np.ufunc)}
-    return {**found, np.matmul: matmul}
+    # These three are the ufunc but for integers or booleans.
+    nearly = {np.power: TABLE["pow"], np.sign: TABLE["sign"], np.square: TABLE["square"]}
+    return {**found, **nearly, np.matmul: matmul}
 
 
 def op_of_ufunc(ufunc: Any) -> Callable[..., Any] | None:

@@ -10,6 +10,7 @@ import numpy as np
 from gradwalk.ops.activation import sigmoid, softplus
 from gradwalk.ops.arithmetic import exp
 from gradwalk.ops.choice import clip_op, where
+from gradwalk.ops.dtypes import held_by
 from gradwalk.ops.error_function import gelu_with_slope, ndtr_array
 from gradwalk.ops.op import Op, define, elementwise
 from gradwalk.ops.trigonometry import tanh
@@ -149,10 +150,14 @@ def _hardtanh_number(x: float, min_val: float = -1.0, max_val: float = 1.0) -> f
     return min_val if x < min_val else max_val if x > max_val else x
 
 
-# Like clip, but the bounds themselves have no gradient.
+def _hardtanh_forward(x: Any, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    return np.clip(x, held_by(x.dtype, min_val), held_by(x.dtype, max_val))
+
+
+# Like clip, but integers stay integers, and the bounds themselves have no gradient.
 hardtanh = elementwise(
     "hardtanh",
-    lambda x, *, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
+    _hardtanh_forward,
     _hardtanh_number,
     vjp=[lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0)],
 )

@@ -165,12 +165,11 @@ def tanh(input: Any) -> Any:
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, weight × x elsewhere; one weight, or one per channel (dimension 1)."""
     count = weight.shape[0] if weight.ndim else 1
-    if count > 1:
-        if input.ndim < 2 or input.shape[1] != count:
-            raise ValueError(
-                f"prelu: {count} weights do not fit the channels of shape {tuple(input.shape)}"
-            )
-        weight = reshape(weight, shape=(count, *(1,) * (input.ndim - 2)))
+    if count > 1 and (input.ndim < 2 or input.shape[1] != count):
+        raise ValueError(
+            f"prelu: {count} weights do not fit the channels of shape {tuple(input.shape)}"
+        )
+    weight = reshape(weight, shape=(count, *(1,) * (input.ndim - 2)) if count > 1 else ())
     return where(input > 0, input, input * weight)
 
 

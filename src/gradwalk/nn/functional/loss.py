@@ -178,10 +178,10 @@ def kl_div(
     if log_target:
         each = exp(target) * (target - input)
     else:
-        positive = target > 0
-        each = where(positive, target * log(where(positive, target, 1)), 0) - target * input
+        some = target != 0  # below 0 it is NaN: that is no probability
+        each = where(some, target * log(where(some, target, 1)), 0) - target * input
     if how == "batchmean":
-        return sum(each) / input.shape[0]
+        return sum(each) / (input.shape[0] if input.ndim else 1)
     return _reduced(each, how)
 
 
@@ -353,7 +353,7 @@ def gaussian_nll_loss(
     elif tuple(var.shape) != tuple(input.shape):
         if tuple(input.shape[:-1]) == tuple(var.shape):
             var = unsqueeze(var, -1)
-        elif tuple(input.shape[:-1]) != tuple(var.shape[:-1]) or var.shape[-1] != 1:
+        elif var.ndim != input.ndim or [n for n, m in zip(var.shape, input.shape) if n != m] != [1]:
             raise ValueError(
                 f"gaussian_nll_loss: var of shape {tuple(var.shape)} does not fit an input of "
                 f"shape {tuple(input.shape)}"
@@ -461,6 +461,8 @@ def _triplet(
     swap: bool,
     how: str,
 ) -> Any:
+    if margin <= 0:
+        raise ValueError(f"a triplet loss needs a margin above 0, not {margin}")
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))

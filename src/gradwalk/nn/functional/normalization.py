@@ -15,7 +15,7 @@ from gradwalk.ops.normalization import standardize, standardize_affine
 from gradwalk.ops.norms import vector_norm
 from gradwalk.ops.op import Shape
 from gradwalk.ops.pooling import pool_sum
-from gradwalk.ops.shape import reshape
+from gradwalk.ops.shape import clone, reshape
 from gradwalk.ops.sums import Axes
 
 __all__ = [
@@ -119,6 +119,8 @@ def batch_norm(
     >>> mean
     tensor([0.2000])
     """
+    if not math.prod(input.shape) and input.ndim < 2:
+        return clone(input)  # PyTorch looks at nothing else where there are no elements
     shape = _channels("batch_norm", input)
     if not training:
         if running_mean is None or running_var is None:
@@ -132,7 +134,10 @@ def batch_norm(
         return input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
     axes = (0, *range(2, input.ndim))
     count = math.prod(input.shape[i] for i in axes)
-    if count <= 1:
+    if not math.prod(input.shape):  # nothing to normalize, and nothing to learn of it
+        out = clone(input) if weight is None else input * reshape(weight, shape=shape)
+        return out if bias is None else out + reshape(bias, shape=shape)
+    if count == 1:
         raise ValueError(
             "batch_norm needs more than one value per channel when training; "
             f"this input has shape {tuple(input.shape)}"
@@ -214,6 +219,8 @@ def local_response_norm(
         raise ValueError(
             f"local_response_norm takes (batch, channels, ...), got {tuple(input.shape)}"
         )
+    if not math.prod(input.shape):
+        return input
     batch, channels, *rest = input.shape
     squares = reshape(input * input, shape=(batch, channels, math.prod(rest)))
     total = pool_sum(

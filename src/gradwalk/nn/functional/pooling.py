@@ -11,14 +11,16 @@ import numpy as np
 
 from gradwalk import creation
 from gradwalk.nn.functional.convolution import Size, sizes
-from gradwalk.ops.choice import where
+from gradwalk.ops.arithmetic import div_trunc, floor
+from gradwalk.ops.choice import clip, where
+from gradwalk.ops.dtypes import float32, uint8
 from gradwalk.ops.index import getitem
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.op import Shape
 from gradwalk.ops.pooling import max_pool, max_pool_indices, pool_sum
 from gradwalk.ops.reduction import max as maximum_along
 from gradwalk.ops.reduction import mean
-from gradwalk.ops.shape import broadcast_to, permute, reshape
+from gradwalk.ops.shape import broadcast_to, cast, permute, reshape
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d",
@@ -26,14 +28,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _check(name: str, x: Any, n: int) -> None:
+def _check(name: str, x: Any, n: int, kinds: str = "f") -> None:
     if x.ndim not in (n + 1, n + 2):
         raise ValueError(
             f"{name} takes {n + 2} dimensions (batch, channels, ...) or {n + 1} without a batch; "
             f"this input has shape {tuple(x.shape)}"
         )
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in kinds:
         raise TypeError(f"{name} takes floating-point numbers, these are {x.dtype}")
+
+
+def _strides(stride: Size | None, kernel: Shape) -> Shape:
+    """The kernel's own size if nothing is given."""
+    return kernel if stride in (None, (), []) else sizes("stride", stride, len(kernel))
 
 
 def _windows(
@@ -64,9 +71,9 @@ def _max_pool(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    _check(f"max_pool{n}d", x, n)
+    _check(f"max_pool{n}d", x, n, "fiu")
     kernel = sizes("kernel_size", kernel_size, n)
-    strides = kernel if not stride else sizes("stride", stride, n)
+    strides = _strides(stride, kernel)
     pads, dilations = sizes("padding", padding, n, 0), sizes("dilation", dilation, n)
     size = tuple(x.shape[x.ndim - n :])
     attrs = dict(
@@ -121,9 +128,9 @@ def _avg_pool(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Any:
-    _check(f"avg_pool{n}d", x, n)
+    _check(f"avg_pool{n}d", x, n, "fiu")
     kernel = sizes("kernel_size", kernel_size, n)
-    strides = kernel if not stride else sizes("stride", stride, n)
+    strides = _strides(stride, kernel)
     pads = sizes("padding", padding, n, 0)
     size = tuple(x.shape[x.ndim - n :])
     out = _windows(size, kernel, strides, pads, (1,) * n, ceil_mode)
@@ -131,9 +138,9 @@ def _avg_pool(
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError("divisor_override must not be 0")
-        return total * (1 / divisor_override)
+        return _over(total, divisor_override)
     if not ceil_mode and (count_include_pad or not any(pads)):
-        return total * (1 / math.prod(kernel))
+        return _over(total, math.prod(kernel))
     counts = functools.reduce(
         np.multiply.outer,
         (
@@ -141,7 +148,14 @@ def _avg_pool(
             for axis in zip(size, kernel, out, strides, pads, strict=True)
         ),
     )
-    return total / counts.astype(x.dtype)
+    return _over(total, counts)
+
+
+def _over(total: Any, count: Any) -> Any:
+    """A mean; that of integers is cut off to an integer, as in PyTorch."""
+    if total.dtype.kind != "f":
+        return div_trunc(total, count)
+    return total * (1 / count) if isinstance(count, int) else total / count.astype(total.dtype)
 
 
 def _counts(n: int, kernel: int, out: int, stride: int, pad: int, include: bool) -> Any:
@@ -192,7 +206,10 @@ def _targets(name: str, x: Any, output_size: Any, n: int) -> Shape:
     if len(given) != n:
         raise ValueError(f"{name}: output_size must be one or {n} number(s), not {output_size!r}")
     own = x.shape[x.ndim - n :]
-    return tuple(int(size) if o is None else int(o) for o, size in zip(given, own, strict=True))
+    out = tuple(int(size) if o is None else int(o) for o, size in zip(given, own, strict=True))
+    if min(out) < 1:
+        raise ValueError(f"{name}: output_size must be positive, not {output_size!r}")
+    return out
 
 
 def _bins(size: int, out: int) -> list[tuple[int, int]]:
@@ -323,21 +340,21 @@ def interpolate(
         if not recompute_scale_factor:
             scales = [float(f) for f in factors]
     if mode == "area":
-        return _resized_by_mean(input, out)
+        return _adaptive_avg(n, input, out)
     if mode == "nearest" and all(
         o % i == 0 and f in (None, o // i) for f, o, i in zip(scales, out, own, strict=True)
     ):
         return _repeated(input, out)
-    for i in range(n):
+    between = mode in _LINEAR and input.dtype.kind != "f"
+    if between and input.dtype != uint8:
+        raise TypeError(f"interpolate between {input.dtype}: only floats and uint8 have a between")
+    x = cast(input, dtype=float32) if between else input
+    for i in reversed(range(n)):
         matrix = _weights(own[i], out[i], scales[i], mode, bool(align_corners))
-        input = _along(input, matrix, i + 2)
-    return input
-
-
-def _resized_by_mean(x: Any, out: Shape) -> Any:
-    if len(out) > 2:
-        raise NotImplementedError("interpolate: mode 'area' is there for one and two dimensions")
-    return _adaptive_avg(len(out), x, out)
+        x = _along(x, matrix, i + 2)
+        if between:  # bytes are rounded after every dimension, as in PyTorch
+            x = clip(floor(x + 0.5), 0, 255)
+    return cast(x, dtype=uint8) if between else x
 
 
 def _repeated(x: Any, out: Shape) -> Any:

@@ -46,6 +46,8 @@ def embedding(
     """
     if scale_grad_by_freq or sparse:
         raise NotImplementedError("embedding: scale_grad_by_freq and sparse are not supported")
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
     _check_indices("embedding", input, weight.shape[0])
     if padding_idx is not None:
         count = weight.shape[0]

@@ -8,7 +8,6 @@ from gradwalk import creation
 from gradwalk.nn import functional
 from gradwalk.nn.module import Module, Parameter
 from gradwalk.ops.activation import relu, sigmoid
-from gradwalk.ops.choice import where
 from gradwalk.ops.trigonometry import tanh
 
 
@@ -103,10 +102,7 @@ class PReLU(Module):
 
     def forward(self, input: Any) -> Any:
         """x, or a · x where it is negative."""
-        weight: Any = self.weight
-        if self.num_parameters > 1 and input.ndim > 2:  # channels are dimension 1
-            weight = weight.reshape(self.num_parameters, *(1,) * (input.ndim - 2))
-        return where(input > 0, input, weight * input)
+        return functional.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
         """The options."""
