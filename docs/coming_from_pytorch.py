@@ -166,9 +166,8 @@ test fails when this page is out of date. What behaves differently under the sam
 5. **Random numbers.** `manual_seed(s, like="torch")` gives the numbers that PyTorch gives on the
    CPU, so that two programs can be compared step by step. Without `like`, another and faster
    generator is used.
-6. **Operands go by position**, or by the names in their docstrings: `torch.add(a, b)`, not
-   `torch.add(input=a, other=b)`. Options have PyTorch's names; reductions, `cumsum`, `cat` and
-   `stack` also understand NumPy's `axis` and `keepdims`.
+6. **Arguments have PyTorch's names**: `torch.add(input=a, other=b, alpha=2)`. What takes `dim` and
+   `keepdim` also understands NumPy's `axis` and `keepdims`. There is no `out=`.
 
 A program that was moved, by changing its imports:
 

@@ -81,6 +81,7 @@ IGNORED_KEYWORDS = {
     "out", "out_dtype", "layout", "pin_memory", "memory_format", "names", "size_average", "reduce",
     "non_blocking", "async", "foreach", "fused", "capturable", "sparse", "sparse_grad", "driver",
     "only_inputs", "grad_variables", "min_value", "max_value", "**", "*",
+    "self",  # of pow: a number, by position
 }  # fmt: skip
 
 
@@ -212,6 +213,8 @@ def forms_of(value: Any, name: str) -> list[Form]:
             by_name.append("**" if p.kind is p.VAR_KEYWORD else p.name)
         elif p.name != "self":
             by_position.append(p.name)
+    # Names that stand for others (`axis` for `dim`) are in no signature.
+    by_name += getattr(value, "known_as", {})
     return [Form(tuple(by_position), tuple(by_name))]
 
 

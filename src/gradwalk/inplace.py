@@ -156,7 +156,7 @@ def _refuse(target: Any, op: Op, recorded: bool) -> None:
 
 
 def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Bring the operands to the target's dtype, or refuse if that would lose something."""
+    """Bring the operands to one dtype, or refuse if the target's would lose something."""
     if not op.promotes:
         return args
     result = result_dtype(a._array if _is_tensor(a) else a for a in args)
@@ -167,7 +167,9 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
             f"the result of {op.name} ({result}) cannot be stored in place in a {target.dtype} "
             "tensor; use the out-of-place form"
         )
-    return tuple(_in_dtype(a, target.dtype) for a in args)
+    # Wider integers are computed with as they are: int8 // 300 is not int8 // 44.
+    common = result if result.kind in "iu" else target.dtype
+    return tuple(_in_dtype(a, common) for a in args)
 
 
 def _in_dtype(argument: Any, dtype: np.dtype[Any]) -> Any:
@@ -180,13 +182,15 @@ def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[s
     if op is indexing.setitem:
         part, subscript = indexing.place(out, attrs["index"], tuple(arrays[2:]))
         quietly(part.__setitem__, subscript, arrays[1])
-    elif isinstance(op.forward, np.ufunc):
-        quietly(op.forward, *arrays, out=out, casting="same_kind")
+        return
+    casting: Any = "unsafe" if out.dtype.kind in "iu" else "same_kind"
+    if isinstance(op.forward, np.ufunc):
+        quietly(op.forward, *arrays, out=out, casting=casting)
     else:
         result = quietly(op.forward, *arrays, **attrs)
         if np.shape(result) != out.shape:
             raise ValueError(f"the result has shape {np.shape(result)}")
-        np.copyto(out, result, casting="same_kind")
+        np.copyto(out, result, casting=casting)
 
 
 def _cannot_write(target: Any, op: Op, arrays: list[Any], error: Exception) -> Exception:

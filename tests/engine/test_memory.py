@@ -133,14 +133,21 @@ def test_a_leaf_that_changed_its_shape_gets_no_gradient_of_the_old_one() -> None
 # -- nothing waits for the garbage collector ---------------------------------------------------
 
 
-@pytest.fixture
-def no_collector() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def frozen() -> Iterator[None]:
+    """What is there already is not looked at: thousands of collected tests, again and again."""
     gc.collect()
-    gc.freeze()  # what is there already is not looked at
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def no_collector(frozen: None) -> Iterator[None]:
+    gc.collect()
     gc.disable()
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 class Cube(gw.autograd.Function):

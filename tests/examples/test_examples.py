@@ -12,6 +12,8 @@ from matplotlib.image import imread
 
 from tests.project.checkout import ROOT, run, run_here
 
+pytestmark = pytest.mark.slow  # each starts a program of its own
+
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 NUMBER = r"(\d[\d.e+-]*)"
 
@@ -65,7 +67,6 @@ def test_quick_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert f'"{option}"' in program, f"{option} is advised but not known"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_without_matplotlib(name: str, tmp_path: Path) -> None:
     missing = 'sys.modules["matplotlib"] = None  # as if it were not installed'
@@ -90,7 +91,6 @@ def test_characters_says_which_file_is_missing(tmp_path: Path) -> None:
         run_example("characters", "--resume", cwd=tmp_path)
 
 
-@pytest.mark.slow
 def test_characters_goes_on_exactly_where_it_was_stopped(tmp_path: Path) -> None:
     options = ["--steps", "120"]  # the first checkpoint is half way
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
@@ -119,13 +119,11 @@ def test_characters_goes_on_exactly_where_it_was_stopped(tmp_path: Path) -> None
     assert numbers(pattern, resumed) == numbers(pattern, expected)
 
 
-@pytest.mark.slow
 def test_digits_reads_98_of_100(tmp_path: Path) -> None:
     (percent,) = numbers(f"test accuracy {NUMBER}%", run_example("digits", cwd=tmp_path))
     assert percent >= 98
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_oscillator_is_right_to_a_thousandth(seed: int, tmp_path: Path) -> None:
     printed = run_example("oscillator", "--seed", str(seed), cwd=tmp_path)
@@ -133,7 +131,6 @@ def test_oscillator_is_right_to_a_thousandth(seed: int, tmp_path: Path) -> None:
     assert error < 1e-3
 
 
-@pytest.mark.slow
 def test_sequence_needs_its_memory(tmp_path: Path) -> None:
     printed = run_example("sequence", "--steps", "500", cwd=tmp_path)
     near, middle, _ = numbers(rf"LSTM +{NUMBER} +{NUMBER} +{NUMBER}", printed)

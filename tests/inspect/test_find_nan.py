@@ -291,6 +291,7 @@ def test_with_statistics_only() -> None:
     assert found.op == "log" and found.operands[0].value is None
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes() -> None:
     a = Value(0.0, label="a")
     y = a.log()

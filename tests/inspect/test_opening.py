@@ -20,6 +20,8 @@ from gradwalk.inspect.trace import Edge, Trace
 from gradwalk.ops import TABLE
 from tests.ops.samples import Sample, all_samples
 
+pytestmark = pytest.mark.slow  # `make quick` leaves it out
+
 BY_OP: dict[str, list[Sample]] = defaultdict(list)
 for _sample in all_samples():
     BY_OP[_sample.op].append(_sample)

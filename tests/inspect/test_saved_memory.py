@@ -17,6 +17,8 @@ from gradwalk.inspect.planner import _cheapest, _peak, _units
 from gradwalk.inspect.saved_memory import SavedMemory, SavedMeter, saved_memory
 from gradwalk.inspect.statistics import in_bytes
 
+pytestmark = pytest.mark.slow  # `make quick` leaves it out
+
 cross_entropy = nn.functional.cross_entropy
 
 

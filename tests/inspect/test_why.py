@@ -185,6 +185,7 @@ def test_a_graph_with_more_paths_than_anyone_can_list() -> None:
     assert len({tuple(p.arguments) for p in found.paths}) == 3, "three different paths"
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes() -> None:
     x = Value(1.0, label="x")
     y = x

@@ -354,6 +354,7 @@ def test_values() -> None:
     assert why_no_grad(a, a * b).verdict == "flows"
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes() -> None:
     a = Value(1.0, label="a")
     y = a

@@ -171,6 +171,16 @@ INTEGERS: dict[str, tuple[Any, ...]] = {
     "bytes × −3": (lambda m, x: x * -3, BYTES),
     "bytes, alpha −3": (lambda m, x: m.add(x, x, alpha=-3), BYTES),
     "bytes in place": (lambda m, x: x.clone().add_(-3), BYTES),
+    "bytes and wider": (
+        lambda m, x, y: (x.clone().clamp_(min=y), x.clone().floor_divide_(y), x.clone().sub_(y)),
+        BYTES,
+        np.array([-7, 300, 5, 9], np.int32),
+    ),
+    "wider and bytes": (
+        lambda m, x, y: (x.clone().remainder_(y), x.clone().mul_(y), x.clone().pow_(y)),
+        np.array([-7, 30, 5, 9], np.int32),
+        np.array([3, 2, 1, 5], np.uint8),
+    ),
     "addmm": (lambda m, x: m.addmm(x, x, x, beta=1.7, alpha=2.9), SQUARE),
     "addmv": (lambda m, x: m.addmv(x[0], x, x[1], beta=0.2, alpha=0.6), SQUARE),
     "baddbmm": (lambda m, x: m.baddbmm(x[None], x[None], x[None], beta=0.5), SQUARE),
@@ -188,6 +198,10 @@ INTEGERS: dict[str, tuple[Any, ...]] = {
     "cov": (lambda m, x: m.cov(x), X),
     "corrcoef": (lambda m, x: m.corrcoef(x), X),
     "cat": (lambda m, x: m.cat([x, m.zeros(0)], -1), X),
+    "tensordot": (
+        lambda m, x: m.tensordot(x[:, None], x[:, :1, None], ([1], [0])),
+        X.astype(np.int32),
+    ),
     "max_pool2d": (lambda m, x: m.nn.functional.max_pool2d(x, 2, 1, 1, return_indices=True), IMAGE),
     "avg_pool1d": (lambda m, x: m.nn.functional.avg_pool1d(x - 3, 3, 2, 1), IMAGE[0]),
     "avg_pool2d": (

@@ -74,6 +74,7 @@ def check(array: Array) -> None:
     assert tensor_text(array, suffixes) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(float_arrays())
 def test_random_floats(array: Array) -> None:

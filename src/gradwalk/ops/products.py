@@ -120,8 +120,8 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
     # One of length 1 goes with every other: then that one is summed over.
     ones_a = tuple(i for i, j in zip(left, right) if a.shape[i] != b.shape[j] == 1)
     ones_b = tuple(j for i, j in zip(left, right) if b.shape[j] != a.shape[i] == 1)
-    a = sum(a, ones_a, keepdim=True) if ones_a else a
-    b = sum(b, ones_b, keepdim=True) if ones_b else b
+    a = sum(a, ones_a, keepdim=True, dtype=a.dtype) if ones_a else a
+    b = sum(b, ones_b, keepdim=True, dtype=b.dtype) if ones_b else b
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
         raise ValueError(
             f"tensordot: dimensions {left} of {tuple(a.shape)} do not fit {right} of "

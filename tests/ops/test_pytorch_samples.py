@@ -1,0 +1,406 @@
+"""PyTorch's own samples of every function that both have: its `op_db`, made for testing itself.
+
+Each sample is called as a function, as a method and in place. Values, dtypes, shapes and gradients
+must be PyTorch's, and where PyTorch refuses a sample we must refuse it too.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import types
+import unittest
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+
+import gradwalk as gw
+from tests.project.test_coming_from_pytorch import PROMISED
+
+pytestmark = pytest.mark.slow
+
+DTYPES = [torch.float64, torch.float32, torch.int64, torch.bool]
+TOLERANCE = {"float64": dict(rtol=1e-7, atol=1e-7), "float32": dict(rtol=1e-4, atol=1e-4)}
+MOST = 40  # samples of one function and dtype, evenly spread; some have thousands
+LARGEST = 20_000  # elements of a tensor
+
+PREFIXES = {
+    "torch": "",
+    "torch.Tensor": "",
+    "torch.linalg": "linalg.",
+    "torch.nn.functional": "nn.functional.",
+}
+LISTED = [prefix + name for space, prefix in PREFIXES.items() for name in PROMISED[space].split()]
+# What we have beside the names that were asked for.
+BESIDE = """
+    __getitem__ __radd__ __rand__ __rmatmul__ __rmod__ __rmul__ __ror__ __rpow__ __rsub__ __rxor__
+    abs acos add addmv addr allclose aminmax arange argwhere asin atan atleast_1d atleast_2d
+    atleast_3d bincount bitwise_and bitwise_not bitwise_or bitwise_xor block_diag bool
+    broadcast_shapes broadcast_tensors byte cartesian_prod char clamp_max clamp_min clone
+    column_stack combinations contiguous corrcoef cos cosh cov cross cummin cumulative_trapezoid
+    diagflat diff dist div double dsplit dstack empty empty_like eq equal erf exp expm1 eye fliplr
+    flipud float floor fmax fmin full full_like ge gt histc hsplit index_copy index_fill int isclose
+    isin isneginf isposinf isreal item le linalg.cross linalg.diagonal linalg.eigvalsh
+    linalg.matrix_norm linalg.multi_dot linalg.svdvals linalg.vecdot linalg.vector_norm linspace log
+    log1p log_softmax logdet logical_and logical_not logical_or logical_xor logspace long lt maximum
+    minimum msort mul ne neg new_empty new_full new_ones new_zeros nn.functional.alpha_dropout
+    nn.functional.channel_shuffle nn.functional.conv_transpose3d nn.functional.dropout3d
+    nn.functional.pixel_shuffle nn.functional.pixel_unshuffle nn.functional.prelu
+    nn.functional.soft_margin_loss nn.functional.triplet_margin_with_distance_loss nonzero ones
+    ones_like polygamma positive pow quantile reshape_as round rsqrt short sigmoid sign signbit sin
+    sinh softmax special.ndtr special.polygamma split_with_sizes sqrt square std_mean sub t tan tanh
+    tensor_split to transpose trapezoid trapz tril_indices triu_indices var_mean vdot view_as vsplit
+    zeros zeros_like
+"""
+NAMES = list(dict.fromkeys([*LISTED, *BESIDE.split()]))
+
+
+@dataclass(frozen=True)
+class Known:
+    """A difference that is meant: what is not compared, in which calls, and why."""
+
+    left_out: str  # of "values", "indices" (all outputs but the first), "gradients"
+    why: str
+    dtype: str = ""  # all of them
+    when: Callable[[Any], bool] = lambda sample: True
+
+
+TIES = "of equal elements we name the first, PyTorch any of them (docs/differences.md)"
+RANDOM = "drawn at random"
+KNOWN: dict[str, Known] = {
+    "topk": Known("indices", TIES, "int64"),
+    "kthvalue": Known("indices", TIES, "int64"),
+    "sort": Known("indices", TIES, "bool", lambda s: not s.kwargs.get("stable")),
+    "argsort": Known("values", TIES, "bool", lambda s: not s.kwargs.get("stable")),
+    "logcumsumexp": Known("gradients", "PyTorch's has an error of 0.4 %, ours of 1e-6", "float32"),
+    "nn.functional.layer_norm": Known(
+        "gradients", "of one element it is 0; PyTorch's is what rounding left", "float32",
+        lambda s: s.input.numel() == 1,
+    ),
+    "linalg.pinv.hermitian": Known(
+        "gradients", "the samples are not symmetric, and PyTorch's mixes both triangles"
+    ),
+    "nn.functional.scaled_dot_product_attention": Known(
+        "values gradients", RANDOM, when=lambda s: s.kwargs.get("dropout_p", 0) > 0
+    ),
+    **{
+        name: Known("values gradients", RANDOM)
+        for name in ("bernoulli", "multinomial", "normal", "normal.number_mean", "normal.in_place",
+                     "rand_like", "randn", "randn_like", "randint", "randint_like", "empty",
+                     "empty_like", "new_empty", "nn.functional.dropout", "nn.functional.dropout2d",
+                     "nn.functional.dropout3d", "nn.functional.alpha_dropout")
+    },
+}  # fmt: skip
+# Error inputs that have an answer here: part of PyTorch's message -> why.
+ANSWERED = {
+    r"should be the same": "an operand of another dtype is promoted (docs/differences.md)",
+    r"Expected self.dtype to be equal to src.dtype": "the same",
+    r"optional 0 dim batch size": "no channels, so nothing comes out",
+}
+# In PyTorch, but not in gradwalk: none of them was asked for.
+NO_METHODS = {"polygamma_", "squeeze_", "t_", "transpose_", "unsqueeze_"}
+NUMPY = {getattr(torch, name): np.dtype(name) for name in (
+    "float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool",
+)}  # fmt: skip
+
+
+@functools.cache
+def database() -> dict[str, list[Any]]:
+    """PyTorch's descriptions of its functions, by name."""
+    # Importing it brings in packages and settings that are meant for PyTorch's own test runs.
+    profile = hypothesis.settings.get_current_profile_name()
+    try:
+        importlib.import_module("expecttest")
+    except ImportError:
+        stand_in: Any = types.ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase  # all that is used of it
+        sys.modules["expecttest"] = stand_in
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = pytest.importorskip(
+            "torch.testing._internal.common_methods_invocations", exc_type=ImportError
+        )
+    hypothesis.settings.load_profile(profile)
+    found = defaultdict(list)
+    for description in module.op_db:
+        found[description.name].append(description)
+    return found
+
+
+def quietly(call: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """PyTorch warns of many things that are not asked here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*args, **keywords)
+
+
+# -- a sample in gradwalk --------------------------------------------------------------------------
+
+
+class NotOurs(Exception):
+    """The sample has something we do not know: complex numbers, half precision, other layouts."""
+
+
+def translated(thing: Any, leaves: list[Any]) -> Any:
+    """What a sample holds, with our tensors for PyTorch's; those that need a gradient are noted."""
+    if isinstance(thing, torch.Tensor):
+        if thing.dtype not in NUMPY or thing.layout is not torch.strided or thing.ndim > 64:
+            raise NotOurs
+        if thing.numel() > LARGEST:
+            raise NotOurs
+        tensor = gw.from_numpy(thing.detach().resolve_neg().numpy())  # with the same strides
+        if thing.requires_grad:
+            leaves.append(tensor.requires_grad_())
+        return tensor
+    if isinstance(thing, torch.dtype):
+        if thing not in NUMPY:
+            raise NotOurs
+        return NUMPY[thing]
+    if isinstance(thing, (torch.memory_format, torch.layout, torch.Generator, complex)):
+        raise NotOurs
+    if isinstance(thing, torch.nn.Module):
+        return getattr(gw.nn, type(thing).__name__)()
+    if isinstance(thing, (list, tuple)):
+        return (list if isinstance(thing, list) else tuple)(translated(t, leaves) for t in thing)
+    if isinstance(thing, dict):
+        return {key: translated(value, leaves) for key, value in thing.items()}
+    return str(thing) if isinstance(thing, torch.device) else thing
+
+
+def as_leaves(thing: Any, leaves: list[Any]) -> Any:
+    """The same sample, with fresh leaves in place of what the samples were computed from."""
+    if isinstance(thing, torch.Tensor):
+        if not thing.requires_grad:
+            return thing
+        leaves.append(thing.detach().requires_grad_())
+        return leaves[-1]
+    if isinstance(thing, torch.Size):
+        return thing
+    if isinstance(thing, (list, tuple)):
+        return (list if isinstance(thing, list) else tuple)(as_leaves(t, leaves) for t in thing)
+    if isinstance(thing, dict):
+        return {key: as_leaves(value, leaves) for key, value in thing.items()}
+    return thing
+
+
+@functools.cache
+def our_names(module: str) -> dict[str, Any]:
+    """What a module of test code knows, with ours as `torch`."""
+    return {**vars(sys.modules[module]), "torch": gw}
+
+
+def in_gradwalk(function: Any) -> Any:
+    """A small function of PyTorch's test code that calls `torch.something`, calling ours."""
+    if isinstance(function, functools.partial):
+        return functools.partial(by_name(f"nn.functional.{function.func.__name__}"), inplace=True)
+    if not isinstance(function, types.FunctionType) or "torch" not in function.__globals__:
+        return None
+    if not function.__module__.startswith("torch.testing"):
+        return None
+    names = our_names(function.__module__)
+    ours = types.FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    ours.__kwdefaults__ = function.__kwdefaults__
+    return ours
+
+
+def our_function(description: Any) -> Any:
+    """What a description is about, here: a function or, without one, a method; None if neither."""
+    return in_gradwalk(description.get_op()) or by_name(description.name)
+
+
+def by_name(name: str) -> Any:
+    found: Any = gw
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found or getattr(gw.Tensor, name, None)
+
+
+def variants(description: Any) -> Iterator[tuple[Any, Any, str]]:
+    """The function, the method and the in-place method: ours, PyTorch's, and which it is."""
+    yield our_function(description), description.get_op(), "function"
+    found = {"method": description.get_method(), "in place": description.get_inplace()}
+    for kind, theirs in found.items():
+        name = getattr(theirs, "__name__", "")
+        if theirs is None or name in NO_METHODS:
+            continue
+        ours = in_gradwalk(theirs) or (lambda x, *a, name=name, **k: getattr(x, name)(*a, **k))
+        yield ours, theirs, kind
+
+
+# -- the comparison --------------------------------------------------------------------------------
+
+
+def flat(found: Any) -> list[Any]:
+    if isinstance(found, (list, tuple)):
+        return [part for several in found for part in flat(several)]
+    return [found]
+
+
+def difference(one: Any, other: Any, what: str) -> str:
+    """How two arrays differ, "" if they do not."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return f"{what}: {one.dtype} {one.shape}, in PyTorch {other.dtype} {other.shape}"
+    tolerance = TOLERANCE.get(str(other.dtype), TOLERANCE["float64"])
+    if np.allclose(one, other, equal_nan=True, **tolerance):
+        return ""
+    apart = ~np.isclose(one, other, equal_nan=True, **tolerance)
+    place = tuple(np.argwhere(apart)[0].tolist())
+    return f"{what} at {place}: {one[place]}, in PyTorch {other[place]}"
+
+
+def compared(ours: Any, theirs: Any, leaves: list[Any], their_leaves: list[Any], left: str) -> str:
+    """The first difference of two results."""
+    found, expected = flat(ours), flat(theirs)
+    if len(found) != len(expected):
+        return f"{len(found)} outputs, in PyTorch {len(expected)}"
+    roots = []
+    for position, (one, other) in enumerate(zip(found, expected)):
+        if not isinstance(other, torch.Tensor):
+            if one != NUMPY.get(other, other) and not (one != one and other != other):
+                return f"output {position} is {one}, in PyTorch {other}"
+            continue
+        if other.dtype not in NUMPY:
+            raise NotOurs
+        a, b = one.detach().numpy(), other.detach().resolve_neg().numpy()
+        if "values" in left or ("indices" in left and position):
+            a = b if a.shape == b.shape and a.dtype == b.dtype else a
+        text = difference(a, b, f"output {position}")
+        if text:
+            return text
+        if "gradients" in left:
+            continue
+        if one.requires_grad != other.requires_grad:
+            return f"output {position}: requires_grad is {one.requires_grad}"
+        if other.requires_grad:
+            roots.append((one, other))
+    if not roots or not leaves:
+        return ""
+    source = np.random.default_rng(0)
+    weights = [np.asarray(source.uniform(0.5, 1.5, one.shape), one.dtype) for one, _ in roots]
+    seeds = [torch.from_numpy(w.copy()) for w in weights]
+    try:
+        theirs = torch.autograd.grad([t for _, t in roots], their_leaves, seeds, allow_unused=True)
+    except (RuntimeError, NotImplementedError):
+        return ""  # PyTorch has no derivative of it
+    mine = [gw.from_numpy(w) for w in weights]
+    for position, (one, other, leaf) in enumerate(
+        zip(
+            gw.autograd.grad([o for o, _ in roots], leaves, mine, allow_unused=True), theirs, leaves
+        )
+    ):
+        zero = np.zeros(leaf.shape, leaf.dtype)
+        expected_gradient = zero if other is None else other.resolve_neg().numpy(force=True)
+        text = difference(
+            zero if one is None else one.numpy(), expected_gradient, f"gradient {position}"
+        )
+        if text:
+            return text
+    return ""
+
+
+def outcome(sample: Any, ours: Any, theirs: Any, kind: str, left: str) -> str:
+    """What is wrong with one call, "" if nothing is."""
+    leaves: list[Any] = []
+    their_leaves: list[Any] = []
+    try:
+        mine = translated([sample.input, list(sample.args), sample.kwargs], leaves)
+    except NotOurs:
+        return ""
+    own = as_leaves([sample.input, list(sample.args), sample.kwargs], their_leaves)
+    if kind == "in place":  # of a leaf both refuse it
+        mine[0], own[0] = mine[0].clone(), own[0].clone()
+    try:
+        expected = quietly(theirs, own[0], *own[1], **own[2])
+    except Exception:
+        return ""
+    finish = sample.output_process_fn_grad
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of ours; NumPy's stay errors
+            found = ours(mine[0], *mine[1], **mine[2])
+        try:  # the part of a decomposition that is determined
+            found, expected = finish(found), finish(expected)
+        except Exception:
+            pass
+        return compared(found, expected, leaves, their_leaves, left)
+    except NotOurs:
+        return ""
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def drawn(description: Any, dtype: Any, requires_grad: bool) -> list[Any]:
+    """All samples; always the same."""
+    torch.default_generator.manual_seed(1)
+    # Its method `sample_inputs` looks for the name of the test on the stack: most of the time.
+    return list(description.sample_inputs_func(description, "cpu", dtype, requires_grad))
+
+
+def mistakes(description: Any) -> list[Any]:
+    """Samples that PyTorch refuses."""
+    found = description.error_inputs_func
+    return [] if found is None else list(found(description, "cpu"))
+
+
+def full_name(description: Any) -> str:
+    return f"{description.name}.{description.variant_test_name}".rstrip(".")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_pytorch(name: str) -> None:
+    wrong = []
+    for description in database()[name]:
+        known = KNOWN.get(full_name(description), Known("", ""))
+        calls = list(variants(description))
+        for dtype in DTYPES:
+            if not description.supports_dtype(dtype, "cpu"):
+                continue
+            needs = dtype.is_floating_point and description.supports_autograd
+            samples = quietly(drawn, description, dtype, needs)
+            for sample in samples[:: -(-len(samples) // MOST) or 1]:
+                differs = known.dtype in ("", str(dtype).removeprefix("torch."))
+                left = known.left_out if differs and known.when(sample) else ""
+                for ours, theirs, kind in calls:
+                    # The method is the function: its gradient is not taken a second time.
+                    skipped = left + " gradients" if kind == "method" else left
+                    text = outcome(sample, ours, theirs, kind, skipped)
+                    if text:
+                        shapes = sample.summary()
+                        wrong.append(f"{full_name(description)} {kind} {dtype}: {text}\n  {shapes}")
+    assert not wrong, f"{len(wrong)} samples differ:\n" + "\n".join(wrong[:5])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_pytorch_refuses_is_refused(name: str) -> None:
+    for description in database()[name]:
+        for mistake in quietly(mistakes, description):
+            sample, ours = mistake.sample_input, our_function(description)
+            numbers = [sample.input, *sample.args[:1]]
+            if any(isinstance(x, (int, float)) for x in numbers) and mistake.error_regex == "":
+                continue  # our functions take numbers too
+            if any(part in str(mistake.error_regex).replace("\\", "") for part in ANSWERED):
+                continue
+            try:
+                mine = translated([sample.input, list(sample.args), sample.kwargs], [])
+            except NotOurs:
+                continue
+            with pytest.raises((TypeError, ValueError, IndexError, RuntimeError)):
+                quietly(ours, mine[0], *mine[1], **mine[2])
+                pytest.fail(f"{full_name(description)} took {sample.summary()}")
+
+
+def test_nothing_that_both_have_is_left_out() -> None:
+    both = {name for name, found in database().items() if found and by_name(name)}
+    assert both - {"zero_"} <= set(NAMES)  # in PyTorch a function as well
+    described = {full_name(d) for name in NAMES for d in database()[name]}
+    assert set(KNOWN) <= described
