@@ -109,7 +109,7 @@ class Dual:
         return self._unary(self.value**n, n * self.value ** (n - 1))
 
     def clone(self) -> Dual:
-        return self._made(np.copy(self.value, order="K"), self.tangent)
+        return self._made(np.copy(self.value, order="C"), self.tangent)
 
     def sum(self) -> Dual:
         return self._made(self.value.sum(), self.tangent.sum())
