@@ -33,7 +33,7 @@ CONTINUOUS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("like", LIKES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_distributions(name: str, dtype: str, like: str) -> None:
     gw.manual_seed(5, like=like)

@@ -14,7 +14,7 @@ import gradwalk as gw
 from gradwalk.ops import TABLE
 from tests.engine.inplace_programs import assert_as_torch, pair_of_leaves
 from tests.ops.oracle import OURS, run
-from tests.ops.samples import Sample, all_samples
+from tests.ops.samples import Sample, samples_of_every_op
 
 # -- each operation, on each kind of target ------------------------------------------------------
 
@@ -421,7 +421,7 @@ def test_every_change_counts_as_a_version() -> None:
 # -- shared memory that nobody declared ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("sample", all_samples(), ids=str)
+@samples_of_every_op()
 def test_a_result_in_the_memory_of_its_operand_is_known_as_a_view(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import torch
 
 import gradwalk as gw
 from tests.engine.both import assert_equal
-from tests.ops.samples import Sample, all_samples
+from tests.ops.samples import Sample, samples_of_every_op
 
 # torch.func loads a part of PyTorch that PyTorch itself has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -156,7 +156,7 @@ NOT_BY_DIFFERENCES = {
 }
 
 
-@pytest.mark.parametrize("sample", all_samples(), ids=str)
+@samples_of_every_op()
 def test_forward_mode_of_every_op(sample: Sample) -> None:
     """⟨u, J v⟩ by jvp, by vjp, and (J v) by finite differences."""
     arrays = sample.arrays()

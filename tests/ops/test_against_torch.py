@@ -15,10 +15,16 @@ from gradwalk.graph.order import inputs_first
 from gradwalk.ops import TABLE, aliases, arranging, comparing, statistics
 from gradwalk.tensor import Tensor
 from tests.ops.oracle import OURS, SINGLE, THEIRS, TIGHT, assert_same, run
-from tests.ops.samples import Sample, all_samples, attributes_of, elementwise_pair
+from tests.ops.samples import (
+    Sample,
+    all_samples,
+    attributes_of,
+    elementwise_pair,
+    samples_of_every_op,
+)
 
 SAMPLES = all_samples()
-every_sample = pytest.mark.parametrize("sample", SAMPLES, ids=str)
+every_sample = samples_of_every_op()
 
 
 def test_every_op_of_the_table_has_samples() -> None:
@@ -72,7 +78,7 @@ def test_the_sample_is_about_its_op(sample: Sample, monkeypatch: pytest.MonkeyPa
     assert sample.op in met
 
 
-@every_sample
+@samples_of_every_op(quick=4)
 def test_value_and_gradient(sample: Sample) -> None:
     arrays = sample.arrays()
     ours = run(OURS, sample.ours, arrays, seed=sample.seed)

@@ -80,7 +80,7 @@ def test_the_gradient_of_a_singular_determinant(rows: Any) -> None:
 
 
 @pytest.mark.parametrize("rank", range(5))
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_second_derivative_of_a_singular_determinant(size: int, rank: int) -> None:
     """As of the polynomial that it is: Σ over permutations."""
 

@@ -70,6 +70,7 @@ def test_special_numbers(op: Op, attrs: dict[str, Any]) -> None:
         assert_readings_agree(op, attrs, numbers)
 
 
+@pytest.mark.slow
 @every_case
 @settings(max_examples=25)
 @given(data=st.data())

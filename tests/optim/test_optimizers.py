@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import gradwalk as gw
+from tests.ops.samples import some_quick
 
 STEPS = 50
 SHAPES = ((3, 4), (5,), ())
@@ -73,6 +74,9 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 CASES = [(name, options) for name, several in OPTIONS.items() for options in several]
 NAMES = [f"{name} {' '.join(f'{k}={v}' for k, v in o.items())}".strip() for name, o in CASES]
+every_case = pytest.mark.parametrize(
+    ("name", "options"), some_quick(CASES, lambda case: case[0]), ids=NAMES
+)
 
 
 class Run:
@@ -121,7 +125,7 @@ def double_in_torch() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=NAMES)
+@every_case
 def test_fifty_steps_in_float64(name: str, options: dict[str, Any]) -> None:
     ours = Run(gw, name, options).walk(STEPS).arrays()
     theirs = Run(torch, name, options).walk(STEPS).arrays()
@@ -129,7 +133,7 @@ def test_fifty_steps_in_float64(name: str, options: dict[str, Any]) -> None:
         np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=NAMES)
+@every_case
 def test_saved_midway_and_loaded_it_continues_to_the_bit(
     name: str, options: dict[str, Any]
 ) -> None:
@@ -143,7 +147,7 @@ def test_saved_midway_and_loaded_it_continues_to_the_bit(
         np.testing.assert_array_equal(mine, expected)
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=NAMES)
+@every_case
 def test_the_state_of_a_pytorch_optimizer_loads_here(name: str, options: dict[str, Any]) -> None:
     theirs = Run(torch, name, options).walk(9)
     ours = Run(gw, name, options).take(theirs).walk(11)
