@@ -171,3 +171,16 @@ def test_the_report_reads_and_travels(network: Network) -> None:
     assert all(len(line) <= 80 for line in str(found).splitlines())
     back = json.loads(json.dumps(found.to_dict()))
     assert [one["close"] for one in back["tensors"]] == [False] * 3
+
+
+@pytest.mark.parametrize("given", [None, "six", object()])
+def test_what_is_not_numbers_is_refused_by_name(given: Any) -> None:
+    a = Value(3.0, label="a")
+    with pytest.raises(TypeError, match="the gradient derived for a is"):
+        gw.compare(a * a, {a: given})
+
+
+def test_of_a_value_the_loss_does_not_use() -> None:
+    a, stranger = Value(3.0), Value(1.0, label="stranger")
+    with pytest.raises(KeyError, match=r"not computed from 'stranger'.*why_no_grad"):
+        gw.compare(a * a, {stranger: 1.0})

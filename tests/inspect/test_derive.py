@@ -90,6 +90,7 @@ def test_shared_nodes_are_used_and_not_repeated() -> None:
     assert len(str(found)) < 10_000
 
 
+@pytest.mark.slow
 def test_a_long_chain() -> None:
     x = Value(1.0, label="x")
     y = x
@@ -206,3 +207,19 @@ def test_how_formulas_look() -> None:
     assert mathml(x / y) == "<math><mfrac><mi>x</mi><mi>y</mi></mfrac></math>"
     assert mathml(Symbol("<b>")) == "<math><mi>&lt;b&gt;</mi></math>"
     assert "display" in mathml(x, block=True)
+
+
+def test_what_is_printed_stays_small_for_a_long_graph() -> None:
+    """Thousands of steps, and one x that is used in each of them."""
+    x = Value(1.0, label="x")
+    u = x
+    for _ in range(2000):
+        u = u * 0.999 + x * 0.001
+    found = gw.derive(x, u)
+    assert found.gradient == pytest.approx(1.0)
+    for shown in (str(found), found.latex, found.mathml, found._repr_html_()):
+        assert len(shown) < 60_000
+    assert "steps left out" in str(found)
+    assert r"\vdots" in found.latex and r"\cdots" in found.latex
+    assert len(found.steps) == 6000  # the loss itself needs none
+    assert max(len(step.symbols) for step in found.steps) < 1000

@@ -80,6 +80,7 @@ def test_forward_and_reverse_agree_on_tensors(program: Any) -> None:
             assert move.real is not None and move.predicted is not None
 
 
+@pytest.mark.slow
 @given(programs(tensors=True))
 def test_a_smooth_function_follows_its_prediction(program: Any) -> None:
     leaves = [gw.tensor(x, dtype=gw.float64, requires_grad=True) for x in program.leaves]
@@ -178,3 +179,10 @@ def test_the_report_travels() -> None:
     a = Value(3.0, label="a")
     back = json.loads(json.dumps(gw.nudge(a, 0.1, a * a).to_dict()))
     assert back["moves"][-1]["predicted"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("eps", [None, "a little"])
+def test_how_far_must_be_a_number(eps: Any) -> None:
+    a = Value(3.0)
+    with pytest.raises(TypeError, match="eps says how far to move x"):
+        gw.nudge(a, eps, a * a)

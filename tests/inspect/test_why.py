@@ -289,6 +289,7 @@ def test_the_terms_of_a_loss_that_splits_its_input() -> None:
 # -- tensors ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(programs(tensors=True, kinks=True), st.data())
 def test_contributions_of_tensors_sum_to_the_gradient(program: Any, data: Any) -> None:
     leaves = [gw.tensor(x, dtype=gw.float64, requires_grad=True) for x in program.leaves]
@@ -464,3 +465,24 @@ def test_the_report_reads_and_travels() -> None:
         back = json.loads(json.dumps(report.to_dict()))
         assert back["name"] == report.name and back["edges"]
         assert "<pre" in report._repr_html_()
+
+
+@pytest.mark.parametrize("top", [-1, None, 2.5, "all"])
+def test_top_is_a_whole_number(top: Any) -> None:
+    a = Value(3.0)
+    with pytest.raises(ValueError, match="how many paths"):
+        gw.why(a, a * a, top=top)
+
+
+def test_no_fault_is_seen_where_differences_cannot_tell() -> None:
+    """At the edge of a domain, in large numbers, at infinities: nothing is wrong there."""
+    for make in (
+        lambda x: (x + 1e-7).log(),
+        lambda x: (x + 1e-9) ** -1,
+        lambda x: (x + 1e12) * 1e-3,
+        lambda x: x * 1e13 * 1e-13 + (x + 1e15),
+        lambda x: (x * 0) / x,
+        lambda x: abs(x) + x.relu(),
+    ):
+        x = Value(0.0)
+        assert gw.why(x, make(x)).notes == []

@@ -390,3 +390,54 @@ def test_a_gradient_that_nobody_asked_for_yet() -> None:
     found = gw.why_no_grad(w, (w * 2).sum())
     assert found.verdict == "flows"
     assert "backward() has not been called" in str(found)
+
+
+# -- what a graph that backward has used up, or an older gradient, still tells --------------------
+
+
+def test_cleared_after_backward_without_a_recording() -> None:
+    model = gw.nn.Linear(3, 2)
+    loss = model(gw.ones(4, 3)).square().sum()
+    loss.backward()
+    model.zero_grad()
+    found = why_no_grad(model.weight, loss)
+    assert (found.verdict, found.kind) == ("none", "cleared")
+    assert "backward() has been called" in found.reason
+
+
+def test_not_a_leaf_after_backward_without_a_recording() -> None:
+    model = gw.nn.Linear(3, 2)
+    hidden = model(gw.ones(4, 3))
+    loss = hidden.square().sum()
+    loss.backward()
+    found = why_no_grad(hidden, loss)
+    assert (found.verdict, found.kind) == ("none", "not a leaf")
+    assert "retain_grad()" in found.fix
+
+
+def test_an_old_gradient_does_not_hide_a_cut() -> None:
+    """.grad is left from the last step; in this one the encoder runs in no_grad()."""
+    encoder, head = gw.nn.Linear(3, 4), gw.nn.Linear(4, 2)
+    x = gw.ones(5, 3)
+    head(encoder(x)).square().sum().backward()
+    with record() as trace:
+        with gw.no_grad():
+            hidden = encoder(x)
+        head(hidden).square().sum()
+    found = why_no_grad(encoder.weight, trace)
+    assert (found.verdict, found.kind) == ("none", "no_grad")
+    assert any("another backward pass" in text for text in found.suspects)
+    assert why_no_grad(head.weight, trace).verdict == "flows"
+
+
+def test_a_frozen_parameter_of_a_loss_that_was_not_recorded() -> None:
+    model = gw.nn.Linear(3, 2)
+    model.weight.requires_grad_(False)
+    found = why_no_grad(model.weight, model(gw.ones(4, 3)).sum())
+    assert found.kind == "requires_grad" and "requires_grad is False" in found.reason
+    assert "without it" not in found.reason
+
+
+def test_a_single_zero_is_not_counted() -> None:
+    v = Value(2.0, label="v")
+    assert why_no_grad(v, v * 0 + 1).reason.endswith("is 0.")

@@ -18,6 +18,7 @@ from gradwalk.engine.backward import walk
 from gradwalk.engine.differences import Function, outputs_of
 from gradwalk.engine.errors import made_at
 from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.graph.order import inputs_first
 from gradwalk.ops.op import Op
 
 
@@ -84,6 +85,47 @@ def stale_value(func: Function, inputs: Sequence[Any]) -> str | None:
                     f"  The op at fault: '{call.op.name}', called at\n    {made_at(node)}"
                 )
     return None
+
+
+def stale_visit(output: Any) -> str | None:
+    """The same for Values, which keep nothing: whether one is visited with another's numbers.
+
+    What a visit hands on is compared with that of a fresh Value made from the same numbers.
+    """
+    made = [v for v in inputs_first([output]) if isinstance(v.op, Op) and v.inputs]
+    for v in made:
+        given = _handed_on(v)
+        if np.allclose(given, _handed_on(_again(v)), 1e-6, 1e-9, equal_nan=True):
+            continue
+        for other in made:
+            if other.op is v.op and np.allclose(given, _handed_on(_again(other)), 1e-6, 1e-9):
+                return (
+                    f"a stale value: {v.op.name} hands on what belongs to the numbers of another "
+                    f"call, the one at\n    {made_at(other)}\n  Compute a local derivative from "
+                    "the numbers of its own call.\n"
+                    f"  The op at fault: '{v.op.name}', called at\n    {made_at(v)}"
+                )
+    return None
+
+
+def _again(v: Any) -> Any:
+    """The same operation on leaves of its own."""
+    return v.op(*(type(v)(i.data) for i in v.inputs), **v.attrs)
+
+
+def _handed_on(v: Any) -> list[float]:
+    """What one visit hands to each input if the gradient is 1; every grad is left as it was."""
+    touched = dict.fromkeys((v, *v.inputs))
+    kept = [u.grad for u in touched]
+    try:
+        for u in touched:
+            u.grad = 0
+        v.grad = 1
+        v._backward()
+        return [float(i.grad) for i in v.inputs]
+    finally:
+        for u, grad in zip(touched, kept, strict=True):
+            u.grad = grad
 
 
 def _true(call: Applied, name: str) -> Any:

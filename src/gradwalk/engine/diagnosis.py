@@ -337,14 +337,18 @@ def _one_of_several_outputs(
 ) -> str:
     """Some outputs hand nothing back to an input element that other outputs do reach."""
     arrived, missing = arrived.reshape(case.output_shape), missing.reshape(case.output_shape)
-    for axis in range(arrived.ndim):
-        others = tuple(i for i in range(arrived.ndim) if i != axis)
-        there, lost = arrived.any(axis=others), missing.any(axis=others)
-        if there.sum() == 1 and not (there & lost).any():
-            return (
-                f"not summed over a broadcast axis: only index {int(np.argmax(there))} of output "
-                f"axis {axis} reaches the input. What is broadcast forward is summed backward."
-            )
+    axes, box = [], np.ones(arrived.shape, np.bool_)  # where all that arrived lies
+    for axis, size in enumerate(arrived.shape):
+        there = arrived.any(axis=tuple(i for i in range(arrived.ndim) if i != axis))
+        if size > 1 and there.sum() == 1:
+            axes.append((axis, int(np.argmax(there))))
+            box &= there.reshape([-1 if i == axis else 1 for i in range(arrived.ndim)])
+    if axes and not (missing & box).any():
+        places = " and ".join(f"index {index} of output axis {axis}" for axis, index in axes)
+        return (
+            f"not summed over a broadcast axis: only {places} reaches the input. What is broadcast "
+            "forward is summed backward."
+        )
     return (
         "overwritten instead of accumulated: several output elements come from the same input "
         "element, and only one of them hands its gradient back. Add what arrives (np.add.at, "
@@ -368,29 +372,72 @@ def _missing_term(case: Case) -> str | None:
     """What is lacking is of low rank: it passes through a sum over the elements."""
     given, right = case.matrix(case.given), case.matrix(case.right)
     smaller = min(right.shape)
-    if smaller < 3 or not np.isfinite(given).all():
+    if smaller < 2 or not np.isfinite(given).all():
         return None
+    square = len(right) == right.shape[1]
+    if square and not case.nonzero(right - np.diag(np.diag(right))).any():
+        return None  # elementwise: nothing is summed over
+    if square and not case.nonzero(given - np.diag(np.diag(given))).any():
+        return TERM_MISSING if low_rank_beside(np.diag(given), right, case.rtol) else None
     scale = float(np.abs(right).max())
     rank = int(np.linalg.matrix_rank(right - given, tol=max(case.atol, case.rtol * scale)))
     whole = int(np.linalg.matrix_rank(given, tol=max(case.atol, case.rtol * scale)))
-    if not 0 < rank <= (smaller - 1) // 2 or whole <= rank:
-        return None
-    return (
-        f"a term is missing (what lacks has rank {rank} of {smaller}): the way through a sum or "
-        "mean over the elements, such as softmax's normaliser or layer_norm's mean and variance, "
-        "is left out of the rule."
-    )
+    return TERM_MISSING if 0 < rank <= (smaller - 1) // 2 and whole > rank else None
+
+
+TERM_MISSING = (
+    "a term is missing: the way through a sum or mean over the elements, such as softmax's "
+    "normaliser or layer_norm's mean and variance, is left out of the rule."
+)
+
+
+def low_rank_beside(diagonal: Array, jacobian: Array, rtol: float) -> bool:
+    """Whether a square Jacobian is this diagonal and, in each row summed over, a low rank.
+
+    So it is of softmax, diag(p) - p·pᵀ, and of a normalisation. Where the diagonal has a NaN, it
+    is not known, and those rows are believed.
+    """
+    for block in _tied(jacobian):
+        if len(block) < 2 or np.isnan(diagonal[block]).any():
+            continue
+        sizes = np.linalg.svd(jacobian[np.ix_(block, block)] - np.diag(diagonal[block]))[1]
+        if sizes[-1] > rtol * sizes[0]:
+            return False
+    return True
+
+
+def _tied(jacobian: Array) -> list[list[int]]:
+    """The elements that depend on one another: the rows of a softmax, for one."""
+    tied = np.abs(jacobian) > 1e-7 * np.abs(jacobian).max(initial=0.0)
+    tied |= tied.T
+    left = set(range(len(tied)))
+    found = []
+    while left:
+        waiting = [left.pop()]
+        block = list(waiting)
+        while waiting:
+            fresh = left.intersection(np.flatnonzero(tied[waiting.pop()]).tolist())
+            left -= fresh
+            block += fresh
+            waiting += fresh
+        found.append(sorted(block))
+    return found
+
+
+HANDED_ON = (
+    "a factor is missing: the gradient is handed on unchanged, as if the derivative were 1 "
+    "everywhere. A factor, a term or a mask is left out of the rule."
+)
+TIMES_OUTPUT = (
+    "a factor or a term is missing: the derivative is taken to be the output itself, which is a "
+    "part of it only."
+)
 
 
 def _unchanged(case: Case) -> str | None:
     """The gradient is handed on as it came."""
     given = case.matrix(case.given)
-    if len(given) < 2 or not case.same(given, np.eye(*given.shape)):
-        return None
-    return (
-        "a factor is missing: the gradient is handed on unchanged, as if the derivative were 1 "
-        "everywhere."
-    )
+    return HANDED_ON if case.same(given, np.eye(len(given))) else None
 
 
 ATTEMPTS: tuple[Callable[[Case], str | None], ...] = (

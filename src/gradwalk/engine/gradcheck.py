@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
-from gradwalk.engine.arrivals import lost_in_the_walk, stale_value
+from gradwalk.engine.arrivals import lost_in_the_walk, stale_value, stale_visit
 from gradwalk.engine.blame import lost_on_arrival, rule_at_fault
 from gradwalk.engine.differences import (
     Comparison,
@@ -243,8 +243,7 @@ class _Check:
             output = outputs_of(self.func, self.inputs)[worst.output]
             again = jacobians(output, [self.inputs[worst.input]])[0]
         if not np.array_equal(again, worst.analytic, equal_nan=True):
-            stale = stale_value(self.func, self.inputs) if is_tensor(output) else None
-            return stale or (
+            return self._stale(output) or (
                 "not deterministic: backward gives another gradient when it is run again, for the "
                 "same inputs and outputs."
             )
@@ -268,11 +267,13 @@ class _Check:
             found = lost_in_the_walk(output) or found
         if self.differentiated is None:
             fault = rule_at_fault(self.func, self.inputs, self.tolerance)
-            if fault is None and is_tensor(output):
-                fault = stale_value(self.func, self.inputs)
-            return fault or found
+            return fault or self._stale(output) or found
         own = self.inputs[: self.own]
         return rule_at_fault(self.differentiated, own, self.tolerance, gradient_of) or found
+
+    def _stale(self, output: Any) -> str | None:
+        """Whether backward computes with the numbers of another call."""
+        return stale_value(self.func, self.inputs) if is_tensor(output) else stale_visit(output)
 
     def _kink(self, worst: Comparison) -> str:
         row, column = worst.worst

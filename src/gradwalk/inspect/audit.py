@@ -14,22 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.blame import lost_on_arrival
-from gradwalk.engine.diagnosis import diagnose, differs
+from gradwalk.engine.diagnosis import differs
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.held import lost_by_values
+from gradwalk.inspect.pushes import ATOL, RTOL, Right, WrongPush, named, wrong_pushes
 from gradwalk.inspect.recorder import as_trace
-from gradwalk.inspect.replay import NotReplayable, forward, is_array, op_of, pull
+from gradwalk.inspect.replay import NotReplayable, is_array
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.steps import wrapped
-from gradwalk.inspect.trace import Edge, Trace, TraceNode
+from gradwalk.inspect.trace import Trace
 
 __all__ = ["Audit", "Fault", "audit"]
 
-EPS = 1e-6
-ATOL, RTOL = 1e-4, 2e-3  # values are often float32
 MANY = 500  # nodes: more are not audited in passing,
 BIG = 100_000  # nor those that have more elements
-LARGEST = 400  # elements: of larger operands a random direction is tried, and not each element
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +81,40 @@ def audit(target: Any = None) -> Audit:
     tanh#2, input 0: wrong sign: backward gives the negative of the derivative.
     """
     trace = as_trace(target)
-    return faults_in(trace, trace.sweep.visits)
+    found = faults_in(trace, trace.sweep.visits)
+    lost = lost_by_values(trace) if trace.scalar else {}
+    # A number in a formula is a leaf too, but what people look at are the Values they named.
+    shown = [i for i in lost if trace.nodes[i].label] or list(lost)[:1]
+    for index in shown:
+        node = trace.nodes[index]
+        found.faults.append(Fault(index, trace.name(index), node.op, None, lost[index], node.line))
+    return found
 
 
 def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
     """The same for some nodes of the last backward pass."""
     found = Audit([], 0)
     listed = list(dict.fromkeys(nodes))
+    wrong: list[WrongPush] = []
+    right_ones: Right = set()
     for index in listed:
         node = trace.nodes[index]
         if index not in trace.sweep.pushed:
             continue
         try:
-            found.faults += _wrong_pushes(trace, node)
+            wrong += wrong_pushes(trace, node, right_ones)
             found.checked += 1
         except (NotReplayable, ValueError, TypeError, IndexError):
             found.skipped.append(trace.name(index))
+    for push, text in zip(wrong, named(trace, wrong, right_ones)):
+        node = push.node
+        name = trace.name(node.index)
+        found.faults.append(Fault(node.index, name, node.op, push.position, text, node.line))
+    when = {node: at for at, node in enumerate(trace.sweep.visits)}
     sources = {edge.node for i in listed for _, edge in trace.nodes[i].edges}
     for index in sorted(sources | set(listed)):
-        fault = _lost(trace, index)
+        with np.errstate(all="ignore"):
+            fault = _lost(trace, index, when)
         if fault is not None:
             found.faults.append(fault)
     return found
@@ -116,19 +129,31 @@ def wrong_steps(trace: Trace, nodes: Sequence[int], x: Any = None) -> list[str]:
     small = [i for i in nodes if _size(trace, i) <= BIG]
     if len(nodes) <= MANY:
         found = [str(fault) for fault in faults_in(trace, small).faults]
-    held = getattr(x, "_grad", None)
-    index = trace.lookup(x) if trace.scalar and isinstance(held, (int, float)) else None
-    if index is None or not held:
-        return found
-    right = float(trace.sweep.grad(index) or 0.0)
-    if not np.isclose(held, right, 1e-6, 1e-9) and np.isfinite(right):
-        lost = lost_on_arrival(trace._alive[0], x, right)
-        times = round(held / right) if right else 0
-        if times > 1 and np.isclose(held, times * right):
-            lost = f"backward() has run {times} times without zero_grad()."
-        lost = lost or "something was left in it, overwritten, or visited in a wrong order."
-        found.append(f"its .grad is {held:.6g} where the chain rule gives {right:.6g}: {lost}")
+    if trace.scalar and isinstance(getattr(x, "_grad", None), (int, float)):
+        found += _other_grad(trace, x)
     return found
+
+
+def _other_grad(trace: Trace, x: Any) -> list[str]:
+    """Whether a Value holds another gradient than the chain rule gives, and why."""
+    index = trace.lookup(x)
+    right = 0.0 if index is None else float(trace.sweep.grad(index) or 0.0)
+    if index is None or np.isclose(x._grad, right, 1e-6, 1e-9) or not np.isfinite(right):
+        return []
+    lost = lost_by_values(trace)
+    if not x._grad and not lost:
+        return []  # nobody has called backward()
+    times = round(x._grad / right) if right else 0
+    if index in lost:
+        reason = lost[index]
+    elif lost:
+        where, text = next(iter(lost.items()))
+        reason = f"{trace.name(where)}: {text}"
+    elif times > 1 and np.isclose(x._grad, times * right):
+        reason = f"backward() has run {times} times without zero_grad()."
+    else:
+        reason = "something was left in it, overwritten, or visited in a wrong order."
+    return [f"its .grad is {x._grad:.6g} where the chain rule gives {right:.6g}: {reason}"]
 
 
 def _size(trace: Trace, index: int) -> int:
@@ -137,205 +162,18 @@ def _size(trace: Trace, index: int) -> int:
     return sum(math.prod(shape) for node in nodes for shape, _ in node.metas)
 
 
-# -- what a node pushed ----------------------------------------------------------------------------
-
-
-def _wrong_pushes(trace: Trace, node: TraceNode) -> list[Fault]:
-    sweep = trace.sweep
-    pushed = sweep.pushed[node.index]
-    grads = list(sweep.grads.get(node.index, []))
-    if any(g is not None and not is_array(g) for g in grads):
-        raise NotReplayable("only statistics were kept")
-    wrong: dict[int, Any] = {}
-    numeric: dict[int, Any] = {}
-    for position, contribution in enumerate(pushed):
-        if contribution is None or not is_array(contribution):
-            continue
-        if _direction_agrees(trace, node, position, contribution, grads):
-            continue
-        if np.size(contribution) > LARGEST:
-            wrong[position], numeric[position] = contribution, None
-            continue
-        right, kinked = _nudged(trace, node, position, grads)
-        given = np.where(kinked, right, np.asarray(contribution, np.float64))
-        if differs(given, right, ATOL, RTOL).any():
-            wrong[position], numeric[position] = given, right
-    return [
-        Fault(
-            node.index,
-            trace.name(node.index),
-            node.op,
-            position,
-            _named(trace, node, position, wrong, numeric, grads),
-            node.line,
-        )
-        for position in wrong
-    ]
-
-
-def _operand(trace: Trace, node: TraceNode, position: int) -> Any:
-    value = node.args[position]
-    value = trace.nodes[value.node].values[value.output] if isinstance(value, Edge) else value
-    if not is_array(value):
-        raise NotReplayable("an operand was not kept")
-    return np.array(value, np.float64)
-
-
-def _outputs(trace: Trace, node: TraceNode, position: int, operand: Any) -> list[Any]:
-    """The node computed again in float64, with one of its operands replaced."""
-    args = []
-    for i, argument in enumerate(node.args):
-        value = operand if i == position else argument
-        if isinstance(value, Edge):
-            value = trace.nodes[value.node].values[value.output]
-            if not is_array(value):
-                raise NotReplayable("an operand was not kept")
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-            value = value.astype(np.float64)
-        args.append(float(value) if trace.scalar else value)
-    op = op_of(node)
-    if op is None:
-        raise NotReplayable(f"the op table has no '{node.op}'")
-    alone = TraceNode(0, node.op, tuple(args), node.attrs, metas=_wide(node))
-    return [np.asarray(out, np.float64) for out in forward(trace, alone)]
-
-
-def _wide(node: TraceNode) -> tuple[Any, ...]:
-    return tuple((shape, dtype.replace("float32", "float64")) for shape, dtype in node.metas)
-
-
-def _moved(trace: Trace, node: TraceNode, position: int, x: Any, by: Any, grads: list[Any]) -> Any:
-    """Slopes of g · output along a direction: ahead and behind of where the operand is."""
-    here, after, before = (
-        _outputs(trace, node, position, x + shift) for shift in (0.0, EPS * by, -EPS * by)
-    )
-    ahead = behind = 0.0
-    for g, now, up, down in zip(grads, here, after, before):
-        if g is not None:
-            weight = np.asarray(g, np.float64)
-            ahead += float(np.sum(weight * (up - now))) / EPS
-            behind += float(np.sum(weight * (now - down))) / EPS
-    return ahead, behind
-
-
-def _direction_agrees(
-    trace: Trace, node: TraceNode, position: int, contribution: Any, grads: list[Any]
-) -> bool:
-    """A quick look at all elements at once: along a random direction the slopes must agree."""
-    x = _operand(trace, node, position)
-    given = np.asarray(contribution, np.float64)
-    if given.shape != x.shape or not np.isfinite(given).all():
-        return not np.isfinite(given).all()  # find_nan is about those
-    by = np.random.default_rng(node.index).uniform(0.5, 1.5, x.shape)
-    by *= np.where(np.random.default_rng(position).random(x.shape) < 0.5, -1, 1)
-    with np.errstate(all="ignore"):
-        ahead, behind = _moved(trace, node, position, x, by, grads)
-    scale = float(np.sum(np.abs(given * by)))
-    slack = ATOL + RTOL * max(scale, abs(ahead), abs(behind))
-    low, high = min(ahead, behind) - slack, max(ahead, behind) + slack  # they differ at a kink
-    return bool(low <= float(np.sum(given * by)) <= high)
-
-
-def _nudged(trace: Trace, node: TraceNode, position: int, grads: list[Any]) -> tuple[Any, Any]:
-    """The right contribution, element by element, and where the slopes on both sides differ."""
-    x = _operand(trace, node, position)
-    right, kinked = np.zeros(x.shape), np.zeros(x.shape, bool)
-    with np.errstate(all="ignore"):
-        for place in np.ndindex(x.shape):
-            by = np.zeros(x.shape)
-            by[place] = 1.0
-            ahead, behind = _moved(trace, node, position, x, by, grads)
-            right[place] = (ahead + behind) / 2
-            kinked[place] = abs(ahead - behind) > ATOL + RTOL * max(abs(ahead), abs(behind))
-    return right, kinked
-
-
-def _named(
-    trace: Trace, node: TraceNode, position: int, wrong: dict[int, Any], numeric: Any, grads: Any
-) -> str:
-    right = numeric[position]
-    if right is None:
-        return "what it pushes does not agree with differences along a random direction."
-    given = wrong[position]
-    return (
-        _swapped(trace, node, position, given, grads)
-        or _stale(trace, node, position, given)
-        or _unsummed(trace, node, position, given, grads)
-        or diagnose(given, right, atol=ATOL, rtol=RTOL)
-        or f"backward gives {_few(given)}, differences give {_few(right)}."
-    )
-
-
-def _swapped(
-    trace: Trace, node: TraceNode, position: int, given: Any, grads: list[Any]
-) -> str | None:
-    """Whether it is what the other of two operands should have received."""
-    if len(node.args) != 2 or not isinstance(node.args[1 - position], Edge):
-        return None
-    its, _ = _nudged(trace, node, 1 - position, grads)
-    if its.shape != np.shape(given) or differs(given, its, ATOL, RTOL).any():
-        return None
-    return f"swapped: it receives the gradient of input {1 - position}."
-
-
-def _few(array: Any) -> str:
-    shown = ", ".join(f"{x:.4g}" for x in np.ravel(array)[:3])
-    return f"[{shown}, ...]" if np.size(array) > 3 else f"[{shown}]" if np.ndim(array) else shown
-
-
-def _stale(trace: Trace, node: TraceNode, position: int, given: Any) -> str | None:
-    """Whether it is what the rule gives for the operands of another call of the op."""
-    g = trace.sweep.grad(node.index)
-    for other in trace.nodes:
-        alike = other.op == node.op and other.metas == node.metas and other.index != node.index
-        if alike and len(other.args) == len(node.args):
-            try:
-                found = pull(trace, other, g)[position]
-            except (NotReplayable, ValueError, TypeError, IndexError):
-                continue
-            same = found is not None and np.shape(found) == np.shape(given)
-            if same and not differs(given, np.asarray(found), ATOL, RTOL).any():
-                return f"a stale value: computed with what {trace.name(other.index)} had saved."
-    return None
-
-
-def _unsummed(
-    trace: Trace, node: TraceNode, position: int, given: Any, grads: list[Any]
-) -> str | None:
-    """Whether only the first of the places an operand was broadcast to has handed back its part."""
-    op = op_of(node)
-    lead = len(node.shape) - np.ndim(given)
-    if op is None or not op.elementwise or np.shape(given) == node.shape or lead < 0:
-        return None
-    first = tuple(
-        slice(None) if lead <= k and np.shape(given)[k - lead] == n else slice(0, 1)
-        for k, n in enumerate(node.shape)
-    )
-    only = [np.zeros(node.shape)]
-    only[0][first] = np.asarray(grads[0])[first]
-    right, _ = _nudged(trace, node, position, [*only, *grads[1:]])
-    if differs(given, right, ATOL, RTOL).any():
-        return None
-    axes = ", ".join(str(k) for k, part in enumerate(first) if part == slice(0, 1))
-    return (
-        f"not summed over a broadcast axis: only index 0 of axis {axes} reaches the input. What is "
-        "broadcast forward is summed backward."
-    )
-
-
 # -- what a node received --------------------------------------------------------------------------
 
 
-def _lost(trace: Trace, index: int) -> Fault | None:
+def _lost(trace: Trace, index: int, when: dict[int, int]) -> Fault | None:
     """Whether a node went on with other than the sum of what was pushed to it."""
     sweep = trace.sweep
     grads = sweep.grads.get(index)
     if grads is None or any(edge.node == index for edge in sweep.seeds):
         return None
-    when = {node: at for at, node in enumerate(sweep.visits)}
     totals: list[Any] = [None] * len(grads)
     late: int | None = None
-    count = 0
+    count, largest = 0, 0.0
     for consumer, position in trace.consumers[index]:
         pushed = sweep.pushed.get(consumer, ())
         part = pushed[position] if position < len(pushed) else None
@@ -347,12 +185,13 @@ def _lost(trace: Trace, index: int) -> Fault | None:
         before = totals[output]
         totals[output] = np.asarray(part, np.float64) + (0 if before is None else before)
         count += 1
+        largest = max(largest, float(np.max(np.abs(part), initial=0.0)))
         if index in when and when[consumer] > when[index]:
             late = consumer
     for total, g in zip(totals, grads):
         if total is None or g is None or not is_array(g):
             continue
-        if differs(g, total, ATOL, RTOL).any() and np.isfinite(total).all():
+        if differs(g, total, ATOL * largest, RTOL).any() and np.isfinite(total).all():
             node = trace.nodes[index]
             if late is not None:
                 text = (

@@ -22,6 +22,8 @@ import numpy as np
 from gradwalk import scalar
 from gradwalk.engine import backward, scalars
 from gradwalk.engine import pull as pulling
+from gradwalk.graph.order import inputs_first
+from gradwalk.inspect import scalars as tracing
 from gradwalk.ops import TABLE
 from gradwalk.ops.arithmetic import zero
 from gradwalk.ops.op import Op, Rule
@@ -34,12 +36,12 @@ KINDS = {
     "sign": "the negative of the derivative",
     "factor": "the derivative times a constant (factor=2.0)",
     "missing": "no gradient for an input",
-    "term": "a term of the rule is left out: softmax without its normaliser, ...",
+    "term": "a part of the rule is left out: softmax without its normaliser, ...",
     "mask": "the gradient passes where the function is flat: relu as if it were the identity",
     "swapped": "each of two inputs receives the gradient of the other",
     "transpose": "the gradient transposed",
     "unsummed": "what was broadcast forward is not summed backward: the first slice only",
-    "stale": "backward computes with what an earlier call of the op had saved (tensors)",
+    "stale": "backward computes with what an earlier call of the op had saved",
     "overwrite": "what arrives at an input replaces what is there: = instead of +=",
     "order": "nodes are visited breadth first, some before all their consumers (no op)",
 }
@@ -163,12 +165,16 @@ _MASKING = {
     "hardshrink", "maximum", "minimum", "clamp_min", "clamp_max",
 }  # fmt: skip
 
-# Rules with a term left out, by op: what people forget.
-_TERMS: dict[str, list[Callable[..., Any]]] = {
+# Rules with a part left out, by op and input (None: that rule stays right): what people forget.
+_TERMS: dict[str, list[Callable[..., Any] | None]] = {
     "softmax": [lambda g, out: g * out],
     "log_softmax": [lambda g: g],
     "tanh": [lambda g: g],
+    "tan": [lambda g: g],
+    "sigmoid": [lambda g, out: g * out],
+    "expm1": [lambda g, out: g * out],
     "standardize": [lambda g, rstd: g * rstd],
+    "standardize_affine": [lambda g, weight, rstd: g * weight * rstd, None, None],
 }
 
 
@@ -208,28 +214,47 @@ def _inject_rule(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug)
         rules[position] = _wrong_rule(rule, change, bug)
     _install(undo, op, rules)
     if op.joint is not None:
-        right = op.joint
-
-        @functools.wraps(right)
-        def joint(*args: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
-            found = right(*args, wants=wants)
-            return tuple(
-                change(c, args[0], bug) if c is not None and i in positions else c
-                for i, c in enumerate(found)
-            )
-
-        undo.callback(setattr, op, "joint", right)
-        op.joint = joint
+        _patch_joint(undo, op, lambda i, c, args: change(c, args[0], bug) if i in positions else c)
 
 
 def _inject_term(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
     assert op is not None
     if op.name not in _TERMS:
         raise ValueError(f"'term' is known for {', '.join(sorted(_TERMS))}, not for {op.name}")
-    rules = list(op.rules)
-    for position in positions:
-        rules[position] = Rule(_TERMS[op.name][position], partial=False)
-    _install(undo, op, rules)
+    wrong = [_TERMS[op.name][i] if i in positions else None for i in range(len(op.rules))]
+    if not any(wrong):
+        raise ValueError(f"'term' is not known for input {bug.input} of {op.name}")
+    short = [None if function is None else Rule(function, partial=False) for function in wrong]
+    if op.joint is None:
+        _install(undo, op, [made or right for made, right in zip(short, op.rules)])
+        return
+    asked = next(rule for rule in op.rules if rule is not None).names
+
+    def without(position: int, contribution: Any, args: tuple[Any, ...]) -> Any:
+        rule = short[position]
+        if rule is None:
+            return contribution
+        given = dict(zip(asked, args))
+        return rule.function(*(given[name] for name in rule.names))
+
+    _patch_joint(undo, op, without)
+    _install(undo, op, list(op.rules))  # which asks for the same things as before
+
+
+def _patch_joint(
+    undo: ExitStack, op: Op, change: Callable[[int, Any, tuple[Any, ...]], Any]
+) -> None:
+    """Change what a rule for all inputs at once gives: position, contribution, its arguments."""
+    right = op.joint
+    assert right is not None
+
+    @functools.wraps(right)
+    def joint(*args: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
+        found = right(*args, wants=wants)
+        return tuple(None if c is None else change(i, c, args) for i, c in enumerate(found))
+
+    undo.callback(setattr, op, "joint", right)
+    op.joint = joint
 
 
 def _inject_swapped(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
@@ -297,6 +322,40 @@ def _inject_stale(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug
     for plan in op._plans.values():
         plan.write()
         plan.save = functools.partial(_stale_save, plan.save, kept)
+    if op.elementwise:
+        _inject_stale_values(undo, op)
+
+
+def _inject_stale_values(undo: ExitStack, op: Op) -> None:
+    """The same for Values, which save nothing: they are visited with another call's numbers.
+
+    Which call that is belongs to the graph (the one before, inputs first), so that backward() and
+    a recording of it agree.
+    """
+    earlier: dict[Any, Any] = {}
+
+    def noting(listed: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+        def order(roots: Any) -> list[Any]:
+            found = listed(roots)
+            calls = [v for v in found if v.op is op]
+            for before, v in itertools.pairwise(calls):
+                earlier.setdefault(v, before)
+            return found
+
+        return order
+
+    def contributions(v: Any, g: float) -> tuple[float | None, ...]:
+        return scalars.contributions(earlier.get(v, v), g)
+
+    def push(v: Any) -> None:
+        for source, contribution in zip(v.inputs, contributions(v, v._grad)):
+            source._grad += contribution or 0.0
+
+    _patch(undo, scalar, "inner_first", noting(scalars.inner_first))
+    _patch(undo, tracing, "inputs_first", noting(inputs_first))
+    _patch(undo, tracing, "contributions", contributions)
+    undo.callback(scalars.pushes.pop, op, None)
+    scalars.pushes[op] = push
 
 
 def _stale_save(save: Callable[..., Any], kept: dict[str, Any], *given: Any) -> dict[str, Any]:

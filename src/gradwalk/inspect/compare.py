@@ -134,8 +134,21 @@ def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -
         name = thing.label or type(thing).__name__
         right = None if thing.grad is None else getattr(thing.grad, "_array", thing.grad)
         shape = tuple(getattr(thing, "shape", ()))
-    mine = np.asarray(getattr(given, "_array", getattr(given, "data", given)))
+    mine = _numbers(name, given)
     return judged(name, mine, np.zeros(shape) if right is None else right, rtol, uses, node)
+
+
+def _numbers(name: str, given: Any) -> Any:
+    """A gradient derived by hand: a tensor, a Value, an array, a list or a number."""
+    found = getattr(given, "_array", None)
+    if found is None:
+        found = np.asarray(getattr(given, "data", given) if hasattr(given, "_grad") else given)
+    if found.dtype.kind not in "fiub":
+        raise TypeError(
+            f"the gradient derived for {name} is {given!r}, not numbers. Fix: give a tensor, an "
+            "array, a list or a number."
+        )
+    return found
 
 
 def judged(

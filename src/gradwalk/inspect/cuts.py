@@ -311,7 +311,8 @@ def _by_zero(trace: Trace, node: TraceNode, factor: Any) -> Cause:
             "leave the term out, or give it a factor that is not 0.",
         )
     name, other = trace.name(factor.node), trace.nodes[factor.node]
-    all_of_it = f"all {_size(other, factor)} elements of {name} are 0"
+    size = _size(other, factor)
+    all_of_it = f"{name} is 0" if size == 1 else f"all {size} elements of {name} are 0"
     if other.is_leaf and other.needs_grad:
         fix = f"initialise {name} with small random numbers instead of zeros."
     elif other.is_leaf:

@@ -26,6 +26,7 @@ from gradwalk.printers.scalars import number
 __all__ = ["Derivation", "Step", "derive"]
 
 SHOWN = 40  # steps printed of a long derivation
+TERMS = 16  # of a sum; of a longer one the middle is counted
 FEW_PATHS = 4  # up to so many the product along each is written out as well
 FEW_FACTORS = 12
 
@@ -74,9 +75,15 @@ class Derivation(Report):
 
     @property
     def latex(self) -> str:
-        """The steps as LaTeX (an `aligned` block, for use inside $$ or \\[ \\])."""
+        """The steps as LaTeX (an `aligned` block, for use inside $$ or \\[ \\]).
+
+        Of many steps the first and the last, as in the text.
+        """
         rows = []
-        for node in self._order:
+        for node in _ends(self._order):
+            if node is None:
+                rows.append(r"&\;\;\vdots")
+                continue
             left, *right = self._pieces(node, _LATEX)
             first, *others = dict.fromkeys(right)
             rows.append(f"{left} &= {first}" + "".join(f" \\\\\n&= {part}" for part in others))
@@ -87,9 +94,12 @@ class Derivation(Report):
 
     @property
     def mathml(self) -> str:
-        """The steps as one <math> element."""
+        """The steps as one <math> element; of many the first and the last."""
         rows = []
-        for node in self._order:
+        for node in _ends(self._order):
+            if node is None:
+                rows.append(("<mo>⋮</mo>", "<mo>⋮</mo>"))
+                continue
             left, *right = self._pieces(node, _MATHML)
             for i, part in enumerate(dict.fromkeys(right)):
                 rows.append((left if i == 0 else "", part))
@@ -152,9 +162,15 @@ class Derivation(Report):
             seed = (style.number(float(cone.seeds[node])), _ATOM)
             symbols, rules, numbers = [seed], [seed], [seed]
         by_consumer: dict[int, list[int]] = {}
-        for consumer, position in cone.uses[node]:
-            by_consumer.setdefault(consumer, []).append(position)
-        for consumer, positions in by_consumer.items():
+        for use, position in cone.uses[node]:
+            by_consumer.setdefault(use, []).append(position)
+        for consumer in _ends(list(by_consumer), TERMS):
+            if consumer is None:
+                skipped = (style.dots, _ATOM)
+                for terms in (symbols, rules, numbers):
+                    terms.append(skipped)
+                continue
+            positions = by_consumer[consumer]
             g = float(cone.sweep.grad(consumer))
             plain_root = consumer == root and g == 1
             above = (style.name(f"d{names.loss}/d{names[consumer]}"), _ATOM)
@@ -358,6 +374,7 @@ class _Style:
     equals: str
     open: str
     close: str
+    dots: str
 
     def signed_part(self, value: float) -> Part:
         """A number as a factor: a negative one is put in parentheses."""
@@ -396,7 +413,7 @@ def _latex_number(value: float) -> str:
     return latex_printer.latex_number(float(f"{value:.6g}"))
 
 
-_TEXT = _Style(str, _text_part, number, " × ", " + ", " = ", "(", ")")
+_TEXT = _Style(str, _text_part, number, " × ", " + ", " = ", "(", ")", "…")
 _LATEX = _Style(
     latex_printer.latex_name,
     latex_printer.latex_part,
@@ -406,6 +423,7 @@ _LATEX = _Style(
     " = ",
     r"\left(",
     r"\right)",
+    r"\cdots",
 )
 _MATHML = _Style(
     mathml_printer.mathml_name,
@@ -416,16 +434,20 @@ _MATHML = _Style(
     "<mo>=</mo>",
     "<mrow><mo>(</mo>",
     "<mo>)</mo></mrow>",
+    "<mo>⋯</mo>",
 )
+
+
+def _ends(items: list[int], most: int = SHOWN) -> list[int | None]:
+    """All of them; of more than `most` the first and the last, and None between."""
+    half = most // 2
+    return [*items] if len(items) <= most else [*items[:half], None, *items[-half:]]
 
 
 def _shortened(items: list[int], text: Callable[[int], str], what: str) -> list[str]:
     """The text of each, of many only of the first and the last."""
-    if len(items) <= SHOWN:
-        return [text(item) for item in items]
-    half = SHOWN // 2
     left_out = f"… {len(items) - SHOWN} {what} left out …"
-    return [*map(text, items[:half]), left_out, *map(text, items[-half:])]
+    return [left_out if item is None else text(item) for item in _ends(items)]
 
 
 def _folded(line: str, width: int = 64) -> list[str]:

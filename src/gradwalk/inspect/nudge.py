@@ -104,11 +104,15 @@ def nudge(
     a                                          0.1         0.1           0
     mul#1                                      0.6        0.61        0.01
     """
+    if not isinstance(eps, (int, float, list, tuple)) and not hasattr(eps, "dtype"):
+        eps = getattr(eps, "data", eps)  # a Value
+        if not isinstance(eps, (int, float)):
+            raise TypeError(f"eps says how far to move x: a number or an array, not {eps!r}")
     trace = as_trace(loss)
     start = place_of(trace, x)
     cone = Cone.of(trace, start, trace.sweep)
     if trace.scalar:
-        return _nudge_number(cone, float(getattr(eps, "data", eps)))
+        return _nudge_number(cone, float(eps))
     return _nudge_tensor(cone, _change(cone, eps, direction, element))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import textwrap
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,6 +112,7 @@ class Why(Report):
     cancellation: float  # Σ |contribution| / |Σ contribution|, over paths where they are numbers
     edge_cancellation: float  # the same over edges
     notes: list[str] = field(default_factory=list)
+    _trace: Callable[[], Trace | None] = field(default=lambda: None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; large arrays as their statistics."""
@@ -126,6 +128,12 @@ class Why(Report):
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
+
+    def _repr_html_(self) -> str:
+        """The graph with every way from x to the loss marked, above the text."""
+        from gradwalk.inspect.displays import ways_html
+
+        return ways_html(self._trace(), self.node, str(self))
 
 
 def why(
@@ -157,6 +165,8 @@ def why(
         a → b → mul#5
     cancellation 1: nothing cancels
     """
+    if not isinstance(top, int) or top < 0:
+        raise ValueError(f"top says how many paths to list: a whole number from 0 on, not {top!r}")
     trace = as_trace(loss)
     start = place_of(trace, x)
     sweep = trace.sweep
@@ -182,6 +192,8 @@ def why(
     count = sum(math.prod(shape) for n in cone.nodes for shape, _ in trace.nodes[n].metas)
     audited = [n for n in cone.nodes if n in sweep.pushed] if count <= MOST_AUDITED else []
     found.notes += wrong_steps(trace, audited, x)
+    # A kept answer must not keep the arrays of a recording alive.
+    found._trace = (lambda: trace) if trace.scalar else weakref.ref(trace)
     return found
 
 
@@ -189,6 +201,11 @@ def place_of(trace: Trace, x: Any) -> Edge:
     """The node of x, and which of its outputs x is."""
     if isinstance(x, Edge):
         return x
+    if trace.unrecorded and hasattr(x, "_grad") and trace.lookup(x) is None:
+        name = f"'{x.label}'" if x.label else f"this {type(x).__name__}"
+        raise KeyError(
+            f"the loss is not computed from {name}. Fix: ask gradwalk.why_no_grad for the reason."
+        )
     index = trace.find(x)
     several = len(trace.nodes[index].metas) > 1
     return Edge(index, x._index if several and hasattr(x, "_array") else 0)

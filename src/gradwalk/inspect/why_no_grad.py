@@ -41,26 +41,30 @@ def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:
     >>> found.verdict, found.kind, found.op
     ('none', 'detach', 'detach')
     """
-    trace, root, recorded = _trace_and_root(second)
+    trace, root, known = _trace_and_root(second)
     index = trace.find(p) if isinstance(p, (int, str, TraceNode)) else trace.lookup(p)
-    return _Search(trace, root, p, index, recorded).answer()
+    return _Search(trace, root, p, index, known).answer()
 
 
-def _trace_and_root(second: Any) -> tuple[Trace, int, bool]:
-    """What to read, which node of it is the loss, and whether cuts are recorded in it too."""
+RECORDED, GRAPH, USED_UP = "recorded", "graph", "used up"  # how much is known: cuts, numbers, ways
+
+
+def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
+    """What to read, which node of it is the loss, and how much is known of it."""
     if second is None or isinstance(second, Trace):
         trace = as_trace(second)
-        return trace, trace.root, not trace.scalar
+        return trace, trace.root, GRAPH if trace.scalar else RECORDED
     known = current()
     if known is not None:
         found = known.lookup(second)
         if found is not None:
-            return known, found, not known.scalar
+            return known, found, GRAPH if known.scalar else RECORDED
     try:
         trace = as_trace(second)
     except AutogradError:  # backward has freed what the graph saved; its shape is still there
         trace = _structure(second)
-    return trace, trace.root, False
+        return trace, trace.root, USED_UP
+    return trace, trace.root, GRAPH
 
 
 def _structure(root: Any) -> Trace:
@@ -75,11 +79,11 @@ def _structure(root: Any) -> Trace:
 class _Search:
     """One question, and the walk from the parameter towards the loss."""
 
-    def __init__(self, trace: Trace, root: int, p: Any, index: int | None, recorded: bool) -> None:
+    def __init__(self, trace: Trace, root: int, p: Any, index: int | None, known: str) -> None:
         self.trace = trace
         self.root = root
         self.index = index
-        self.recorded = recorded
+        self.known = known
         self.live: Any = None if isinstance(p, (int, str, TraceNode)) else p
         self.output = int(getattr(self.live, "_index", 0))
         self.leading = leading_to(trace, root)
@@ -98,6 +102,15 @@ class _Search:
             return self._not_there()
         node = self.trace.nodes[index]
         grad = self._gradient(index)
+        if grad is not None and not self.trace.sweeps and not self._is_open(index):
+            found = self._without(node, None)
+            found.suspects.append("what its .grad holds came from another backward pass.")
+            return found
+        return self._without(node, grad)
+
+    def _without(self, node: TraceNode, grad: Any) -> WhyNoGrad:
+        """The answer, if this is the gradient."""
+        index = node.index
         if grad is not None and not all_zero(grad):
             return self._flows(node, grad)
         if not node.needs_grad:
@@ -195,6 +208,8 @@ class _Search:
 
     def _whole(self, node: TraceNode) -> WhyNoGrad:
         """Nothing arrived, and yet no cut is seen."""
+        if self.known == USED_UP and hasattr(self.live, "_array"):
+            return self._not_kept(node)
         if not self.trace.sweeps:
             loss = self.trace.nodes[self.root]
             if not loss.needs_grad and loss.index != node.index:
@@ -212,6 +227,38 @@ class _Search:
             "started elsewhere.",
             "name it in inputs=, or call backward() of this loss without inputs.",
         )
+
+    def _not_kept(self, node: TraceNode) -> WhyNoGrad:
+        """backward() has run through this graph, and yet there is no .grad."""
+        if self.live._node is not None:
+            return self._about(
+                "none",
+                "not a leaf",
+                f"it is the result of {node.op or 'an operation'}, and only leaves keep what "
+                "arrives in .grad.",
+                "call retain_grad() on it before backward().",
+            )
+        return self._about(
+            "none",
+            "cleared",
+            "backward() has been called and the way to the loss is whole: its gradient was "
+            "cleared since, or only those of other tensors were asked for.",
+            "read .grad before zero_grad(), or before grad = None.",
+        )
+
+    def _is_open(self, start: int) -> bool:
+        """Whether some way to the loss lets gradients through."""
+        came, waiting = {start}, [start]
+        while waiting:
+            index = waiting.pop()
+            if index == self.root:
+                return self.trace.nodes[index].needs_grad
+            for consumer, position in self.trace.consumers[index]:
+                node = self.trace.nodes[consumer]
+                if consumer not in came and closed(self.trace, node, position) is None:
+                    came.add(consumer)
+                    waiting.append(consumer)
+        return False
 
     def _freed(self) -> WhyNoGrad:
         return self._about(
@@ -241,14 +288,18 @@ class _Search:
         )
         if self.trace.scalar:
             found.fix += " Its .data and float(...) are plain numbers and carry no gradient."
-        elif not self.recorded:
+        elif self.known != RECORDED:
             found.fix += (
                 " If you think it is: compute inside `with gradwalk.record():` and ask again, "
                 "which also shows a detach() or no_grad()."
             )
         if hasattr(self.live, "_array") and not self.live.requires_grad:
             found.kind = "requires_grad"
-            found.reason += " Its requires_grad is False as well."
+            found.reason = (
+                "its requires_grad is False, and a graph holds only what needs a gradient."
+                if self.known != RECORDED
+                else "the loss is computed without it, and its requires_grad is False as well."
+            )
         found.suspects = self._stand_ins()
         return found
 
