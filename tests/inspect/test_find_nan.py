@@ -312,3 +312,66 @@ def test_the_report() -> None:
     assert str(find_nan(lambda: a.sum().backward())) == (
         "no NaN and no inf reaches the loss or a gradient."
     )
+
+
+# -- infinite operands -----------------------------------------------------------------------------
+
+
+def test_infinite_weights_that_a_product_turns_into_nan() -> None:
+    gw.manual_seed(0)
+    x = gw.randn(20, 4)
+    for model in (nn.Linear(4, 3), nn.LSTM(4, 3)):
+        weight = next(p for name, p in model.named_parameters() if "weight" in name)
+        nn.init.constant_(weight, gw.inf)
+        given = x.reshape(5, 4, 4)
+        found = find_nan(lambda model=model, given=given: _first(model(given)).sum().backward())
+        assert (found.kind, found.text) == ("weights", "already inf"), str(found)
+        assert found.became is not None and "weight" in found.name
+
+
+def _first(output: object) -> object:
+    return output[0] if isinstance(output, tuple) else output
+
+
+def test_an_update_inside_the_loop_that_leaves_infinite_weights() -> None:
+    gw.manual_seed(0)
+    x, model = gw.randn(20, 4), nn.Linear(4, 1)
+    optimizer = gw.optim.SGD(model.parameters(), lr=1e39)
+
+    def steps() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+    found = find_nan(steps)
+    assert found.kind == "weights" and "optimizer.step()" in found.reason, str(found)
+
+
+def test_infinite_data_is_named_with_its_row_and_the_line_that_wrote_it() -> None:
+    gw.manual_seed(0)
+    table = gw.randn(20, 4)
+    table[11, 2] = gw.inf
+    model = nn.Linear(4, 3)
+    table[12, 2] = -gw.inf
+    found = find_nan(lambda: (model(table) - model(table)).sum().backward())
+    assert (found.kind, found.text) == ("data", "rows 11, 12 are inf"), str(found)
+    assert "table[12, 2] = -gw.inf" in found.reason
+
+
+def test_probabilities_outside_their_range() -> None:
+    p = gw.tensor([0.5, 40.0], requires_grad=True)
+    found = find_nan(lambda: nn.functional.binary_cross_entropy(p * 2, gw.ones(2)).backward())
+    assert found.kind == "domain" and "given 80 here" in found.reason
+    assert "binary_cross_entropy_with_logits" in found.fix
+
+
+def test_the_row_of_a_cross_entropy_is_the_one_that_is_named() -> None:
+    logits = gw.tensor([[gw.inf, 0.0], [-gw.inf, -gw.inf]], requires_grad=True)
+    found = find_nan(lambda: nn.functional.cross_entropy(logits * 1.0, gw.tensor([0, 0])))
+    assert found.kind in ("weights", "inf − inf"), str(found)
+
+
+def test_what_it_cannot_take() -> None:
+    with pytest.raises(TypeError, match="find_nan takes a function to call, a loss"):
+        find_nan(5)

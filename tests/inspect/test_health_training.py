@@ -323,3 +323,36 @@ def test_without_matplotlib_the_message_says_what_to_do(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'gradwalk\[plot\]'"):
         monitor.plot("history.png")
+
+
+def test_what_helps_an_lstm_that_forgets() -> None:
+    gw.manual_seed(0)
+    x, y = gw.randn(60, 24, 8), gw.randint(0, 4, (24,))
+
+    def make() -> nn.Module:
+        return nn.ModuleDict({"lstm": nn.LSTM(8, 16), "head": nn.Linear(16, 4)})
+
+    def loss_of(model: nn.Module) -> gw.Tensor:
+        return cross_entropy(model["head"](model["lstm"](x)[0][-1]), y)
+
+    trials = health.try_fix(make, loss_of, lambda p: gw.optim.Adam(p, lr=3e-3))
+    assert [f.kind for f in trials.original.before.findings] == ["vanishing"]
+    assert trials.best is not None and trials.best.cured
+    assert "gates that remember" in trials.best.what
+
+
+def test_an_activation_at_the_output_asks_for_no_gain() -> None:
+    gw.manual_seed(0)
+    x, y = gw.randn(64, 16), (gw.rand(64, 4) > 0.5).float()
+
+    def make() -> nn.Module:
+        model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4))
+        nn.init.normal_(model[2].weight, std=2e4)
+        return model
+
+    def loss_of(model: nn.Module) -> gw.Tensor:
+        return (model(x).sigmoid() - y).square().mean() * 1e9
+
+    trials = health.try_fix(make, loss_of, lambda p: gw.optim.SGD(p, lr=1e-12))
+    assert trials.best is not None and "× 1.67" in trials.best.what  # of the hidden tanh
+    assert all(len(line) <= 80 for line in str(trials).splitlines())

@@ -462,3 +462,42 @@ def test_the_meter_follows_memory_not_nodes() -> None:
         del h
         assert meter.live == 0
     assert meter.peak == 4000
+
+
+def test_labels_that_the_program_holds_count_until_the_end() -> None:
+    """A plan whose peak is its budget stays within it, although the labels are never freed.
+
+    The first module is in no plan: no gradient goes through it.
+    """
+    gw.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(4, 4, 3, padding=1) if k % 2 else nn.ReLU() for k in range(12)),
+        nn.Flatten(),
+        nn.Linear(256, 10),
+    )
+    x, y = gw.randn(64, 4, 8, 8), gw.randint(0, 10, (64,))
+    with gw.record() as trace:
+        cross_entropy(model(x), y).backward()
+    memory = saved_memory(trace)
+    for share in (0.8, 0.6):
+        budget = memory.plan(int(memory.peak * share)).peak
+        plan = memory.plan(budget)
+        with SavedMeter() as meter:
+            cross_entropy(plan.run(model, x), y).backward()
+        assert meter.peak <= plan.peak <= budget
+        assert plan.peak <= 1.05 * meter.peak
+
+
+def test_the_smallest_budget_that_is_named_is_one_that_is_enough() -> None:
+    gw.manual_seed(0)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(12)))
+    with gw.record() as trace:
+        model(gw.randn(256, 64)).square().mean().backward()
+    memory = saved_memory(trace)
+    with pytest.raises(ValueError, match="gets below 384 KiB"):
+        memory.plan(budget=10_000)
+    assert memory.plan(budget=384 * 1024).peak == 384 * 1024
+    with pytest.raises(TypeError, match="a number of bytes"):
+        memory.plan(budget="64 MB")
+    with pytest.raises(TypeError, match=r"a loss .* or a trace is needed, not int"):
+        saved_memory(5)

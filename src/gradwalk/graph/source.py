@@ -9,7 +9,9 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import threading
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import CodeType
 
@@ -20,6 +22,8 @@ class _OwnFiles(dict[str, bool]):
     """File name -> whether it belongs to gradwalk itself; filled in as names are met."""
 
     recording = True  # whether anyone wants to know
+    watchers = 0  # recordings under way, in any thread (inspect/recorder.py)
+    alone = True  # recording, and no watchers: what an operation on Values asks, in one look-up
 
     def __missing__(self, filename: str) -> bool:
         own = filename.startswith(_PACKAGE)
@@ -28,6 +32,7 @@ class _OwnFiles(dict[str, bool]):
 
 
 own_files = _OwnFiles()
+_counting = threading.Lock()
 
 
 def set_source_lines(on: bool) -> None:
@@ -39,6 +44,14 @@ def set_source_lines(on: bool) -> None:
     >>> gradwalk.set_source_lines(True)
     """
     own_files.recording = bool(on)
+    own_files.alone = own_files.recording and not own_files.watchers
+
+
+def watched(more: int) -> None:
+    """A recording begins (1) or ends (-1): operations on Values tell it of themselves."""
+    with _counting:
+        own_files.watchers += more
+        own_files.alone = own_files.recording and not own_files.watchers
 
 
 def caller() -> tuple[CodeType | None, int]:
@@ -71,11 +84,8 @@ def source_line(code: CodeType | None, position: int) -> SourceLine | None:
     """Turn what `caller` recorded into file, line and text; None if nothing was recorded."""
     if code is None:
         return None
-    line = next(
-        (where[0] for i, where in enumerate(code.co_positions()) if i == position // 2),
-        code.co_firstlineno,
-    )
-    line = line or code.co_firstlineno
+    found = next(islice(code.co_positions(), max(position, 0) // 2, None), (None,))
+    line = found[0] or code.co_firstlineno
     text = linecache.getline(code.co_filename, line).strip()
     return SourceLine(code.co_filename, line, text, code.co_name)
 

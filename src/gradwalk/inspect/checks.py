@@ -23,7 +23,8 @@ from gradwalk.ops import TABLE
 LARGE_INPUT = 4.0  # typical size above which an input was forgotten to be scaled
 
 # Ops that may be a ReLU, see `_is_relu`.
-RELUS = ("relu", "threshold", "clip", "hardtanh", "maximum", "clamp_min")
+RELUS = ("relu", "threshold", "clip", "hardtanh", "maximum", "clamp_min", "rnn")
+RECURRENT = ("lstm", "gru", "rnn")
 # The slope of an activation by its largest slope, from its output.
 SLOPES: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda out: 4 * out * (1 - out),
@@ -185,6 +186,8 @@ def _is_relu(anatomy: Anatomy, node: TraceNode) -> bool:
     attrs = node.attrs
     if node.op in ("relu", "threshold"):
         return not attrs.get("value")
+    if node.op == "rnn":
+        return bool(attrs["nonlinearity"] == "relu")
     if node.op in ("clip", "hardtanh"):
         return attrs.get("min", attrs.get("min_val")) == 0
     if node.op not in ("maximum", "clamp_min") or len(node.args) < 2:
@@ -197,7 +200,8 @@ def _is_relu(anatomy: Anatomy, node: TraceNode) -> bool:
 
 
 def _dead(anatomy: Anatomy, node: TraceNode, layer: Layer, share: float, units: int) -> Finding:
-    before = array_of(anatomy.value(node.inputs[0]))
+    inside = node.op == "rnn"  # what enters the relu is inside, too
+    before = None if inside else array_of(anatomy.value(node.inputs[0]))
     message = f"{percent(share)} of the {units} units of layer {layer.title} give 0 for all rows"
     if before is not None:
         message += f": what enters {node.op} is {short(before.mean())} ± {short(before.std())}"
@@ -245,29 +249,29 @@ def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], di
         layer = anatomy.layer_of(node.index)
         if layer is None or not anatomy.feeds_a_layer(node.index):
             continue
-        share = _flat_share(anatomy, node, limits.flat)
+        share = flat_share(anatomy, node, limits.flat)
         if share is None:
             continue
         shares[node.index] = share
         if share >= limits.saturated:
-            found.append(_saturated(anatomy, node, layer, share, limits))
+            found.append(saturated_finding(anatomy, node, layer, share, limits))
     return together(found), shares
 
 
-def _flat_share(anatomy: Anatomy, node: TraceNode, flat: float) -> float | None:
+def flat_share(anatomy: Anatomy, node: TraceNode, flat: float) -> float | None:
     """The share of outputs (of a softmax: rows) where the slope is nearly 0."""
     if node.op in SLOPES:
         out = array_of(anatomy.value(node.index))
         if out is None or not out.size:
             return None
         return float(np.count_nonzero(SLOPES[node.op](out) < flat)) / out.size
-    weights = _softmax_weights(anatomy, node)
+    weights = softmax_weights(anatomy, node)
     if weights is None or weights.shape[-1] < 2 or not weights.size:
         return None
     return float(np.mean(1 - (weights * weights).sum(-1) < flat))
 
 
-def _softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
+def softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
     """The weights of a softmax, with the summed axis last."""
     if node.op == "softmax":
         out = array_of(anatomy.value(node.index))
@@ -281,7 +285,7 @@ def _softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
     return None
 
 
-def _saturated(
+def saturated_finding(
     anatomy: Anatomy, node: TraceNode, layer: Layer, share: float, limits: Limits
 ) -> Finding:
     softmax = node.op not in SLOPES
@@ -291,7 +295,7 @@ def _saturated(
         f"{percent(share)} of the {what} of {node.op} after layer {layer.title} are flat (slope "
         f"below {percent(limits.flat)} of the largest): what enters it has size {short(entering)}"
     )
-    cause, change = _why_so_large(anatomy, layer, node)
+    cause, change = why_so_large(anatomy, layer, node)
     if softmax:
         change = (
             "divide what enters the softmax by its size (attention: by the root of the width), or "
@@ -302,12 +306,15 @@ def _saturated(
     )
 
 
-def _why_so_large(anatomy: Anatomy, layer: Layer, node: TraceNode) -> tuple[SourceLine | None, str]:
+def why_so_large(anatomy: Anatomy, layer: Layer, node: TraceNode) -> tuple[SourceLine | None, str]:
     """Whether the input of the layer or its weights are to blame."""
     data, line = anatomy.data_of(layer)
     if data is not None and layer.below is None and typical(data) > LARGE_INPUT:
         size = short(typical(data))
         return line, f"scale the input, whose typical size is {size}, to about 1"
+    if node.op in RECURRENT:
+        change = "smaller initial weights (nn.init.orthogonal_ for weight_hh), biases near 0"
+        return anatomy.written_at(layer, matrix_only=False), change
     return (
         anatomy.written_at(layer),
         f"smaller initial weights (nn.init.xavier_normal_), or a normalisation before {node.op}",

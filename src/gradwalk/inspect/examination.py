@@ -14,6 +14,8 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect import checks
 from gradwalk.inspect.findings import WIDTH, Finding, Limits, strongest
 from gradwalk.inspect.layers import Anatomy, array_of, norm_of, typical
+from gradwalk.inspect.outputs import saturated_outputs
+from gradwalk.inspect.recurrence import through_time
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace import Trace
 from gradwalk.inspect.updates import step_norms, update_sizes
@@ -128,15 +130,20 @@ def examine(
     lr: float | None = None,
     limits: Limits | None = None,
     steps: dict[int, float] | None = None,
+    rows: int | None = None,
 ) -> HealthReport:
-    """`health` of a trace; `steps` has the norms of moves that were already measured."""
+    """`health` of a trace.
+
+    `steps` has the norms of moves that were already measured; `rows` is how much of a batch is
+    looked at where a whole one would cost a pass of its own.
+    """
     if trace.scalar:
         raise TypeError(
             "health is about the layers of a network of tensors; this is a graph of Values. "
             "Fix: why(value, loss) explains single gradients."
         )
     with np.errstate(all="ignore"):  # the numbers may be bad: that is what is looked for
-        return _examine(model, trace, optimizer, lr, limits or Limits(), steps)
+        return _examine(model, trace, optimizer, lr, limits or Limits(), steps, rows)
 
 
 def _examine(
@@ -146,20 +153,23 @@ def _examine(
     lr: float | None,
     limits: Limits,
     steps: dict[int, float] | None,
+    rows: int | None,
 ) -> HealthReport:
     anatomy = Anatomy(trace, model)
     dead, dead_shares = checks.dead_units(anatomy, limits)
     flat, flat_shares = checks.saturated_units(anatomy, limits)
+    ends, end_shares = saturated_outputs(anatomy, limits)
+    inside, gate_shares = through_time(anatomy, limits, rows)
     stuck = checks.symmetric_weights(anatomy)
     scale = checks.activation_scale(anatomy, limits)
-    flow = _unexplained(anatomy, checks.gradient_flow(anatomy, limits), dead, flat, stuck)
+    flow = _unexplained(anatomy, checks.gradient_flow(anatomy, limits), dead, flat, stuck, inside)
     if steps is None:
         steps = step_norms(anatomy, optimizer, lr)
     size, ratios = update_sizes(anatomy, steps, optimizer, limits)
     unused = checks.unused_parameters(anatomy, model) if model is not None else []
     report = HealthReport(
-        [*flow, *dead, *flat, *stuck, *scale, *size, *unused],
-        _layers(anatomy, dead_shares, flat_shares, ratios),
+        [*flow, *inside, *dead, *flat, *ends, *stuck, *scale, *size, *unused],
+        _layers(anatomy, dead_shares, {**flat_shares, **end_shares, **gate_shares}, ratios),
         gradient_norm=math.hypot(*(norm_of(anatomy.sweep.grad(i)) for i in anatomy.names)),
         notes=_notes(anatomy),
     )
@@ -219,7 +229,7 @@ def _layers(
 def _notes(anatomy: Anatomy) -> list[str]:
     if not anatomy.layers:
         return ["no layer was found: no operation multiplies by a parameter of the model"]
-    counted = (*checks.RELUS, *checks.SLOPES, "softmax", "attention")
+    counted = (*checks.RELUS, *checks.SLOPES, *checks.RECURRENT, "softmax", "attention")
     units = [n for n in anatomy.trace.nodes if n.op in counted and n.needs_grad]
     missing = sum(array_of(anatomy.value(n.index)) is None for n in units)
     if missing:

@@ -18,13 +18,14 @@ from gradwalk.graph.source import source_line
 from gradwalk.graph.versions import stamp_of
 from gradwalk.inspect.cuts import Cause
 from gradwalk.inspect.nan_causes import (
-    SAFE,
+    PRODUCTS,
     SOFTMAXES,
     There,
     backward_cause,
     forward_cause,
     number,
     rows_of,
+    safe_form,
 )
 from gradwalk.inspect.nan_report import FoundNan, Operand
 from gradwalk.inspect.nonfinite import (
@@ -82,6 +83,11 @@ def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None,
         found = known_trace.lookup(target)
         if found is not None:
             return known_trace, found, False
+    if not hasattr(target, "_array") and not hasattr(target, "_backward"):
+        raise TypeError(
+            "find_nan takes a function to call, a loss (a Value or a Tensor), or a trace, not "
+            f"{type(target).__name__}"
+        )
     try:
         return record(target), None, False
     except AutogradError as error:
@@ -187,7 +193,14 @@ class _Search:
         if not ends:
             return None
         begins, chain = self._producers(ends, self.numbers.bad)
-        made = [i for i in begins if not self.trace.nodes[i].is_leaf and not self._given(i)]
+        nodes = self.trace.nodes
+        # An inf among data may be a mask, but not if it was multiplied by weights on the way.
+        meant = not any(nodes[i].op in PRODUCTS for i in (node.index, *chain))
+        made = [
+            i
+            for i in begins
+            if not (self._given(i) or (meant and nodes[i].is_leaf and not nodes[i].needs_grad))
+        ]
         return (made, chain) if made else None
 
     def _not_meant(self, producers: list[int], chain: set[int]) -> list[int]:
@@ -287,12 +300,22 @@ class _Search:
         owner = "this tensor" if node.is_leaf else f"an operand of {node.op}"
         cause = Cause(
             "data",
-            f"{rows} of {owner} held {what} from the start.",
+            f"{rows} of {owner} held {what} from the start{self._last_written(node)}.",
             "clean the data: drop such rows, or fill them (nan_to_num) before training.",
         )
         found = self._about(node, cause, "forward", value, first_bad(value))
         found.text = f"{rows} {'are' if rows.startswith('rows') else 'is'} {what}"
         return found
+
+    def _last_written(self, node: TraceNode) -> str:
+        """Where elements were last put into a tensor, if that is not the line that made it."""
+        for tensor in self.trace._alive:
+            array = getattr(tensor, "_array", None)
+            if node.is_leaf and array is not None and self.trace.lookup(tensor) == node.index:
+                stamp = stamp_of(array)
+                line = None if stamp is None else source_line(stamp.code, stamp.position)
+                return "" if line is None or line == node.line else f" (last written at {line})"
+        return ""
 
     # -- backward ----------------------------------------------------------------------------------
 
@@ -386,7 +409,7 @@ class _Search:
             f"{by} hides this element, so the loss is finite and the gradient that comes back is "
             f"0. But the derivative of {node.op} there ({there.text}) is infinite, and 0 × inf is "
             "NaN.",
-            f"make the input safe before, not the result after: {_safe_form(node.op)}.",
+            f"make the input safe before, not the result after: {safe_form(node.op)}.",
         )
         found = self._about(node, cause, "backward", contribution, first_bad(contribution))
         found.text = "gradient 0 becomes NaN"
@@ -456,14 +479,6 @@ class _Search:
             found.text = "not finite after the update"
             return found
         return FoundNan()
-
-
-def _safe_form(op: str) -> str:
-    """How to write an op so that what a mask hides is harmless."""
-    if op == "div":
-        return "y = where(mask, y, 1.0); x / y"
-    calls = {"power": "x ** n", "pow": "x ** y", "reciprocal": "1 / x"}
-    return f"x = where(mask, x, {SAFE.get(op, '1.0')}); {calls.get(op, f'{op}(x)')}"
 
 
 def _summary(kept: Kept) -> str:

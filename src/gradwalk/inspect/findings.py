@@ -91,6 +91,8 @@ def times(count: int) -> str:
 
 def describe(factors: list[Factor]) -> str:
     """A chain of factors in words: equal operations together, the strongest first."""
+    if factors and all(math.isnan(f.value) for f in factors):
+        return f"{factors[0].op} got a gradient of 0, ×0"
     groups: dict[str, list[Factor]] = {}
     for factor in factors:
         groups.setdefault(factor.op, []).append(factor)

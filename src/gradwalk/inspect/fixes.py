@@ -13,7 +13,7 @@ from typing import Any
 from gradwalk.engine.modes import no_grad
 from gradwalk.inspect.examination import HealthReport, examine
 from gradwalk.inspect.findings import WIDTH, Limits, listed
-from gradwalk.inspect.layers import Anatomy
+from gradwalk.inspect.layers import MULTIPLY, Anatomy
 from gradwalk.inspect.recorder import Recorder
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.updates import step_norms
@@ -31,6 +31,8 @@ GOAL = 3e-3  # of a weight's norm: how far one step should move it
 SUBSTITUTES = {"sigmoid": "relu", "tanh": "relu", "relu": "leaky_relu"}
 # What makes up for the slope of an activation, or for the half that a relu cuts off.
 GAINS = {"sigmoid": 4.0, "relu": math.sqrt(2.0), "gelu": math.sqrt(2.0), "tanh": 5 / 3}
+REMEMBERING = {"lstm": "LSTM", "gru": "GRU"}  # ops with a gate that keeps the state -> modules
+REMEMBER = 3.0  # the bias of that gate: it lets sigmoid(3) = 95 % of the state through
 _NAME = 26
 
 
@@ -93,8 +95,15 @@ def _row(trial: Trial) -> str:
         return f"{what:<42}{trial.error[:38]}"
     kinds = sorted({finding.kind for finding in trial.before.findings})
     found = listed(kinds, 2) if kinds else "none"
-    first, last = (f"{loss:.4g}" for loss in (trial.losses[0], trial.losses[-1]))
-    return f"{what:<42}{found[:19]:<20}{first:>8} {last:>8}"
+    found = found if len(found) <= 19 else found[:18] + "…"
+    first, last = (_narrow(loss) for loss in (trial.losses[0], trial.losses[-1]))
+    return f"{what:<42}{found:<20}{first:>8} {last:>8}"
+
+
+def _narrow(number: float) -> str:
+    """A number in at most eight columns."""
+    texts = [f"{number:.{digits}g}" for digits in (4, 3, 2)]
+    return next((text for text in texts if len(text) <= 8), texts[-1])
 
 
 def _norms(before: HealthReport, trial: Trial) -> list[str]:
@@ -131,10 +140,11 @@ def try_fix(
     `make` makes the model (or is a model, which is copied); `loss_of(model)` is its loss on the
     batch; `optimizer(parameters)` makes its optimizer. Every run starts from the same seed, is
     examined at its first step, and then trained for `steps` steps. The changes are `activation`
-    (relu for sigmoid and tanh, leaky_relu for relu), `initialisation` (orthogonal, times a gain
-    for the activation; zero biases), `learning rate` (so that a step moves the weights by about
-    0.3 %), `clipping` (of the gradient norm to 1) and `eps` (a hundred times larger, in
-    normalisations and the optimizer). If no change is enough, those that helped are tried together.
+    (relu for sigmoid and tanh, leaky_relu for relu), `initialisation` (orthogonal, times a gain for
+    the activation; zero biases; gates of an LSTM or GRU that remember), `learning rate` (so that a
+    step moves the weights by about 0.3 %), `clipping` (of the gradient norm to 1) and `eps` (a
+    hundred times larger, in normalisations and the optimizer). If no change is enough, those that
+    helped are tried together.
 
     >>> import gradwalk as gw
     >>> _ = gw.manual_seed(0)
@@ -297,9 +307,11 @@ def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:
                 new = SUBSTITUTES[old]
                 yield _Change(name, f"{new} in place of {old}", substitute=(old, new))
     elif name == "initialisation":
-        used = _activations(run)
+        used = _activations(run, hidden=True)
         gain = next((GAINS[op] for op in GAINS if op in used), 1.0)
         what = f"orthogonal weights × {gain:.3g}, zero biases"
+        if used & REMEMBERING.keys():
+            what += f", gates that remember ({REMEMBER:g})"
         yield _Change(name, what, prepare=lambda model: _initialise(model, gain))
     elif name == "clipping" and run.optimizer is not None:
         yield _Change(name, "gradient norm clipped to 1", clip=1.0)
@@ -322,12 +334,22 @@ def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:
         )
 
 
-def _activations(run: _Run) -> set[str]:
-    """The ops that the model uses, seen in one more forward pass."""
+def _activations(run: _Run, hidden: bool = False) -> set[str]:
+    """The ops that the model uses, seen in one more forward pass; or those before its last layer.
+
+    An activation at the output asks for no gain: nothing has to come through it undiminished.
+    """
     recorder = Recorder("stats")
     with recorder, no_grad():
         run.loss_of(run.model())
-    return {node.op for node in recorder.trace.nodes}
+    nodes = recorder.trace.nodes
+    wanted = set() if hidden else {node.index for node in nodes}
+    for node in reversed(nodes) if hidden else ():
+        if node.op in MULTIPLY:
+            wanted.add(node.index)
+        if node.index in wanted:
+            wanted.update(node.inputs)
+    return {nodes[index].op for index in wanted}
 
 
 def _scale(optimizer: Any, option: str, factor: float) -> None:
@@ -350,5 +372,11 @@ def _initialise(model: Any, gain: float) -> None:
         for name, parameter in module.named_parameters(recurse=False):
             if parameter.ndim > 1:
                 init.orthogonal_(parameter, gain)
+            elif name.startswith("bias_") and hasattr(module, "hidden_size"):
+                init.zeros_(parameter)
+                if module.mode in REMEMBERING.values() and name.startswith("bias_hh"):
+                    # The second gate hands the state on: forget of an LSTM, update of a GRU.
+                    size = module.hidden_size
+                    init.constant_(parameter[size : 2 * size], REMEMBER)
             elif name == "bias" and hasattr(module, "weight") and module.weight.ndim > 1:
                 init.zeros_(parameter)

@@ -53,7 +53,7 @@ def norm_of(kept: Kept) -> float:
         return kept.norm
     if isinstance(kept, Statistics):
         return kept.norm if kept.finite else math.inf
-    flat = np.asarray(kept).reshape(-1)
+    flat = np.asarray(kept).ravel(order="K")  # no copy, whatever the order of the axes in memory
     if flat.dtype.kind != "f":
         flat = flat.astype(np.float64)
     square = float(quietly(np.dot, flat, flat))
@@ -119,7 +119,8 @@ class Anatomy:
         self.names = self._parameter_names(model)
         self.layers: list[Layer] = []
         self.fed_by: list[int | None] = []  # node -> the last layer before it
-        self._derived: dict[int, int] = {}  # nodes made of one parameter alone -> that parameter
+        # Nodes made of parameters alone -> those parameters.
+        self._derived: dict[int, tuple[int, ...]] = {}
         self._main: dict[int, int | None] = {}
         self._norms: dict[int, float] = {}
         self._find_layers()
@@ -147,7 +148,7 @@ class Anatomy:
         for node in self.trace.nodes:
             if node.is_leaf:
                 if node.index in self.names:
-                    self._derived[node.index] = node.index
+                    self._derived[node.index] = (node.index,)
                 self.fed_by.append(None)
                 continue
             learned = {a.node for a in node.args if isinstance(a, Edge) and a.node in self._derived}
@@ -155,10 +156,14 @@ class Anatomy:
             alone = not data and all(isinstance(a, (Edge, int, float)) for a in node.args)
             feeding = self._strongest([f for i in data if (f := self.fed_by[i]) is not None])
             if learned and alone and node.op not in LOOK_UP:
-                self._derived[node.index] = self._derived[min(learned)]
+                self._derived[node.index] = self._sources(learned)
             elif self._is_layer(node.op, learned):
                 feeding = self._add_layer(node.index, learned, feeding, calls)
             self.fed_by.append(feeding)
+
+    def _sources(self, learned: set[int]) -> tuple[int, ...]:
+        """All parameters behind some nodes, each once."""
+        return tuple(dict.fromkeys(p for i in sorted(learned) for p in self._derived[i]))
 
     def _strongest(self, feeding: list[int]) -> int | None:
         """Of several layers that feed a node, the one with the largest gradient: the main one."""
@@ -174,11 +179,11 @@ class Anatomy:
     ) -> int:
         matrices = [i for i in learned if len(self.trace.nodes[i].shape) > 1]
         largest = max(matrices, key=lambda i: math.prod(self.trace.nodes[i].shape))
-        weight = self._derived[largest]
+        weight = self._derived[largest][0]
         full = self.names[weight]
         name = full.rpartition(".")[0] or full
         calls[name] = call = calls.get(name, 0) + 1
-        parameters = sorted(self._derived[i] for i in learned)
+        parameters = sorted(self._sources(learned))
         self.layers.append(Layer(node, name, weight, parameters, call, below))
         return len(self.layers) - 1
 

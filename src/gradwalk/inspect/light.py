@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.checks import RECURRENT, SLOPES
 from gradwalk.inspect.graphs import from_graph
 from gradwalk.inspect.layers import Size
 from gradwalk.inspect.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace import Kept, Trace
 
+# Of leaves, of activations that may be outputs, and of recurrent ops, which are looked into.
+READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
+
 
 class LightRecorder(Recorder):
-    """Refers to values and to the gradients of leaves, and measures all else."""
+    """Refers to values and to the gradients `health` reads one by one, and measures all else."""
 
     def _kept(self, array: Any, what: str, index: int) -> Kept:
         array = getattr(array, "_array", array)
@@ -22,13 +26,17 @@ class LightRecorder(Recorder):
         return np.asarray(array) if self._refers(what, index) else Size.of(array)
 
     def _refers(self, what: str, index: int) -> bool:
-        return what == "values" or (what == "grads" and self.trace.nodes[index].is_leaf)
+        if what == "grads":
+            return self.trace.nodes[index].op in READ  # "" of a leaf
+        return what == "values"
 
 
 def light_trace(second: Any) -> Trace:
     """As `as_trace`, but of a graph that nobody recorded nothing is copied."""
     if not hasattr(second, "_array"):
-        return as_trace(second)
+        if second is None or isinstance(second, Trace) or hasattr(second, "_backward"):
+            return as_trace(second)
+        raise TypeError(f"a loss (a Tensor) or a trace is needed, not {type(second).__name__}")
     known = current()
     if known is not None and known.sweeps and known.lookup(second) == known.root:
         return known

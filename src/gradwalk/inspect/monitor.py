@@ -9,14 +9,27 @@ from typing import Any, Self
 import numpy as np
 
 from gradwalk.engine.modes import state
-from gradwalk.inspect.checks import RELUS, SLOPES
+from gradwalk.inspect.checks import RECURRENT, RELUS, SLOPES
 from gradwalk.inspect.examination import HealthReport, examine
 from gradwalk.inspect.findings import Limits
+from gradwalk.inspect.holdings import Holdings
 from gradwalk.inspect.layers import norm_of
 from gradwalk.inspect.light import LightRecorder
+from gradwalk.inspect.trace import Edge
 
-_COUNTED = frozenset((*SLOPES, *RELUS, "softmax"))
+_COUNTED = frozenset((*SLOPES, *RELUS, *RECURRENT, "softmax"))
+_ROWS = 4  # of a batch, for what is looked at inside recurrent ops
 PANELS = ("gradient", "activation", "update", "dead", "saturated")
+
+
+class _NoHoldings(Holdings):
+    """What is kept for backward is not asked for: nothing is noted."""
+
+    def note_memory(self, edge: Edge, array: Any) -> None:
+        """Nothing."""
+
+    def note(self, index: int, node: Any) -> None:
+        """Nothing."""
 
 
 class _Step(LightRecorder):
@@ -24,6 +37,7 @@ class _Step(LightRecorder):
 
     def __init__(self, monitor: Monitor, step: int) -> None:
         super().__init__()
+        self.holdings = _NoHoldings(self.trace)
         self.monitor = monitor
         self.step = step
 
@@ -32,6 +46,16 @@ class _Step(LightRecorder):
         if what == "values" and not node.is_leaf:
             return node.op in _COUNTED
         return super()._refers(what, index)
+
+    def made(self, op: Any, args: tuple[Any, ...], *rest: Any, **options: Any) -> None:
+        """As usual; of a recurrent op also refer to the operands that it keeps for backward."""
+        super().made(op, args, *rest, **options)
+        if op.name in RECURRENT:
+            node = rest[1][0]._node
+            saved = getattr(node, "saved", None)
+            for name, edge in zip(op.inputs, args):
+                if isinstance(saved, dict) and isinstance(edge, Edge) and name in saved:
+                    self.trace.nodes[edge.node].values[edge.output] = saved[name]
 
     def swept(self) -> None:
         super().swept()
@@ -152,7 +176,12 @@ class Monitor:
         assert self._examined is not None
         recorder, self._examined = self._examined, None
         self.report = report = examine(
-            self.model, recorder.trace, self.optimizer, limits=self.limits, steps=steps or {}
+            self.model,
+            recorder.trace,
+            self.optimizer,
+            limits=self.limits,
+            steps=steps or {},
+            rows=_ROWS,
         )
         row = {"step": float(recorder.step), **report.metrics()}
         for finding in report.findings:

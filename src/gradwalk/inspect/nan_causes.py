@@ -24,6 +24,7 @@ SPREADS = {"std", "var"}
 NORMALS = {"standardize", "standardize_affine"}
 SUMS = {"sum", "mean", "matmul", "linear", "einsum", "conv", "conv_bias", "vector_norm", "prod"}
 SUMS |= {"cumsum", "cumprod"}
+PRODUCTS = {"linear", "matmul", "einsum", "conv", "conv_bias", "lstm", "gru", "rnn"}
 INVERSES = {"inv", "solve", "cholesky", "det", "slogdet", "pinv", "svd", "eigh"}
 
 _CLAMP_LOG = (
@@ -129,6 +130,14 @@ def forward_cause(there: There) -> Cause:
             f"{op} is not defined at {number(x)}.",
             f"clamp its input into the domain of {op}, a little inside its ends.",
         )
+    if op == "binary_cross_entropy":
+        p = at(there.numbers.of(there.node.args[0]), there.index)
+        if p is not None and not 0 <= p <= 1:
+            return Cause(
+                "domain",
+                f"{op} takes probabilities, from 0 to 1, and is given {number(p)} here.",
+                "use binary_cross_entropy_with_logits, or a sigmoid before it.",
+            )
     if op in SOFTMAXES:
         return _softmax(there)
     if op in SPREADS:
@@ -202,7 +211,7 @@ def _softmax(there: There) -> Cause:
         logits = np.asarray(logits)
         axis = 1 if node.op == "cross_entropy" else axis
         row = "" if there.index is None else _row(there.index, logits.ndim, axis)
-        if (logits == -math.inf).all(axis=axis).any():
+        if _in_row(there.index, (logits == -math.inf).all(axis=axis), axis):
             return Cause(
                 "all −inf",
                 f"{node.op} over {row or 'a row'}, where every element is −inf: nothing is left "
@@ -224,6 +233,15 @@ def _softmax(there: There) -> Cause:
                 "do not mask the target's class, or mask with a large finite number (-1e9).",
             )
     return _many(there)
+
+
+def _in_row(index: Index | None, rows: Any, axis: int) -> bool:
+    """What is true of each row, of the row that an element lies in; of any, if that is unknown."""
+    if index is not None and len(index) == rows.ndim + 1:
+        index = tuple(i for k, i in enumerate(index) if k != axis % len(index))
+    if index is None or len(index) != rows.ndim:
+        return bool(rows.any())
+    return bool(rows[index])
 
 
 def _row(index: Index, ndim: int, axis: int) -> str:
@@ -272,8 +290,9 @@ def _many(there: There) -> Cause:
         )
     return Cause(
         "not finite",
-        f"{node.op} gives {number(there.result)} of operands that are finite.",
-        "look at its operands.",
+        f"{node.op} gives {number(there.result)} of operands that are not all finite.",
+        "look at which operand is infinite: if it was given on purpose, as a mask, use a large "
+        "finite number (-1e9) in its place.",
     )
 
 
@@ -369,3 +388,11 @@ def rows_of(kept: Any, limit: int = 5) -> str:
     listed = ", ".join(str(int(r)) for r in rows[:limit])
     more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
     return f"row {listed}" if len(rows) == 1 else f"rows {listed}{more}"
+
+
+def safe_form(op: str) -> str:
+    """How to write an op so that what a mask hides is harmless."""
+    if op == "div":
+        return "y = where(mask, y, 1.0); x / y"
+    calls = {"power": "x ** n", "pow": "x ** y", "reciprocal": "1 / x"}
+    return f"x = where(mask, x, {SAFE.get(op, '1.0')}); {calls.get(op, f'{op}(x)')}"

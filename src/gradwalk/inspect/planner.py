@@ -80,27 +80,28 @@ class CheckpointPlan(Report):
         `modules` are those that were recorded one behind the other, such as an nn.Sequential; if
         they are a part of the model, `under` is its name: `plan.run(model.blocks, x, "blocks")`.
         """
-        wanted = [f"{under}.{k}" if under else self.units[k] for k in range(len(modules))]
-        places = {name: position for position, name in enumerate(self.units)}
-        if len(set(wanted) & places.keys()) != len(modules) or (
-            not under and len(self.units) != len(modules)
-        ):
+        if not under and len(self.units) == len(modules):
+            names = self.units  # also of modules that lie in no other
+        else:
+            names = [f"{under}.{k}" if under else str(k) for k in range(len(modules))]
+        # A module that no gradient goes through, such as a Flatten at the front, is not in a plan.
+        place = {self.units.index(name): k for k, name in enumerate(names) if name in self.units}
+        if not place or (not under and len(place) != len(self.units)):
             raise ValueError(
                 f"the plan is about {len(self.units)} modules ({', '.join(self.units[:6])}, ...), "
                 f"not these {len(modules)}. Fix: give `under`, the name of the part they are, or "
                 "wrap what `segments` lists by hand."
             )
-        first = places[wanted[0]]
-        inside = range(first, first + len(modules))
-        if any(position in self._between for position in inside[:-1]):
+        if any(position in self._between for position in sorted(place)[:-1]):
             raise ValueError(
                 "between these modules something else is computed, which `run` would leave out. "
                 "Fix: wrap what `segments` lists by hand, each with what is computed inside it."
             )
-        starts = {}
-        for segment in self.segments:
-            if segment.first in inside and segment.last in inside:
-                starts[segment.first - first] = segment.last - first
+        starts = {
+            place[segment.first]: place[segment.last]
+            for segment in self.segments
+            if segment.first in place and segment.last in place
+        }
         at = 0
         while at < len(modules):
             last = starts.get(at)
@@ -138,6 +139,8 @@ def _chain(modules: list[Any], x: Any) -> Any:
 
 def make_plan(trace: Trace, saving: Saving, budget: int) -> CheckpointPlan:
     """The cheapest plan that stays within a budget; ValueError if there is none."""
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise TypeError(f"the budget is a number of bytes, such as 64 * 2**20, not {budget!r}")
     if trace.regions:
         raise ValueError(
             "this recording has checkpointed regions already. Fix: plan from a recording of the "
@@ -249,7 +252,7 @@ def _peak(saving: Saving, units: list[Unit], ranges: list[tuple[int, int]]) -> i
         nodes = [node for k in range(first, last + 1) for node in units[k].nodes]
         regions.of_node.update({node.index: number for node in nodes})
         regions.kept[number] = saving.read_by(nodes)
-    return max((moment.bytes for moment in saving.timeline(regions)), default=0)
+    return max((moment.bytes for moment in saving.timeline(regions, held=True)), default=0)
 
 
 def _within(saving: Saving, units: list[Unit], budget: int) -> list[tuple[int, int]]:
@@ -360,15 +363,19 @@ def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
 
 
 def _too_small(saving: Saving, units: list[Unit], budget: int) -> str:
-    low, high = budget, _peak(saving, units, [])
+    """What to say instead of a plan: the smallest budget for which there is one."""
+    low, high = int(budget), _peak(saving, units, [])
+    smallest = high
     while high - low > max(1, high // 500):
         middle = (low + high) // 2
-        if _cheapest(saving, units, middle) is None:
+        ranges = _cheapest(saving, units, middle)
+        if ranges is None:
             low = middle
         else:
             high = middle
+            smallest = min(smallest, _peak(saving, units, ranges))
     return (
         f"no way to checkpoint {len([u for u in units if u.name])} modules gets below "
-        f"{in_bytes(high)}; the budget is {in_bytes(budget)}. Fix: a smaller batch, smaller "
+        f"{in_bytes(smallest)}; the budget is {in_bytes(budget)}. Fix: a smaller batch, smaller "
         "modules, or a larger budget."
     )

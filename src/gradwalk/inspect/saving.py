@@ -123,10 +123,14 @@ class Saving:
         """The regions that were checkpointed when the trace was recorded."""
         return Regions(dict(self.trace.regions), dict(self.trace.region_saved))
 
-    def timeline(self, regions: Regions | None = None) -> list[Moment]:
-        """The bytes alive over one forward and backward pass."""
+    def timeline(self, regions: Regions | None = None, held: bool = False) -> list[Moment]:
+        """The bytes alive over one forward and backward pass.
+
+        With `held`, what the program made itself, such as labels, stays alive once it is kept: the
+        program has it, too, and may go on holding it.
+        """
         regions = self.recorded_regions() if regions is None else regions
-        count = _Count()
+        count = _Count(self._given if held else frozenset())
         found = []
         members: dict[int, list[int]] = {}
         for node in self.nodes:
@@ -184,6 +188,11 @@ class Saving:
             makers[place.memory] = min(maker, makers.get(place.memory, maker))
         return makers
 
+    @cached_property
+    def _given(self) -> frozenset[int]:
+        """The memory of data: what no recorded operation made."""
+        return frozenset(m for m, i in self._made_by.items() if self.trace.nodes[i].is_leaf)
+
     def _first_use(self, index: int) -> int:
         """The node itself; of what the library made on the way (a dropout's mask), who uses it."""
         node = self.trace.nodes[index]
@@ -214,9 +223,10 @@ class Saving:
 class _Count:
     """Bytes of distinct memory, each held by any number of holders."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: frozenset[int]) -> None:
         self.holders: dict[int, int] = {}
         self.bytes = 0
+        self._held = held
 
     def add(self, several: tuple[Saved, ...]) -> None:
         for saved in several:
@@ -224,6 +234,7 @@ class _Count:
             self.holders[saved.memory] = before + 1
             if not before:
                 self.bytes += saved.bytes
+                self.holders[saved.memory] += saved.memory in self._held
 
     def drop(self, several: tuple[Saved, ...]) -> None:
         for saved in several:

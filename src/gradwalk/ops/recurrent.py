@@ -24,6 +24,17 @@ from gradwalk.ops.trigonometry import tanh
 __all__: list[str] = []
 
 Wants = tuple[bool, ...]
+_BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"  # how its rules are printed
+# The gates that the residual `gates` holds, one after the other, and what each went through.
+GATES = {
+    "lstm": (
+        ("input", "sigmoid"),
+        ("forget", "sigmoid"),
+        ("candidate", "tanh"),
+        ("output", "sigmoid"),
+    ),
+    "gru": (("reset", "sigmoid"), ("update", "sigmoid"), ("candidate", "tanh")),
+}
 
 
 def times(count: int, reverse: bool) -> range:
@@ -203,6 +214,14 @@ lstm_op: Op = define(
     residuals="gates cells",
     shape=_lstm_shape,
     expand=_lstm_expanded,
+    formula={
+        "x": f"dz @ {{weight_x}}, {_BACK}",
+        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
+        "c": "dc(1) × forget(1), dc(t) = gradient of the cell after step t",
+        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
+        "bias": f"Σ dz(t), {_BACK}",
+    },
     promotes=True,
 )
 
@@ -306,6 +325,14 @@ gru_op: Op = define(
     residuals="gates pushed",
     shape=_state_shape,
     expand=_gru_expanded,
+    formula={
+        "x": f"dz @ {{weight_x}}, {_BACK}",
+        "h": f"dz(1) @ {{weight_h}} + dh(1) × update(1), {_BACK}",
+        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), reset gate inside, {_BACK}",
+        "bias_x": f"Σ dz(t), {_BACK}",
+        "bias_h": f"Σ dz(t), reset gate inside, {_BACK}",
+    },
     promotes=True,
 )
 
@@ -373,5 +400,12 @@ rnn_op: Op = define(
     joint=_rnn_rule,
     shape=_state_shape,
     expand=_rnn_expanded,
+    formula={
+        "x": f"dz @ {{weight_x}}, {_BACK}",
+        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
+        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
+        "bias": f"Σ dz(t), {_BACK}",
+    },
     promotes=True,
 )
