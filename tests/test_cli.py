@@ -112,6 +112,12 @@ def test_values_may_be_computed_and_signs_are_accepted() -> None:
     found = data("walk", "−x·y × 2^2", "x=1/4", "y=-pi/pi")
     assert found["nodes"][-1]["value"] == 1.0
     assert data("walk", "-x^2", "x=3")["nodes"][-1]["value"] == -9.0
+    assert "x moves by 0.01;" in run("walk", "x*x", "--nudge", "x=1/100")
+
+
+def test_the_letter_e_is_no_constant_and_that_is_said() -> None:
+    assert "for the exponential write exp(...)" in run("walk", "e^x")
+    assert "exponential" not in run("walk", "e^x", "e=2")
 
 
 def test_division_by_zero_is_infinite() -> None:
@@ -137,6 +143,10 @@ def test_division_by_zero_is_infinite() -> None:
         (["e = x*2; y = x", "--why", "e"], "'e' is not part of what is differentiated"),
         (["x*x", "--nudge", "x=much"], "much is not a number"),
         (["x*x", "--order", "q"], "no node is called 'q'"),
+        (["x*x", "--order", "q"], "or one of the recipes right, plain recursion,"),
+        (["x*x", "--latex"], "say --derive NAME --latex"),
+        (["x*x", "--svg", "-", "--json"], "only one of --svg -"),
+        (["|x|"], "Hint: write abs(x)"),
         (["x*x", "--drawing", "both"], "'nodes', 'edges', not 'both'"),
         (["x*x", "--svg", "/no/such/folder/x.svg"], "cannot write /no/such/folder/x.svg"),
         (["nothing.py:f"], "there is no file nothing.py"),
@@ -211,7 +221,8 @@ def test_pictures(tmp_path: Path) -> None:
 
 
 def test_a_picture_may_go_to_the_terminal_and_json_stays_json(tmp_path: Path) -> None:
-    assert "<svg" in run("walk", "x*x", "--svg", "-")
+    assert run("walk", "x*x", "--svg", "-").startswith("<svg")
+    assert run("walk", "x*x", "--tikz", "-").startswith("\\documentclass")
     found = data("walk", "x*x", "--svg", str(tmp_path / "x.svg"), "--frames", str(tmp_path))
     assert found["schema"] == "gradwalk.walk/1"
     assert (tmp_path / "x.svg").exists()
@@ -242,8 +253,24 @@ def nothing():
 def constant():
     return gw.ones(1).sum()
 
+def several():
+    return gw.ones(3, requires_grad=True) * 2
+
 def broken():
     raise RuntimeError("mine")
+
+def missing():
+    return {}["key"]
+
+def leaving():
+    raise SystemExit(7)
+
+def mixed(x):
+    return (gw.ones(2) * x).sum()
+
+def chatty(x):
+    print("hello")
+    return x * x
 """
 
 
@@ -279,9 +306,44 @@ def test_wrong_functions(model: str) -> None:
     assert "has no parameter 'q'; its parameters: x, w, b" in fails(
         "walk", f"{model}:neuron", "q=1"
     )
-    assert "nothing has to be learned" in fails("walk", f"{model}:constant")
-    result = CliRunner().invoke(app, ["walk", f"{model}:broken"])
-    assert isinstance(result.exception, RuntimeError)
+    assert "without a gradient" in fails("walk", f"{model}:constant")
+    assert "of shape (3,); a loss is a single number" in fails("walk", f"{model}:several")
+    assert "say which function" in fails("walk", model)
+    assert "no value given" in run("walk", f"{model}:neuron()")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "said"),
+    [
+        ("broken", 'raise RuntimeError("mine")', "RuntimeError: mine"),
+        ("missing", 'return {}["key"]', "KeyError: 'key'"),
+        ("leaving", "raise SystemExit(7)", "SystemExit: 7"),
+        ("mixed", "return (gw.ones(2) * x).sum()", "(its parameters are Values: x)"),
+    ],
+)
+def test_a_program_that_fails_is_shown_by_its_own_lines(
+    model: str, name: str, line: str, said: str
+) -> None:
+    output = fails("walk", f"{model}:{name}")
+    assert f"{name}() of {model} did not run to its end\n  my_model.py:" in output
+    assert line in output
+    assert said in output
+    assert "sources.py" not in output
+
+
+def test_a_file_that_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "bad_program.py"
+    path.write_text("def f(:\n", encoding="utf-8")
+    output = fails("walk", f"{path}:f")
+    assert "did not run to its end" in output
+    assert "SyntaxError: invalid syntax" in output
+
+
+def test_what_a_program_prints_is_no_part_of_the_json(model: str) -> None:
+    assert data("walk", f"{model}:chatty")["nodes"][-1]["value"] == 1.0
+    assert run("walk", f"{model}:chatty", "--svg", "-").startswith("<svg")
+    assert run("walk", f"{model}:chatty").startswith("hello")
 
 
 # -- the page about it ---------------------------------------------------------------------------
@@ -342,4 +404,6 @@ def test_the_module_runs_without_colours_and_with_them_where_asked() -> None:
 def test_a_terminal_without_our_signs_still_gets_the_numbers() -> None:
     output = process("walk", NEURON, *AT, PYTHONIOENCODING="ascii")
     assert "0.7071" in output
-    assert "?1.5" in output
+    assert "-1.5" in output  # a minus sign that became ? or nothing would be a wrong number
+    assert "x1 * w1" in output
+    assert "?" not in output

@@ -62,6 +62,58 @@ def test_a_value_displays_its_graph_if_that_is_small() -> None:
     assert "show" in large._repr_html_()
 
 
+def marked(html: str) -> tuple[int, int, str]:
+    """How many edges and nodes of a display are marked, and what stands in the marked node."""
+    tree = ElementTree.fromstring(f"<div>{html}</div>")
+    every = list(tree.iter())
+    edges = [e for e in every if "live" in e.get("class", "").split()]
+    nodes = [g for g in every for rect in g if "focus" in rect.get("class", "").split()]
+    return len(edges), len(nodes), " ".join(nodes[0].itertext()) if nodes else ""
+
+
+def test_a_walk_is_drawn_at_its_step() -> None:
+    steps = gw.walk(small())  # a, 1, +, 3, ×, d forward; d, ×, + backward
+    found = []
+    for position in range(len(steps) + 1):
+        steps.jump(position)
+        found.append(marked(steps._repr_html_()))
+    assert [edges for edges, _, _ in found] == [0, 0, 0, 2, 0, 2, 2, 2, 1, 1]
+    assert [nodes for _, nodes, _ in found] == [0, *[1] * 9]
+    assert " 18 " in found[6][2] and "grad 1" not in found[6][2].split("18 ")[-1]
+    assert "grad 1" in found[7][2].split("18 ")[-1]
+    assert "grad 15" in steps._repr_html_()
+    steps.jump(8)
+    assert "+ …" in steps._repr_html_()  # a has half of its gradient
+
+
+def test_a_why_marks_the_ways_to_the_loss() -> None:
+    a = Value(2.0, label="a")
+    b, c = a + 1, a * 3
+    d = b * c
+    assert marked(gw.why(a, d)._repr_html_())[:2] == (4, 1)
+    assert marked(gw.why(b, d)._repr_html_())[:2] == (1, 1)
+    x = gw.tensor([1.0, 2.0], requires_grad=True)
+    with record() as trace:
+        (x * x).sum().backward()
+    answer = gw.why(x, trace)
+    assert marked(answer._repr_html_())[:2] == (3, 1)
+    del trace
+    with record():  # what was recorded last is another one now
+        pass
+    assert "<svg" not in answer._repr_html_()  # an answer keeps no recording alive
+    assert "norm" in answer._repr_html_()
+
+
+def test_a_large_graph_is_not_drawn_unasked() -> None:
+    x = Value(1.0, label="x")
+    y = x
+    for _ in range(MOST):
+        y = y * 1.5
+    for answer in (gw.walk(y), gw.why(x, y)):
+        assert "<svg" not in answer._repr_html_()
+        assert "<pre" in answer._repr_html_()
+
+
 def test_styles_stay_in_the_drawing() -> None:
     style = show(small()).svg().partition("<style>")[2].partition("</style>")[0]
     rules = [rule for rule in style.split("}") if rule]

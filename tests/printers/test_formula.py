@@ -1,5 +1,9 @@
 """Formulas: every op prints, and the ones people look at print as in a textbook."""
 
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,8 @@ import gradwalk as gw
 from gradwalk.ops import TABLE
 from gradwalk.ops.symbol import Symbol
 from gradwalk.printers.formula import derivative, formula
+from gradwalk.printers.latex import latex, latex_name
+from gradwalk.printers.mathml import mathml
 
 x, y = Symbol("x"), Symbol("y")
 W = Symbol("W", (2, 3))
@@ -78,3 +84,33 @@ def test_a_users_op_prints_without_further_work() -> None:
     assert formula(cube(x)) == "cube(x)"
     told = gw.elementwise("told", np.sin, partials=[lambda x: gw.cos(x)], formula="cos x")
     assert derivative(told) == "cos x"
+
+
+NEGATIVE = {
+    "x × (−3)": (x * -3, r"x \cdot \left(-3\right)"),
+    "x − (−3)": (x - -3, r"x - \left(-3\right)"),
+    "x + (−y)": (x + -y, r"x + \left(-y\right)"),
+    "−3 × x": (-3 * x, r"-3 \cdot x"),
+    "x^inf": (x**math.inf, r"x^{\infty}"),
+    "x^1e+20": (x**1e20, r"x^{1 \cdot 10^{20}}"),
+    "x⁻²": (x**-2, "x^{-2}"),
+}
+
+
+@pytest.mark.parametrize("text", NEGATIVE)
+def test_signs_and_exponents_are_not_misread(text: str) -> None:
+    """No two signs in a row, and nothing set as an exponent that cannot be raised."""
+    expression, set_in_latex = NEGATIVE[text]
+    assert formula(expression) == text
+    assert latex(expression) == set_in_latex
+    markup = mathml(expression)
+    ElementTree.fromstring(markup)
+    signs = re.sub(r"</?m(row|n|i|math)>", "", markup)
+    assert not re.search(r"<mo>[+⋅−]</mo><mo>−", signs)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("σ", r"\sigma"), ("σ1", r"\sigma_{1}"), ("Ω", r"\Omega"), ("Α", "A")]
+)
+def test_greek_letters_are_commands_in_latex(name: str, expected: str) -> None:
+    assert latex_name(name) == expected

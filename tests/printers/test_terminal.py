@@ -114,6 +114,17 @@ def test_numbers_are_never_cut() -> None:
     assert re.search(r"[0-9]…", text) is None
 
 
+@pytest.mark.parametrize("width", [20, 40, 60])
+def test_a_narrow_terminal_gets_a_list_in_which_nothing_is_cut(width: int) -> None:
+    for graph in (neuron(), long_trace(), tensor_trace()):
+        lines = printed(graph, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert re.search(r"[0-9]…", "\n".join(lines)) is None
+    text = " ".join(printed(neuron(), 40).split())
+    assert "g 0.5, to x1, local derivative w1 = −3, adds −1.5, gate swapper" in text
+    assert "more rows" in printed(long_trace(), 40, rows=5)
+
+
 def test_many_rows_are_cut_and_counted() -> None:
     text = printed(long_trace(), rows=5)
     assert "more rows" in text

@@ -22,6 +22,16 @@ def test_the_notebook_runs_and_shows() -> None:
     assert len(shown) > 8
     for number, kinds in enumerate(shown):
         assert kinds & {"text/html", "image/svg+xml"}, f"code cell {number} shows {kinds}"
+    drawn = [cell.source for cell in notebook.cells if "<svg" in str(cell.get("outputs"))]
+    for question in (
+        "gw.show(o)",
+        "walk\n",
+        "gw.why(w1",
+        "gw.why(model",
+        "gw.health",
+        "gw.show(trace)",
+    ):
+        assert any(question in f"{source}\n" for source in drawn), f"no picture for {question}"
 
 
 def displays(cell: Any) -> set[str]:

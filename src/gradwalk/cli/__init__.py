@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradwalk import __version__
-from gradwalk.cli.console import console
+from gradwalk.cli.console import PLAIN_SIGNS, console
 from gradwalk.cli.functions import functions
 from gradwalk.cli.walk import walk
 from gradwalk.printers.terminal import show_walk
@@ -72,7 +72,7 @@ def walk_neuron(
 
 def main() -> None:
     """Entry point of the `gradwalk` command."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal without − and ↑ gets ? for them
+    for stream in (sys.stdout, sys.stderr):  # a terminal without − and × gets - and *
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=PLAIN_SIGNS)
     app()

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import codecs
+import unicodedata
 from pathlib import Path
 
 import typer
 from rich.console import Console
+
+PLAIN_SIGNS = "gradwalk.plain_signs"  # what to do with a sign that a terminal cannot show
+_PLAIN = {
+    "−": "-", "×": "*", "·": "*", "⋅": "*", "σ": "sigmoid", "∂": "d", "Σ": "sum", "‖": "|",
+    "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "≠": "!=", "…": "...",
+    "—": "-", "²": "^2", "³": "^3",
+}  # fmt: skip
+
+
+def _plain_signs(error: UnicodeError) -> tuple[str, int]:
+    """A codec's way out: the nearest plain letters, so that −3 is not read as 3 or ?3."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    plain = "".join(_PLAIN.get(s) or unicodedata.normalize("NFKD", s) for s in signs)
+    return "".join(s if s.isascii() else "?" for s in plain), error.end
+
+
+codecs.register_error(PLAIN_SIGNS, _plain_signs)
 
 
 def console(stderr: bool = False) -> Console:

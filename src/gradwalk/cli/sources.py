@@ -6,11 +6,14 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gradwalk.graph.source import own_files
 from gradwalk.inspect import record
 from gradwalk.inspect.expressions import DEFAULT, parse
 from gradwalk.inspect.trace import Trace
@@ -19,7 +22,8 @@ from gradwalk.printers.view import view_of
 from gradwalk.scalar import Value
 from gradwalk.tensor import Tensor
 
-_IN_A_FILE = re.compile(r"(?P<path>.+\.py):(?P<function>[^\W\d]\w*)")
+_IN_A_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<function>[^\W\d]\w*)?(?:\(\s*\))?)?")
+DEEPEST = 6  # lines of the user's that are shown of a failed program
 _NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.+)", re.DOTALL)
 
 
@@ -31,6 +35,8 @@ class Source:
     trace: Trace
     notes: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)  # what the user calls things
+    expression: str = ""  # as it was written, if it is one
+    values: dict[str, float] = field(default_factory=dict)  # that were given for it
 
     def find(self, name: str) -> int:
         """The node that the user calls so: a name, mul#3, or an index."""
@@ -60,7 +66,7 @@ def source_of(text: str, given: Sequence[str]) -> Source:
         raise ValueError(f"{twice} is given twice")
     match = _IN_A_FILE.fullmatch(text.strip())
     if match is not None:
-        return _from_file(Path(match["path"]), match["function"], values)
+        return _from_file(Path(match["path"]), match["function"] or "", values)
     return _from_expression(text, values)
 
 
@@ -74,11 +80,16 @@ def _value(pair: str) -> tuple[str, float]:
             f"'{pair}' is not of the form name=value. Fix: put the whole expression in quotes, and "
             "after it x=2 w=-3"
         )
-    program = parse(match["value"])
+    return match["name"], constant(match["value"], f"the value of {match['name']}")
+
+
+def constant(text: str, what: str = "it") -> float:
+    """The number that an expression without names is: -3, 1/3, pi/2."""
+    program = parse(text)
     (statement, *others) = program.statements
     if others or statement.name or program.leaves:
-        raise ValueError(f"the value of {match['name']} must be a number, not '{match['value']}'")
-    return match["name"], program.build().root.data
+        raise ValueError(f"{what} must be a number, not '{text}'")
+    return program.build().root.data
 
 
 def _from_expression(text: str, values: dict[str, float]) -> Source:
@@ -86,11 +97,14 @@ def _from_expression(text: str, values: dict[str, float]) -> Source:
     notes = []
     if built.assumed:
         notes.append(f"no value given, so set to {number(DEFAULT)}: {', '.join(built.assumed)}")
+    if "e" in built.assumed:
+        notes.append("e is a name like any other; for the exponential write exp(...)")
     if built.unused:
         notes.append(f"not part of {built.root.label}: {', '.join(built.unused)}")
     if not built.root.inputs:
         notes.append("nothing is computed from anything here")
-    return Source(" ".join(text.split()), built.trace(), notes, dict(built.names))
+    title = " ".join(text.split())
+    return Source(title, built.trace(), notes, dict(built.names), text, values)
 
 
 # -- a file of the user's ------------------------------------------------------------------------
@@ -100,10 +114,10 @@ def _from_file(path: Path, name: str, values: dict[str, float]) -> Source:
     function = _function(path, name)
     arguments, assumed = _arguments(function, name, values)
     with record() as recorded:
-        loss = function(**arguments)
+        with _told(f"{name}() of {path}", arguments):
+            loss = function(**arguments)
         if isinstance(loss, Tensor) and not recorded.sweeps:
-            if not loss.requires_grad:
-                raise ValueError(f"{name}() returned a tensor that nothing has to be learned for")
+            _check_loss(loss, name)
             loss.backward()
     notes = [f"ran {name}() of {path}"]
     if assumed:
@@ -117,20 +131,57 @@ def _from_file(path: Path, name: str, values: dict[str, float]) -> Source:
     )
 
 
+def _check_loss(loss: Tensor, name: str) -> None:
+    if not loss.requires_grad:
+        raise ValueError(
+            f"{name}() returned a tensor without a gradient: nothing it was computed from has "
+            "requires_grad, or a detach() or no_grad() came between. Fix: compute the loss from "
+            "parameters, or from tensors made with requires_grad=True"
+        )
+    if loss.numel() != 1:
+        raise ValueError(
+            f"{name}() returned a tensor of shape {tuple(loss.shape)}; a loss is a single number. "
+            "Fix: return its .sum() or .mean()"
+        )
+
+
+@contextmanager
+def _told(what: str, arguments: dict[str, Value]) -> Iterator[None]:
+    """Say where the user's own code failed, in its lines and not in ours."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [f for f in frames if not own_files[f.filename] and "importlib" not in f.filename]
+        lines = [f"{what} did not run to its end"]
+        lines += [f"  {Path(f.filename).name}:{f.lineno}: {f.line}" for f in theirs[-DEEPEST:]]
+        lines += "".join(traceback.format_exception_only(error)).rstrip().split("\n")
+        if arguments and isinstance(error, TypeError):
+            lines.append(f"(its parameters are Values: {', '.join(arguments)})")
+        raise ValueError("\n".join(lines)) from error
+
+
 def _function(path: Path, name: str) -> Callable[..., Any]:
     """Run the file, as `python file.py` would but for `__main__`, and take the function."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
+    if not name:
+        raise ValueError(f"say which function of {path} to walk: gradwalk walk {path}:NAME")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
+    with _told(str(path), {}):
+        spec.loader.exec_module(module)
     function = getattr(module, name, None)
     if not callable(function):
-        known = [n for n, f in vars(module).items() if inspect.isfunction(f) and n[0] != "_"]
+        known = [
+            n
+            for n, f in vars(module).items()
+            if inspect.isfunction(f) and f.__module__ == module.__name__ and n[0] != "_"
+        ]
         raise ValueError(f"{path} has no function {name}; it has: {', '.join(known) or 'none'}")
     return function
 
@@ -148,4 +199,7 @@ def _arguments(
     needed = [p.name for p in named if p.default is p.empty]
     assumed = [p for p in needed if p not in values]
     given = {**dict.fromkeys(assumed, DEFAULT), **values}
-    return {key: Value(value, label=key) for key, value in given.items()}, assumed
+    found = {key: Value(value, label=key) for key, value in given.items()}
+    for v in found.values():  # made by this file, which is nobody's source line
+        v.code, v.position = None, -1
+    return found, assumed

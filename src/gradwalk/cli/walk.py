@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json as json_text
+import sys
+from contextlib import nullcontext, redirect_stdout
 from typing import Annotated, Any
 
 import typer
 
 from gradwalk.cli.console import console, fail, write
-from gradwalk.cli.sources import Source, source_of
+from gradwalk.cli.sources import Source, constant, source_of
 from gradwalk.inspect.show import Picture, show
 from gradwalk.printers.data import jsonable
 from gradwalk.printers.terminal import ROWS, show_tree, show_walk
@@ -130,8 +132,15 @@ def walk(
       gradwalk walk "tanh(x1·w1 + x2·w2 + b)" x1=2 --frames slides
       gradwalk walk model.py:loss --svg model.svg --depth 2
     """
+    printed = [name for name in (svg, dot, tikz) if name == "-"]
     try:
-        source = source_of(expression, values or [])
+        if len(printed) + json > 1:
+            raise ValueError("only one of --svg -, --dot -, --tikz - and --json can be printed")
+        if latex and not derive:
+            raise ValueError("--latex is about --derive: say --derive NAME --latex")
+        # What is printed is then the JSON or the picture and nothing else, for a pipe.
+        with redirect_stdout(sys.stderr) if json or printed else nullcontext():
+            source = source_of(expression, values or [])
         whole = show(source.trace)
         picture = show(source.trace, drawing=drawing, depth=depth)
         answers = _answers(source, why or [], nudge or [], derive or [], order)
@@ -139,9 +148,9 @@ def walk(
         raise fail(str(error.args[0]) if error.args else str(error)) from error
     if json:
         _print_json(source, whole, answers)
-    else:
+    elif not printed:
         _print(source, whole, answers, rows, tree, latex)
-    _write_files(picture, svg, dot, tikz, frames, quiet=json)
+    _write_files(picture, svg, dot, tikz, frames, quiet=json or bool(printed))
 
 
 def _answers(
@@ -168,15 +177,24 @@ def _answers(
         from gradwalk.inspect.order import run_order
         from gradwalk.inspect.recipes import recipe_called
 
-        names = order.replace(",", " ").split()
-        visits = order if recipe_called(order) else [source.find(name) for name in names]
-        found["order"] = [run_order(trace, visits)]
+        known = recipe_called(order)
+        found["order"] = [run_order(trace, order if known else _visits(source, order))]
     return found
+
+
+def _visits(source: Source, order: str) -> list[int]:
+    from gradwalk.inspect.recipes import RECIPES
+
+    try:
+        return [source.find(name) for name in order.replace(",", " ").split()]
+    except KeyError as error:
+        recipes = ", ".join(RECIPES)
+        raise ValueError(f"{error.args[0]}; or one of the recipes {recipes}") from None
 
 
 def _size(name: str, text: str) -> float:
     try:
-        return float(text) if text else 1e-3
+        return constant(text) if text else 1e-3
     except ValueError:
         raise ValueError(f"--nudge {name}={text}: {text} is not a number") from None
 

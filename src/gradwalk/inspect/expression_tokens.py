@@ -31,11 +31,16 @@ _SAME = {"**": "^", "−": "-", "×": "*", "·": "*", "⋅": "*"}
 _BLANK = " \t\r"
 _OPERATORS = ("+", "-", "*", "/")
 _INSTEAD = {
+    "‐": "write - for minus",
+    "‑": "write - for minus",
+    "‒": "write - for minus",
     "–": "write - for minus",
     "—": "write - for minus",
     "÷": "write / for division",
     "∗": "write * for a product",
     "√": "write sqrt(x)",
+    "|": "write abs(x)",
+    "!": "the operators are + - * / ^",
     "[": "write ( for a bracket",
     "{": "write ( for a bracket",
     "@": "this is about numbers; a product is *",
@@ -244,7 +249,8 @@ class _Reader:
         name = token.text
         if len(name) > LONGEST_NAME:
             raise self.error(f"a name has at most {LONGEST_NAME} characters", token.start)
-        called = self.source[token.end :].lstrip(_BLANK).startswith("(")
+        blank = _BLANK + "\n" if self.open else _BLANK  # in brackets a line may end anywhere
+        called = self.source[token.end :].lstrip(blank).startswith("(")
         if called and name in FUNCTIONS:
             self.add(token._replace(kind="function"))
         elif called:

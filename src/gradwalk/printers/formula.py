@@ -71,7 +71,7 @@ def derivative_expression(
     op: Op, position: int = 0, names: Sequence[str] = (), out: str = "out", **attrs: Any
 ) -> Any:
     """The same as an expression of symbols, for any printer; None if there is no derivative."""
-    if op.formula is not None:
+    if isinstance(op.formula, str):
         return Symbol(op.formula)
     rule = op.rule(position)
     if rule is None:
@@ -97,7 +97,8 @@ class _Any(Symbol):
 def _text(expression: Any) -> tuple[str, int]:
     """The text and how tightly its outermost operation binds."""
     if not isinstance(expression, Symbol):
-        return _number(expression), _ATOM
+        text = _number(expression)
+        return text, _PREFIX if text.startswith("−") else _ATOM
     op, args = expression.op, expression.args
     if op is None:
         return expression.name, _ATOM
@@ -106,7 +107,7 @@ def _text(expression: Any) -> tuple[str, int]:
     if op.name in INFIX:
         sign, binding = op.symbol, INFIX[op.name]
         right_side = binding + (op.name in ("sub", "div"))
-        left, right = _wrapped(args[0], binding), _wrapped(args[1], right_side)
+        left, right = _wrapped(args[0], binding), _wrapped_after(args[1], right_side)
         return f"{left} {sign} {right}", binding
     if op.name == "neg":
         return f"−{_wrapped(args[0], _PREFIX)}", _PREFIX
@@ -136,7 +137,7 @@ def _product(args: tuple[Any, ...]) -> tuple[str, int]:
             return f"−{_wrapped(other, _PREFIX)}", _PREFIX
     if first is second:
         return f"{_wrapped(first, 6)}²", 5
-    return f"{_wrapped(first, 3)} × {_wrapped(second, 3)}", 3
+    return f"{_wrapped(first, 3)} × {_wrapped_after(second, 3)}", 3
 
 
 def _wrapped(expression: Any, binding: int) -> str:
@@ -144,10 +145,19 @@ def _wrapped(expression: Any, binding: int) -> str:
     return f"({text})" if tightness < binding else text
 
 
+def _wrapped_after(expression: Any, binding: int) -> str:
+    """After another sign a minus needs brackets, too: a × (−b)."""
+    text, tightness = _text(expression)
+    return f"({text})" if tightness < binding or tightness == _PREFIX else text
+
+
 def _raised(exponent: Any) -> str:
     if isinstance(exponent, Symbol):
         return f"^{_wrapped(exponent, _ATOM)}"
-    return _number(exponent).replace("−", "-").translate(_SUPERSCRIPT)
+    text = _number(exponent).replace("−", "-")
+    if not set(text) <= {chr(sign) for sign in _SUPERSCRIPT}:  # inf, 1e+20: nothing to raise
+        return f"^{_number(exponent)}"
+    return text.translate(_SUPERSCRIPT)
 
 
 def _number(value: Any) -> str:

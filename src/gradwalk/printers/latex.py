@@ -22,6 +22,13 @@ GREEK = dict(
     kappa="κ", mu="μ", nu="ν", xi="ξ", pi="π", rho="ρ", sigma="σ", tau="τ", phi="φ", chi="χ",
     psi="ψ", omega="ω", **{"lambda": "λ"},
 )  # fmt: skip
+# Capitals that look like Latin letters are set as those: TeX has no \Alpha.
+_CAPITALS = dict(zip("ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", (
+    "A", "B", r"\Gamma", r"\Delta", "E", "Z", "H", r"\Theta", "I", "K", r"\Lambda", "M", "N",
+    r"\Xi", "O", r"\Pi", "P", r"\Sigma", "T", r"\Upsilon", r"\Phi", "X", r"\Psi", r"\Omega",
+)))  # fmt: skip
+_LETTER_NAMES = {letter: f"\\{name}" for name, letter in GREEK.items()} | _CAPITALS
+_LETTER_NAMES |= {"ι": r"\iota", "ο": "o", "ς": r"\varsigma", "υ": r"\upsilon"}
 SIGNS = {
     "add": "+", "sub": "-", "mul": r"\cdot", "matmul": r"\,", "equal": "=", "not_equal": r"\ne",
     "less": "<", "less_equal": r"\le", "greater": ">", "greater_equal": r"\ge",
@@ -58,7 +65,8 @@ def latex(expression: Any) -> str:
 def latex_part(expression: Any) -> tuple[str, int]:
     """The LaTeX and how tightly its outermost operation binds."""
     if not isinstance(expression, Symbol):
-        return latex_number(expression), ATOM
+        text = latex_number(expression)
+        return text, PREFIX if text.startswith("-") else 3 if "cdot" in text else ATOM
     op, args, attrs = expression.op, expression.args, expression.attrs
     if op is None:
         return latex_name(expression.name), ATOM
@@ -72,7 +80,7 @@ def latex_part(expression: Any) -> tuple[str, int]:
         return f"{_wrapped(args[0], 6)}^{{{latex(args[1])}}}", POWER
     if op.name in INFIX and op.name in SIGNS:
         binding = INFIX[op.name]
-        right = _wrapped(args[1], binding + (op.name == "sub"))
+        right = _wrapped_after(args[1], binding + (op.name == "sub"))
         return f"{_wrapped(args[0], binding)} {SIGNS[op.name]} {right}", binding
     if op.name == "neg":
         return f"-{_wrapped(args[0], PREFIX)}", PREFIX
@@ -101,12 +109,18 @@ def _product(first: Any, second: Any) -> tuple[str, int]:
             return f"-{_wrapped(other, PREFIX)}", PREFIX
     if first is second:
         return f"{_wrapped(first, 6)}^{{2}}", POWER
-    return rf"{_wrapped(first, 3)} \cdot {_wrapped(second, 3)}", 3
+    return rf"{_wrapped(first, 3)} \cdot {_wrapped_after(second, 3)}", 3
 
 
 def _wrapped(expression: Any, binding: int) -> str:
     text, tightness = latex_part(expression)
     return rf"\left({text}\right)" if tightness < binding else text
+
+
+def _wrapped_after(expression: Any, binding: int) -> str:
+    """After another sign a minus needs brackets, too."""
+    tightness = latex_part(expression)[1]
+    return _wrapped(expression, ATOM if tightness == PREFIX else binding)
 
 
 def latex_name(name: str) -> str:
@@ -124,6 +138,8 @@ def latex_name(name: str) -> str:
         return f"{latex_name(indexed[1])}_{{{_escaped(indexed[2])}}}"
     if name in GREEK:
         return f"\\{name}"
+    if name in _LETTER_NAMES:
+        return _LETTER_NAMES[name]
     return _escaped(name) if len(name) == 1 else rf"\mathrm{{{_escaped(name)}}}"
 
 

@@ -33,7 +33,8 @@ def mathml(expression: Any, block: bool = False) -> str:
 def mathml_part(expression: Any) -> tuple[str, int]:
     """The markup inside <math>, and how tightly its outermost operation binds."""
     if not isinstance(expression, Symbol):
-        return mathml_number(expression), ATOM
+        markup = mathml_number(expression)
+        return markup, PREFIX if markup.startswith(f"<mrow>{operator('−')}") else ATOM
     op, args, attrs = expression.op, expression.args, expression.attrs
     if op is None:
         return mathml_name(expression.name), ATOM
@@ -46,7 +47,7 @@ def mathml_part(expression: Any) -> tuple[str, int]:
         return f"<msup>{_wrapped(args[0], 6)}{_row(exponent)}</msup>", POWER
     if op.name in INFIX and op.name in SIGNS:
         binding = INFIX[op.name]
-        right = _wrapped(args[1], binding + (op.name == "sub"))
+        right = _wrapped_after(args[1], binding + (op.name == "sub"))
         return f"{_wrapped(args[0], binding)}{operator(SIGNS[op.name])}{right}", binding
     if op.name == "neg":
         return f"{operator('−')}{_wrapped(args[0], PREFIX)}", PREFIX
@@ -97,7 +98,7 @@ def _product(first: Any, second: Any) -> tuple[str, int]:
             return f"{operator('−')}{_wrapped(other, PREFIX)}", PREFIX
     if first is second:
         return f"<msup>{_wrapped(first, 6)}<mn>2</mn></msup>", POWER
-    return f"{_wrapped(first, 3)}{operator('⋅')}{_wrapped(second, 3)}", 3
+    return f"{_wrapped(first, 3)}{operator('⋅')}{_wrapped_after(second, 3)}", 3
 
 
 def _row(expression: Any) -> str:
@@ -110,6 +111,12 @@ def _row(expression: Any) -> str:
 def _wrapped(expression: Any, binding: int) -> str:
     markup, tightness = mathml_part(expression)
     return in_brackets(markup) if tightness < binding else _single(markup)
+
+
+def _wrapped_after(expression: Any, binding: int) -> str:
+    """After another sign a minus needs brackets, too."""
+    tightness = mathml_part(expression)[1]
+    return _wrapped(expression, ATOM if tightness == PREFIX else binding)
 
 
 def _single(markup: str) -> str:

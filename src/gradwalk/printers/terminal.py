@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradwalk.printers.scalars import number
@@ -23,7 +24,7 @@ def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
     view = view_of(graph)
     last = _plain(view.nodes[view.root].name)
     console.print("[bold]Forward[/bold]: every node after its inputs")
-    console.print(_forward_table(view, rows))
+    _print_table(_forward_table(view, rows), console)
     if not view.swept:
         return
     console.print(
@@ -31,12 +32,12 @@ def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
         if view.scalar
         else f"[bold]Backward[/bold]: from {last} down; norms of what each node hands on"
     )
-    console.print(_backward_table(view, rows))
+    _print_table(_backward_table(view, rows), console)
     if view.scalar:
         console.print(f"[bold]Gradients[/bold]: how {last} moves with each leaf")
     else:
         console.print("[bold]Gradients[/bold] of the leaves (norms)")
-    console.print(_gradient_table(view, rows))
+    _print_table(_gradient_table(view, rows), console)
 
 
 def show_tree(graph: Any, console: Any, rows: int = ROWS) -> None:
@@ -97,25 +98,58 @@ def _plain(text: str) -> str:
     return escape(text)
 
 
-def _table(*columns: tuple[str, str], wraps: str = "") -> Any:
-    """Only the column that `wraps` gives way where the terminal is narrow."""
+@dataclass
+class _Table:
+    """Headings with their alignment, and rows of text; only the column that `wraps` gives way."""
+
+    columns: Sequence[tuple[str, Any]]
+    wraps: str = ""
+    rows: list[Row] = field(default_factory=list)
+    left_out: int = 0
+
+    def filled(self, things: list[Any], row: Callable[[Any], Row], most: int) -> _Table:
+        """One row for each thing; text is made only of those that are shown."""
+        self.rows = [row(thing) for thing in things[:most]]
+        self.left_out = max(0, len(things) - most)
+        return self
+
+    def least_width(self) -> int:
+        """Columns of the terminal without which something would be cut."""
+        from rich.cells import cell_len
+
+        widths = []
+        for place, (heading, _) in enumerate(self.columns):
+            cells = [heading, *(row[place] for row in self.rows)]
+            if heading == self.wraps:
+                cells = [word for cell in cells for word in cell.split()]
+            widths.append(max(map(cell_len, cells)))
+        return sum(widths) + 3 * len(widths) - 1
+
+
+def _print_table(found: _Table, console: Any) -> None:
+    """As a table; where the terminal is too narrow for one, as a list, so that nothing is cut."""
     from rich.box import SIMPLE_HEAD
+    from rich.padding import Padding
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading, justify in columns:
-        table.add_column(heading, justify=justify, no_wrap=heading != wraps)  # type: ignore[arg-type]
-    return table
-
-
-def _filled(table: Any, things: list[Any], row: Callable[[Any], Row], most: int) -> Any:
-    """One row for each thing; text is made only of those that are shown."""
-    for thing in things[:most]:
-        table.add_row(*(_plain(cell) for cell in row(thing)))
-    if len(things) > most:
-        table.caption = f"… and {len(things) - most:,} more rows"
-        table.caption_justify = "left"
-    return table
+    for heading, justify in found.columns:
+        table.add_column(heading, justify=justify, no_wrap=heading != found.wraps)
+    for row in found.rows:
+        table.add_row(*map(_plain, row))
+    more = f"… and {found.left_out:,} more rows" if found.left_out else ""
+    if more:
+        table.caption, table.caption_justify = more, "left"
+    if found.least_width() <= console.width:
+        console.print(table)
+        return
+    for first, *cells in found.rows:
+        words = zip((heading for heading, _ in found.columns[1:]), cells)
+        told = ", ".join(f"[dim]{heading}[/dim] {_plain(cell)}" for heading, cell in words if cell)
+        if first:
+            console.print(f"[bold]{_plain(first)}[/bold]")
+        console.print(Padding(told, (0, 0, 0, 2)))
+    console.print(f"{more}\n" if more else "")
 
 
 def _size(node: ViewNode) -> str:
@@ -127,20 +161,19 @@ def _bare(kept: Any) -> str:
     return amount(kept).removeprefix("norm ")
 
 
-def _forward_table(view: View, most: int) -> Any:
+def _forward_table(view: View, most: int) -> _Table:
+    columns: tuple[tuple[str, str], ...]
     if view.scalar:
-        table = _table(
-            ("node", "left"), ("computed as", "left"), ("value", "right"), wraps="computed as"
-        )
+        columns = (("node", "left"), ("computed as", "left"), ("value", "right"))
         row: Callable[[ViewNode], Row] = lambda n: (
             shortened(n.name, 24),
             view.computed_as(n),
             view.value_text(n),
         )
     else:
-        table = _table(("node", "left"), ("from", "left"), ("shape", "left"), ("norm", "right"))
+        columns = (("node", "left"), ("from", "left"), ("shape", "left"), ("norm", "right"))
         row = lambda n: _tensor_row(view, n)
-    return _filled(table, view.nodes, row, most)
+    return _Table(columns, "computed as").filled(view.nodes, row, most)
 
 
 def _tensor_row(view: View, n: ViewNode) -> Row:
@@ -154,14 +187,13 @@ def _tensor_row(view: View, n: ViewNode) -> Row:
     return shortened(n.name, 21), source, _size(n), _bare(n.value) if floats else n.dtype
 
 
-def _backward_table(view: View, most: int) -> Any:
+def _backward_table(view: View, most: int) -> _Table:
     start = (("node", "left"), ("g", "right"), ("to", "left"))
     end: tuple[tuple[str, str], ...]
     if view.scalar:
         end = (("local derivative", "left"), ("adds", "right"), ("gate", "left"))
     else:
         end = (("of shape", "left"), ("adds", "right"))
-    table = _table(*start, *end, wraps="local derivative")
     pushes: list[tuple[ViewEdge, bool]] = []  # and whether it is the first of its node
     for index in view.visits:
         first = True
@@ -170,7 +202,8 @@ def _backward_table(view: View, most: int) -> Any:
             if wanted and not (edge.pushed is None and edge.slope is None):
                 pushes.append((edge, first))
                 first = False
-    return _filled(table, pushes, lambda push: _push_row(view, *push), most)
+    table = _Table((*start, *end), "local derivative")
+    return table.filled(pushes, lambda push: _push_row(view, *push), most)
 
 
 def _push_row(view: View, edge: ViewEdge, first: bool) -> Row:
@@ -197,12 +230,13 @@ def _derivative(view: View, edge: ViewEdge) -> str:
     return slope if rule in ("", slope) else f"{rule} = {slope}"
 
 
-def _gradient_table(view: View, most: int) -> Any:
+def _gradient_table(view: View, most: int) -> _Table:
+    columns: tuple[tuple[str, str], ...]
     leaves = [n for n in view.nodes if n.is_leaf and n.needs_grad]
     if view.scalar:
-        table = _table(
-            ("leaf", "left"), ("value", "right"), ("gradient", "right"), ("to lower it", "left")
-        )
+        columns = (
+            ("leaf", "left"), ("value", "right"), ("gradient", "right"), ("to lower it", "left"),
+        )  # fmt: skip
         row: Callable[[ViewNode], Row] = lambda n: (
             n.name,
             view.value_text(n),
@@ -210,13 +244,13 @@ def _gradient_table(view: View, most: int) -> Any:
             {1: "raise ↑", -1: "lower ↓"}.get(n.raises, "constant" if n.constant else "—"),
         )
     else:
-        table = _table(
-            ("leaf", "left"), ("shape", "left"), ("norm", "right"), ("gradient", "right")
-        )
+        columns = (
+            ("leaf", "left"), ("shape", "left"), ("norm", "right"), ("gradient", "right"),
+        )  # fmt: skip
         row = lambda n: (
             shortened(n.name, 38),
             _size(n),
             _bare(n.value),
             "none" if n.grad is None else _bare(n.grad),
         )
-    return _filled(table, leaves, row, most)
+    return _Table(columns).filled(leaves, row, most)
