@@ -1,5 +1,6 @@
 """Draw the pictures of the documentation again: `python docs/pictures.py`."""
 
+import tempfile
 from pathlib import Path
 
 import gradwalk as gw
@@ -27,6 +28,12 @@ def draw_neuron() -> None:
     save("neuron-edges.svg", graph_svg(o, "edges"))
 
 
+def draw_expression() -> None:
+    """The program of docs/expressions.md."""
+    program = parse("e = a·b; d = e + c; L = d·f")
+    save("expression.svg", show(program.build(a=2, b=-3, c=5, f=-2).trace()).svg())
+
+
 def draw_step() -> None:
     """A step of the diamond's walk: a has half of its gradient."""
     view = view_of(parse("b = a + 1; c = 3*a; d = b*c").build(a=2).trace())
@@ -41,6 +48,18 @@ def draw_model() -> None:
     with record() as trace:
         nn.functional.cross_entropy(model(x), y).backward()
     save("model.svg", show(trace, depth=2).svg())
+
+
+def draw_trace_file() -> None:
+    """The trace of docs/trace-file.md, drawn from the file, its module calls open."""
+    gw.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    with record() as trace:
+        model(gw.ones(16, 4)).square().mean().backward()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "step.trace"
+        gw.save_trace(trace, path)
+        save("trace-file.svg", show(gw.load_trace(path)).svg())
 
 
 def draw_health() -> None:
@@ -104,13 +123,25 @@ def draw_no_grad() -> None:
     save("no-grad.svg", show(trace).svg())
 
 
+def draw_bugs() -> None:
+    """a·a as recorded with = instead of +=, as in docs/bugs.md."""
+    a = gw.tensor(3.0, requires_grad=True)
+    a.label = "a"
+    with gw.bugs.inject("overwrite", op="mul"), record() as trace:
+        (a * a).backward()
+    save("bugs.svg", show(trace).svg())
+
+
 if __name__ == "__main__":
+    draw_bugs()
     draw_order()
     draw_nan()
     draw_no_grad()
     draw_neuron()
+    draw_expression()
     draw_step()
     draw_model()
+    draw_trace_file()
     draw_why()
     draw_health()
     draw_memory()

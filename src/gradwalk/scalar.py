@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradwalk.engine.errors import made_at, mixed, name_of
+from gradwalk.engine.modes import state
 from gradwalk.engine.scalars import NOT_REAL, inner_first, pushes
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
@@ -69,6 +70,8 @@ class Value:
             self._more()["inputs"] = inputs
         self.code: CodeType | None
         self.code, self.position = caller()
+        if inputs and isinstance(_op, str):  # made by hand
+            _tell_recording(self)
 
     def backward(self) -> None:
         """Add d self / d v to the `grad` of every Value v this was computed from."""
@@ -85,6 +88,8 @@ class Value:
         if any(before):
             for v, earlier in zip(order, before, strict=True):
                 v._grad += earlier
+        if own_files.watchers and state.here.watcher is not None:
+            state.here.watcher.swept_values(self)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -257,7 +262,14 @@ def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     out = Value(op.on_numbers([v.data for v in inputs], attrs), inputs, op)
     if attrs:
         out._more()["attrs"] = attrs
+    _tell_recording(out)
     return out
+
+
+def _tell_recording(made: Value) -> None:
+    """A recording that this thread has under way hears of each operation."""
+    if own_files.watchers and state.here.watcher is not None:
+        state.here.watcher.made_value(made)
 
 
 # -- operators and methods ---------------------------------------------------------------------
@@ -279,9 +291,12 @@ def _unary(op: Op) -> Callable[[Value], Value]:
         out.op = op
         out._left = self
         out._right = out._extra = out._mark = None
-        if own_files.recording:
+        if own_files.alone:
             frame = _getframe(1)
             out.code, out.position = frame.f_code, frame.f_lasti
+        elif own_files.watchers:
+            out.code, out.position = caller()
+            _tell_recording(out)
         else:
             out.code, out.position = None, -1
         return out
@@ -310,9 +325,12 @@ def _binary(op: Op) -> Callable[[Value, Any], Value]:
         out._left = self
         out._right = other
         out._extra = out._mark = None
-        if own_files.recording:
+        if own_files.alone:
             frame = _getframe(1)
             out.code, out.position = frame.f_code, frame.f_lasti
+        elif own_files.watchers:
+            out.code, out.position = caller()
+            _tell_recording(out)
         else:
             out.code, out.position = None, -1
         return out

@@ -589,25 +589,51 @@ def test_more_tensor_paths_than_are_followed_says_so() -> None:
     assert all(path.size == pytest.approx(math.sqrt(2)) for path in run[x].lost)
 
 
-def test_a_custom_function_runs_in_the_right_order_and_says_when_it_cannot() -> None:
-    class Cube(gw.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            ctx.save_for_backward(x)
-            return x**3
+class Cube(gw.autograd.Function):
+    """An op the op table does not have."""
 
-        @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
-            (x,) = ctx.saved_tensors
-            return g * 3 * x**2
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
 
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 3 * x**2
+
+
+def test_a_custom_function_runs_in_every_order_its_contributions_tell() -> None:
+    """Derivatives are linear: what it pushed is known for multiples of what it received."""
     x = gw.tensor([1.0, 2.0], dtype=gw.float64, requires_grad=True)
     with record() as trace:
         cubed = Cube.apply(x)
         (cubed * cubed).sum().backward()
     np.testing.assert_allclose(run_order(trace)[x].got, x.grad.numpy())
-    with pytest.raises(NotReplayable, match="nothing is known of its derivative"):
-        run_order(trace, overwrite=True)[x]
+    np.testing.assert_allclose(run_order(trace, overwrite=True)[x].got, x.grad.numpy() / 2)
+    np.testing.assert_allclose(run_order(trace, [cubed])[x].got, 0 * x.grad.numpy())
+    runs = run_recipes(x, trace)
+    assert not runs.impossible
+    # the product runs twice and hands 2 × as much in its second pass: 1 + 2 of the contributions
+    np.testing.assert_allclose(runs["twice"].correct, 2 * x.grad.numpy())
+
+
+def test_a_custom_function_says_when_an_order_asks_too_much_of_it() -> None:
+    x = gw.tensor([1.0, 2.0], dtype=gw.float64, requires_grad=True)
+    with record() as trace:
+        cubed = Cube.apply(x)
+        other = cubed + 1
+        (cubed * other).sum().backward()
+        cubed.label, other.label = "cubed", "other"
+    last, product = (trace.sweep.visits[i] for i in (0, 1))
+    run = run_order(trace, [last, product, cubed, other])
+    message = r"cubed \(test_order.py:\d+: .*\) is a function of the user's own, Cube.*Fix: "
+    with pytest.raises(NotReplayable, match=message):
+        run[x]
+    runs = run_recipes(x, trace)
+    assert runs["right"].got.tolist() == x.grad.tolist()
+    assert "depth-first was not run: cubed" in str(runs) and "overwrite" in runs.impossible
+    assert all(len(line) < 80 for line in str(runs).splitlines())
 
 
 def test_statistics_alone_cannot_be_run() -> None:
@@ -636,3 +662,22 @@ def test_an_order_of_many_labels_is_read_quickly() -> None:
         v = v * 1.0
         v.label = f"v{i}"
     assert run_order(v, [f"v{i}" for i in range(4999, 0, -1)])["v0"].got == 1.0
+
+
+def test_a_misspelled_recipe_is_told_the_recipes() -> None:
+    with pytest.raises(ValueError, match="recipes are: right, plain recursion"):
+        run_order(diamond_with_x()["d"], "bredth-first")
+
+
+def test_calls_of_backward_that_visit_nothing() -> None:
+    assert str(run_order(diamond_with_x()["d"], [[], []])).startswith(
+        "visited nothing; then nothing: "
+    )
+
+
+def test_gradients_have_the_dtype_the_engine_gives_them() -> None:
+    """A contribution is rounded to its operand's dtype, as in a real backward pass."""
+    x = gw.tensor([0.1, 0.2], dtype=gw.float64, requires_grad=True)
+    with record() as trace:
+        (x.float() * gw.tensor([0.3, 0.7], dtype=gw.float64)).sum().backward()
+    np.testing.assert_array_equal(run_order(trace)[x].got, x.grad.numpy())

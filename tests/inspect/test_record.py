@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import gradwalk as gw
+from gradwalk.graph.source import own_files
 from gradwalk.inspect import replay
 from gradwalk.inspect.recorder import as_trace, current, record, scope
 from gradwalk.inspect.statistics import Statistics
@@ -283,3 +285,122 @@ def test_an_error_inside_ends_the_recording() -> None:
     from gradwalk.engine.modes import state
 
     assert state.here.watcher is None
+
+
+# -- Values in a block ----------------------------------------------------------------------------
+
+
+def test_values_are_recorded_in_a_block_with_their_scopes() -> None:
+    a = gw.Value(2.0, label="a")
+    before = a * 3  # made outside; its past is recorded with it
+    with record() as trace:
+        with gw.scope("square"):
+            b = before * before
+            with gw.scope("inner"):
+                c = 2 / b.tanh()
+        with gw.scope("square"):
+            d = b + c
+        d.label = "d"
+        d.backward()
+        assert gw.why(a).gradient == a.grad
+    assert trace.scalar and trace.name(trace.sweep.visits[0]) == "d"
+    found = {n.op: [g.name for g in trace.group_path(n.index)] for n in trace if n.op}
+    assert found["tanh"] == ["square", "inner"] and found["div"] == ["square", "inner"]
+    assert found["add"] == ["square (call 2)"]
+    assert trace.grad(a) == a.grad and trace.grad(d) == 1
+    anew = record(d)
+    assert not anew.groups
+    for v in (a, before, b, c, d):
+        assert anew.grad(v) == trace.grad(v)
+    assert "test_record.py" in str(trace[c].line) and "2 / b.tanh()" in str(trace[c].line)
+    assert "backward" in str(trace.sweep.line)
+
+
+def test_the_tools_keep_the_scopes_of_a_recorded_loss() -> None:
+    a = gw.Value(2.0, label="a")
+    with record():
+        with gw.scope("part"):
+            loss = a * a
+        loss.backward()
+    loss.label = "loss"
+    assert "part" in str(gw.why(a, loss))
+    assert str(gw.walk(loss)).startswith("walk of loss")
+
+
+def test_values_recorded_without_a_backward_pass() -> None:
+    a = gw.Value(3.0, label="a")
+    with record() as trace:
+        b = gw.exp(a) * a**2
+    assert [n.op for n in trace if n.op] == ["exp", "power", "mul"]
+    assert trace[b].value == b.data and trace.nodes[trace[b].inputs[1]].attrs == {"exponent": 2}
+
+
+def test_a_training_loop_of_values_has_a_leaf_for_each_step() -> None:
+    p = gw.Value(1.0, label="p")
+    with record() as trace:
+        for _ in range(3):
+            loss = (p * p - 2.0) ** 2
+            p.grad = 0
+            loss.backward()
+            p.data -= 0.1 * p.grad
+    assert [n.value for n in trace if n.label == "p"] == pytest.approx([1.0, 1.4, 1.4224])
+    assert len(trace.sweeps) == 3 and trace.grad(p) == p.grad
+
+
+def test_a_value_made_by_hand_is_recorded() -> None:
+    a = gw.Value(3.0, label="a")
+    with record() as trace:
+        out = gw.Value(a.data**3, (a,), "cube")
+
+        def backward() -> None:
+            a.grad += 3 * a.data**2 * out.grad
+
+        out._backward = backward
+        (out * 2).backward()
+    assert a.grad == 54 and trace.grad(a) == 54 and trace[out].op == "cube"
+
+
+def test_a_recording_is_of_one_kind_and_says_so() -> None:
+    x = gw.ones(2, requires_grad=True)
+    with record() as trace:
+        (x * 2).sum().backward()
+        with pytest.warns(UserWarning, match="is of Tensors; what is computed with Values"):
+            (gw.Value(1.0) * 2).backward()
+    assert not trace.scalar and len(trace.sweeps) == 1
+    with record() as trace:
+        (gw.Value(1.0) * 2).backward()
+        with pytest.warns(UserWarning, match="is of Values; what is computed with Tensors"):
+            (x * 2).sum().backward()
+    assert trace.scalar and [n.op for n in trace if n.op] == ["mul"] and len(trace.sweeps) == 1
+
+
+def test_opening_an_op_does_not_add_to_the_recording() -> None:
+    a = gw.Value(0.5)
+    with record() as trace:
+        b = a.tanh()
+        b.backward()
+        count = len(trace)
+        assert gw.open_op(b).equal
+        assert len(trace) == count
+
+
+def test_values_of_another_thread_are_not_recorded() -> None:
+    a = gw.Value(0.5)
+    with record() as trace:
+        thread = threading.Thread(target=lambda: (a * a).backward())
+        thread.start()
+        thread.join()
+        assert len(trace) == 0 and a.grad == 1.0
+    assert own_files.alone  # and nothing is left behind
+
+
+@pytest.mark.parametrize("budget", [-1, "1 MB", 1.5])
+def test_a_budget_is_a_number_of_bytes(budget: Any) -> None:
+    with pytest.raises(ValueError, match="budget is a number of bytes"):
+        record(budget=budget)
+
+
+def test_true_is_no_node() -> None:
+    a = gw.Value(3.0)
+    with pytest.raises(KeyError, match="this bool is not in the trace"):
+        record(a * a)[True]

@@ -1,5 +1,6 @@
 """Walk: MISSION.md's examples step by step, and every step undone again."""
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,12 @@ from hypothesis import given
 import gradwalk as gw
 from gradwalk import Value
 from gradwalk.graph.order import inputs_first
+from gradwalk.inspect import replay
 from gradwalk.inspect.files import load_trace, save_trace
 from gradwalk.inspect.recorder import record
 from gradwalk.inspect.walk import Push, Walk, gates_of, walk
+from gradwalk.inspect.walk_text import rule_text
+from tests.ops.samples import all_samples
 
 B = 6.8813735870195432
 
@@ -660,6 +664,7 @@ def test_a_value_with_a_backward_of_its_own() -> None:
     assert "g × local derivative = 2 × 6 = 12" in str(push)
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_walked_without_waiting() -> None:
     v = Value(1.0, label="x")
     for _ in range(10_000):
@@ -668,3 +673,73 @@ def test_a_long_chain_is_walked_without_waiting() -> None:
     found = steps.run_until(lambda step: bool(step.completed) and step.completed[0].name == "x")
     assert found is not None
     assert (found.number, steps.grad("x")) == (len(steps), 1.0)
+
+
+# -- rules in words -------------------------------------------------------------------------------
+
+# Rules longer than a reader wants, and an index whose shape depends on a mask.
+WITHOUT_A_FORMULA = {"det_twice", "eigh", "put", "setitem", "svd"}
+
+
+def test_every_op_shows_its_rule() -> None:
+    """Of every sample of the op table: in words or as a formula, how the gradient goes on."""
+    for sample in all_samples():
+        tensors = [gw.tensor(a) for a in sample.arrays()]
+        for t in tensors:
+            t.requires_grad = t.dtype.kind == "f"
+        with record(keep="stats") as trace:
+            sample.ours(gw, *tensors)
+        for node in trace:
+            op = replay.op_of(node)
+            if op is None or node.op in WITHOUT_A_FORMULA or not node.needs_grad:
+                continue
+            for argument, edge in node.edges:
+                if trace.nodes[edge.node].needs_grad and op.rule(argument) is not None:
+                    text = rule_text(trace, node, argument)
+                    assert text and not text.startswith("the rule of"), sample
+                    assert "{" not in text and "\n" not in text, (sample, text)
+
+
+def rules_of(made: gw.Tensor) -> dict[str, str]:
+    made.label = "y"
+    step = walk(record(made.sum())).run_until(lambda s: s.phase == "backward" and s.name == "y")
+    return {push.to_name: push.rule for push in step.pushes}
+
+
+def test_rules_that_keep_more_than_inputs_and_outputs() -> None:
+    x, w, b = gw.randn(2, 3, 5, 5), gw.randn(4, 3, 3, 3), gw.randn(4)
+    rows, n = gw.randn(2, 3), gw.randn(3)
+    for name, t in {"x": x, "w": w, "b": b, "rows": rows, "n": n}.items():
+        t.label = name
+        t.requires_grad = True
+    functional = gw.nn.functional
+    assert rules_of(functional.conv2d(x, w, b)) == {
+        "x": "conv_input(g, w)",
+        "w": "conv_weight(x, g)",
+        "b": "Σ g over batch and places",
+    }
+    assert rules_of(functional.max_pool2d(x, 2))["x"].startswith("each g to the largest")
+    assert rules_of(functional.layer_norm(rows, (3,))) == {
+        "rows": "(g − mean(g) − y × mean(g × y)) / std(rows)"
+    }
+    assert rules_of(functional.rms_norm(rows, (3,))) == {
+        "rows": "(g − y × mean(g × y)) / rms(rows)"
+    }
+    logits = rows * 1
+    loss = functional.cross_entropy(logits, gw.tensor([0, 2]), reduction="none").reshape(1, 2)
+    step = walk(record(loss.sum())).run_until(lambda s: s.op == "cross_entropy" and s.pushes)
+    assert step.pushes[0].rule == "g × (softmax(mul#1) − one at target), row by row"
+    assert rules_of(rows[0, 1:]) == {"rows": "g at [0, 1:], 0 elsewhere"}
+    assert rules_of(rows[gw.tensor([0, 0])])["rows"].startswith("g added at [")
+    assert rules_of(gw.cat([n, n * 1])) == {"n": "g[0:3]", "mul#1": "g[3:6]"}
+
+
+def test_a_breakpoint_says_when_it_stops() -> None:
+    w = walk(diamond()["d"])
+    point = w.break_at(lambda step: step.op == "mul", grad_above=3, nan=True, shape=2)
+    assert str(point) == "stop at: a gradient is above 3 or NaN or shape (2,) or <lambda>(step)"
+    assert json.loads(json.dumps(point.to_dict()))["predicate"] == "<lambda>"
+    with pytest.raises(TypeError, match="grad_above is a number"):
+        w.run_until(grad_above="3")
+    with pytest.raises(TypeError, match=r"not 'd'. Fix: run_to"):
+        w.run_until("d")

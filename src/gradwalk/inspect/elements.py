@@ -8,6 +8,7 @@ network becomes the scalar graph a textbook would draw.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -154,7 +155,10 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
 def place_in(trace: Trace, edge: Edge, index: Any) -> tuple[int, ...]:
     """An index as a tuple of non-negative numbers, checked against the tensor's shape."""
     shape = trace.nodes[edge.node].metas[edge.output][0]
-    given = tuple(int(i) for i in index) if isinstance(index, (tuple, list)) else (int(index),)
+    try:
+        given = tuple(map(operator.index, index if isinstance(index, (tuple, list)) else (index,)))
+    except TypeError:
+        raise IndexError(f"an element is named by whole numbers, not by {index!r}") from None
     if len(given) != len(shape) or any(not -n <= i < n for i, n in zip(given, shape)):
         raise IndexError(
             f"{trace.name(edge.node)} has shape {shape}: {given} is not one of its elements"
@@ -218,7 +222,9 @@ def _compared(
         source = Edge(one.node, one.output)
         if source in expected:
             expected[source] = np.array(expected[source])
-            expected[source][one.index] -= one.contribution
+            # As the operand holds it: to one of float32 nothing finer can arrive.
+            dtype = np.dtype(trace.nodes[one.node].metas[one.output][1])
+            expected[source][one.index] -= np.asarray(one.contribution, dtype)
     return max((largest(e) for e in expected.values()), default=0.0) / size
 
 

@@ -147,7 +147,8 @@ class _Inside:
             Value(number, label=self.name_of(argument))
             for number, argument in zip(self.args, self.node.args)
         ]
-        root = form(*values, **self.node.attrs)
+        with computing():
+            root = form(*values, **self.node.attrs)
         inner = trace_of_values(root)
         if self.given is not None:
             backward_in_numbers(inner, float(self.given[0]))

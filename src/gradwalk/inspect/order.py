@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,7 +95,7 @@ def run_recipes(x: Any, loss: Any = None) -> RecipeRuns:
         try:
             runs[name] = run_order(trace, name)[x]
         except ValueError as error:
-            if name != "plain recursion":
+            if name == "right":
                 raise
             impossible[name] = str(error)
     return RecipeRuns(runs, impossible)
@@ -111,7 +112,7 @@ class RecipeRuns(Report):
         return self.runs[name]
 
     def __str__(self) -> str:
-        right, twice = self.runs["right"], self.runs["twice"]
+        right, twice = self.runs["right"], self.runs.get("twice")
         rows = [("recipe", "got", "lost", "extra", "what it does")]
         for name, run in self.runs.items():
             rows.append((name, *run.numbers(), RECIPES[name].text))
@@ -120,8 +121,11 @@ class RecipeRuns(Report):
         for name, got, lost, extra, text in rows:
             cells = f"{got:>{wide[1]}}  {lost:>{wide[2]}}  {extra:>{wide[3]}}"
             lines.append(f"{name:<{wide[0]}}  {cells}  {text}")
-        lines.append(f"(twice: {twice.number(twice.correct)} would be right)")
-        return "\n".join([*lines, *(why for why in self.impossible.values())])
+        if twice is not None:
+            lines.append(f"(twice: {twice.number(twice.correct)} would be right)")
+        for name, why in self.impossible.items():
+            lines += textwrap.wrap(f"{name} was not run: {why}", 79, subsequent_indent="  ")
+        return "\n".join(lines)
 
 
 def every_order(x: Any, loss: Any = None, nodes: Sequence[Any] | None = None) -> EveryOrder:
@@ -207,7 +211,10 @@ def _visits(trace: Trace, order: Sequence[Any]) -> list[int]:
         try:
             found.append(named[0] if len(named) == 1 else node_of(trace, thing))
         except KeyError as error:
-            raise ValueError(f"visit {number} of the order: {error.args[0]}") from None
+            why = error.args[0]
+            if isinstance(thing, str) and len(order) == 1:
+                why += f"; recipes are: {', '.join(RECIPES)}"
+            raise ValueError(f"visit {number} of the order: {why}") from None
     return found
 
 

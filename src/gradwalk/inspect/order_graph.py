@@ -148,21 +148,61 @@ class BackwardGraph:
         try:
             pulled = replay.pull(self.trace, node, gs if op is not None and op.multiple else gs[0])
         except replay.NotReplayable:
-            once = self._as_recorded(node, outputs)
-            if once is None:
+            known = self._as_recorded(node, gs)
+            if known is None:
+                if op is None:
+                    raise self._unknown(node) from None
                 raise
-            pulled = once
+            pulled = known
         return pulled
 
-    def _as_recorded(self, node: TraceNode, outputs: list[Any]) -> tuple[Kept, ...] | None:
-        """A derivative the op table does not know is known for the one gradient that was there."""
+    def _as_recorded(self, node: TraceNode, gs: list[Any]) -> tuple[Kept, ...] | None:
+        """A derivative the op table does not know is known for the gradient that was there.
+
+        Derivatives are linear, so it is known for multiples of that gradient too.
+        """
         for sweep in reversed(self.trace.sweeps):
             before, pushed = sweep.grads.get(node.index), sweep.pushed.get(node.index)
-            if before is None or not pushed or not all(map(replay.is_array, pushed)):
+            if before is None or not pushed or any(isinstance(p, Statistics) for p in pushed):
                 continue
-            if all(replay.is_array(b) and np.array_equal(b, g) for b, g in zip(before, outputs)):
-                return pushed
+            ratio = _ratio(before, gs)
+            if ratio is not None:
+                return tuple(p if p is None or ratio == 1 else p * ratio for p in pushed)
         return None
+
+    def _unknown(self, node: TraceNode) -> replay.NotReplayable:
+        made = f" ({node.line})" if node.line is not None else ""
+        return replay.NotReplayable(
+            f"{self.trace.name(node.index)}{made} is a function of the user's own, {node.op}. The "
+            "trace has what it handed on for the gradient it received, and this order gives it "
+            "another, which is no multiple of that. Fix: choose an order that visits "
+            f"{self.trace.name(node.index)} after all of its consumers, or define {node.op} as an "
+            "op (CONTRIBUTING.md), whose derivative a trace can compute with."
+        )
+
+
+def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
+    """How many times the gradients `before` the gradients `gs` are; None if it is not a number."""
+    old, new = [], []
+    for b, g in zip(before, gs, strict=True):
+        if isinstance(b, Statistics):
+            return None
+        if b is not None or g is not None:
+            old.append(np.zeros(np.size(g)) if b is None else np.ravel(b))
+            new.append(np.zeros(np.size(b)) if g is None else np.ravel(g))
+    if not old:
+        return None
+    one, other = np.concatenate(old), np.concatenate(new)
+    if np.array_equal(one, other):
+        return 1.0
+    rounding = 1e-5 if one.dtype.itemsize < 8 else 1e-12
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    if not other.any():
+        return 0.0
+    with np.errstate(all="ignore"):
+        ratio = float(one @ other / (one @ one))
+        apart = np.abs(other - ratio * one).max()
+    return ratio if apart <= rounding * np.abs(other).max() else None
 
 
 def _seeds(trace: Trace, first_place: list[int]) -> dict[int, Any]:

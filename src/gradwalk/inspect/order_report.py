@@ -239,7 +239,8 @@ class OrderRun(Report):
         begin = self.recipe or "visited"
         how = " with = for +=" if self.overwrite else ""
         room = (room - len(begin) - len(how) - 7 * (count - 1)) // max(count, 1)
-        visited = "; then ".join(names_in_order([name(n) for n in v], room) for v in self.passes)
+        listed = (names_in_order([name(n) for n in visits], room) for visits in self.passes)
+        visited = "; then ".join(names or "nothing" for names in listed)
         return f"{begin} {visited or 'nothing'}{how}"
 
 

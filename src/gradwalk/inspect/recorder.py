@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import state
-from gradwalk.graph.source import caller, source_line, where_text
+from gradwalk.graph.source import caller, source_line, watched, where_text
 from gradwalk.graph.versions import owner_of, stamp_of
 from gradwalk.inspect.holdings import Holdings
-from gradwalk.inspect.scalars import trace_of_values
+from gradwalk.inspect.scalars import ValueWriter, only_one_kind, take_labels, trace_of_values
 from gradwalk.inspect.statistics import Statistics
 from gradwalk.inspect.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
 
@@ -59,6 +59,8 @@ def record(
     """
     if keep not in (None, *KEEPS):
         raise ValueError(f"keep is one of {', '.join(map(repr, KEEPS))}, not {keep!r}")
+    if budget is not None and (not isinstance(budget, int | np.integer) or budget < 0):
+        raise ValueError(f"budget is a number of bytes, not {budget!r}")
     if root is None:
         return Recorder(keep, budget, timing)
     if hasattr(root, "_array"):
@@ -73,10 +75,12 @@ def record(
 
 def current() -> Trace | None:
     """The trace being recorded in this thread, or the last one that was."""
-    if not _here.active:
-        return _here.last
-    _here.active[-1].take_labels()
-    return _here.active[-1].trace
+    if _here.active:
+        _here.active[-1].take_labels()
+        return _here.active[-1].trace
+    if _here.last is not None and _here.last.scalar:
+        take_labels(_here.last)
+    return _here.last
 
 
 def as_trace(second: Any = None) -> Trace:
@@ -85,8 +89,8 @@ def as_trace(second: Any = None) -> Trace:
         return second
     if second is not None:
         known = current()
-        # Values are read anew: they may have got other labels or numbers since.
-        fresh = known is not None and known.sweeps and not known.scalar
+        # A graph of Values nobody recorded is read anew: it may have got other numbers since.
+        fresh = known is not None and known.sweeps and not (known.scalar and known.unrecorded)
         if known is not None and fresh and known.lookup(second) == known.root:
             return known
         return record(second)
@@ -102,6 +106,9 @@ def as_trace(second: Any = None) -> Trace:
 @contextmanager
 def scope(name: str) -> Iterator[None]:
     """Name a part of a computation: what happens inside is one group in a recording.
+
+    Tensors and Values alike. Without a recording it does nothing: a graph that is recorded
+    afterwards, with `record(loss)`, does not know its scopes.
 
     >>> import gradwalk as gw
     >>> with gw.record() as trace, gw.scope("first"):
@@ -128,6 +135,7 @@ class Recorder:
     ) -> None:
         self.trace = Trace()
         self.holdings = Holdings(self.trace)
+        self.values = ValueWriter(self.trace)
         self.timing = timing
         self._began = self._took = self._mark = 0.0
         self.keep = keep or "all"
@@ -144,9 +152,11 @@ class Recorder:
     def __enter__(self) -> Trace:
         self._outer, state.here.watcher = state.here.watcher, self
         _here.active.append(self)
+        watched(1)
         return self.trace
 
     def __exit__(self, *error: Any) -> None:
+        watched(-1)
         state.here.watcher = self._outer
         _here.active.remove(self)
         _here.last = self.trace
@@ -155,6 +165,8 @@ class Recorder:
 
     def take_labels(self) -> None:
         """Labels that were given after an operation was recorded: `h = x @ w; h.label = "h"`."""
+        if self.trace.scalar:
+            take_labels(self.trace)
         for node, owner in self._unnamed:
             node.label = node.label or getattr(owner, "label", "")
 
@@ -186,7 +198,7 @@ class Recorder:
         """Operands as edges to the nodes that made them; those not met before become leaves."""
         if self._began:
             self._took, self._began = perf_counter() - self._began, 0.0
-        if self._computing_again:
+        if self._passes_by:
             return args
         return tuple(self._edge(a) if hasattr(a, "_array") else a for a in args)
 
@@ -241,7 +253,7 @@ class Recorder:
         note: str = "",
     ) -> None:
         """An operation was computed; `args` went through `operands`."""
-        if self._computing_again:
+        if self._passes_by:
             return
         first = outputs[0]
         # A leaf that is updated in place inside no_grad() stays the leaf it was: its gradient
@@ -279,16 +291,35 @@ class Recorder:
         """Whether backward runs a checkpointed region again: it is in the trace already."""
         return self._sweep is not None and not self._of_second_order
 
+    @property
+    def _passes_by(self) -> bool:
+        """Whether an operation on tensors is not for this trace."""
+        if self.trace.scalar:
+            only_one_kind("Values", "Tensors")
+        return self._computing_again or self.trace.scalar
+
     def detached(self, source: Any, result: Any, note: str = "detach") -> None:
         """`detach()`, `.data`, `tensor(x)`: the same numbers, and no gradient through it."""
         self.made(_DETACH, self.operands((source,)), {}, (result,), *caller(), note=note)
 
     def taken_out(self, tensor: Any, how: str) -> None:
         """`item()`, `numpy()`, `if x:`, ...: its numbers go on outside the graph."""
+        if self.trace.scalar:
+            return
         known = self.trace.lookup(tensor)
         if tensor.requires_grad or (known is not None and self.trace.nodes[known].note):
             line = source_line(*caller())
             self.trace.exits.append(Exit(self._edge(tensor).node, how, line))
+
+    # -- Values ------------------------------------------------------------------------------------
+
+    def made_value(self, v: Any) -> None:
+        """An operation on Values was computed."""
+        self.values.made(v, self._stack[-1] if self._stack else None)
+
+    def swept_values(self, root: Any) -> None:
+        """`backward()` of a Value is over."""
+        self.values.swept(root, self._stack[-1] if self._stack else None)
 
     # -- groups ------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ seen the program it came from.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -62,8 +64,20 @@ def forward(trace: Trace, node: TraceNode, values: dict[Edge, Any] | None = None
         if op.elementwise:
             return [op.on_numbers(args, node.attrs)]
         raise NotReplayable(f"{node.op} is not about numbers")
-    result = quietly(op.forward, *_typed(node, args), **node.attrs)
-    return _outputs(op, result)
+    with _told_of(trace, node):
+        return _outputs(op, quietly(op.forward, *_typed(node, args), **node.attrs))
+
+
+@contextmanager
+def _told_of(trace: Trace, node: TraceNode) -> Iterator[None]:
+    """A trace from a file may have attributes or operands that its op cannot work with."""
+    try:
+        yield
+    except (TypeError, LookupError) as error:
+        raise NotReplayable(
+            f"{trace.name(node.index)} cannot be computed from the trace: its operands or "
+            f"attributes are not those of {node.op} ({error!r})"
+        ) from error
 
 
 def _outputs(op: Op, result: Any) -> list[Any]:
@@ -93,7 +107,7 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
         isinstance(a, Edge) and trace.nodes[a.node].needs_grad and op.rule(i) is not None
         for i, a in enumerate(node.args)
     )
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), _told_of(trace, node):
         plan = op.plan(wants).write()
         results, args = _what_backward_needs(trace, op, node, plan.names, values)
         found = plan.pull(g, plan.save(results, *args), node.attrs)
@@ -127,9 +141,11 @@ def _what_backward_needs(
 
 
 def _fit(op: Op, contribution: Any, operand: Any) -> Any:
-    """Summed over what was broadcast, as the engine does after each rule."""
+    """Summed over what was broadcast, in the operand's dtype, as the engine does."""
     shape = np.shape(operand)
     contribution = np.asarray(contribution)
+    if isinstance(operand, np.ndarray) and operand.dtype.kind == "f":
+        contribution = contribution.astype(operand.dtype, copy=False)
     if contribution.shape == shape:
         return contribution
     lead = contribution.ndim - len(shape)

@@ -167,7 +167,7 @@ class Trace:
         """The node of a Value, a Tensor, an index, a label or a parameter's name."""
         if isinstance(thing, TraceNode):
             return thing.index
-        if isinstance(thing, int):
+        if isinstance(thing, int) and not isinstance(thing, bool):
             if not 0 <= thing < len(self.nodes):
                 raise KeyError(f"there is no node {thing}: the trace has {len(self.nodes)} nodes")
             return thing

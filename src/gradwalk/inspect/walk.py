@@ -373,6 +373,12 @@ class Walk(Report):
             lines += self._leaf_lines(root)
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The graph at this step, above the text."""
+        from gradwalk.inspect.displays import step_html
+
+        return step_html(self.trace, self._forward, self.position, str(self))
+
     def _leaf_lines(self, root: str) -> list[str]:
         """The gradients of the leaves that have a name, or of all if none has."""
         leaves = [n for n in map(self._leaf, self._forward) if n is not None]

@@ -234,6 +234,33 @@ class Breakpoint(Report):
     shape: tuple[int | None, ...] | None = None  # of the value; None for any size
     predicate: Callable[[WalkStep], Any] | None = None  # takes the step
 
+    def __post_init__(self) -> None:
+        if isinstance(self.shape, int):
+            self.shape = (self.shape,)
+        if self.grad_above is not None and not isinstance(self.grad_above, (int, float)):
+            raise TypeError(f"grad_above is a number, not {self.grad_above!r}")
+        if self.predicate is not None and not callable(self.predicate):
+            raise TypeError(
+                f"the predicate takes a step and says whether to stop, not {self.predicate!r}. "
+                "Fix: run_to(...) goes to a node or a line."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; of a predicate its name."""
+        name = None if self.predicate is None else getattr(self.predicate, "__name__", "predicate")
+        return {**plain({f.name: getattr(self, f.name) for f in fields(self)}), "predicate": name}
+
+    def __str__(self) -> str:
+        """When it stops."""
+        conditions = [
+            "" if self.grad_above is None else f"a gradient is above {digits(self.grad_above)}",
+            "NaN" if self.nan else "",
+            "an infinite number" if self.inf else "",
+            "" if self.shape is None else f"shape {tuple(self.shape)}",
+            "" if self.predicate is None else f"{self.to_dict()['predicate']}(step)",
+        ]
+        return f"stop at: {' or '.join(filter(None, conditions)) or 'nothing'}"
+
     def hit(self, step: WalkStep) -> str:
         """Why to stop at this step; empty if not to."""
         gradients = [step.received, *(done.gradient for done in step.completed if done.leaf)]

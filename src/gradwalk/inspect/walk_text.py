@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ GATES = {
     "linear": "swapper",
     **dict.fromkeys(_ROUTERS.split(), "router"),
 }
-LONGEST = 60  # characters of a formula
+LONGEST = 60  # characters of a formula on one line
+READABLE = 240  # and of one on several
 
 
 def gates_of(trace: Trace, index: int) -> list[str]:
@@ -108,10 +110,18 @@ def rule_text(trace: Trace, node: TraceNode, argument: int) -> str:
     rule = None if op is None else op.rule(argument)
     if op is None or rule is None:
         return ""
-    if op.formula is not None and op.elementwise:
+    if isinstance(op.formula, str) and op.elementwise:
         return f"g × ({op.formula})"
+    if isinstance(op.formula, Mapping):
+        names = {
+            name: operand_name(trace, operand) if isinstance(operand, Edge) else name
+            for name, operand in zip(op.inputs, node.args)
+        }
+        written = op.formula.get(op.inputs[argument], "")
+        text = written if isinstance(written, str) else written(**node.attrs)
+        return text.format(**names, out=trace.name(node.index))
     text, shape = _rule_on_symbols(trace, op, node, argument)
-    if not text or len(text) > LONGEST or "\n" in text:
+    if not text or len(text) > READABLE or "\n" in text:
         return f"the rule of {op.name}"
     if shape != operand_shape(trace, node.args[argument]):
         text = f"{text}, summed over what was broadcast"
@@ -126,29 +136,67 @@ def _rule_on_symbols(
     assert rule is not None
     shapes = tuple(operand_shape(trace, a) for a in node.args)
     try:
-        env = symbolic_env(op, shapes, node.attrs)
-        if not op.variadic:
-            for name, operand, shape in zip(op.inputs, node.args, shapes):
-                env[name] = Symbol(operand_name(trace, operand), shape)
+        env = symbolic_env(op, shapes, node.attrs, tuple(shape for shape, _ in node.metas))
+        named = [Symbol(operand_name(trace, a), s) for a, s in zip(node.args, shapes)]
+        g = env["g"]  # some ops call an input of theirs g
+        env |= dict(zip(op.inputs, named)) | {"g": g}
+        if op.variadic:
+            env[op.inputs[-1]] = tuple(named[len(op.inputs) - 1 :])
         if not op.multiple:
             env["out"] = Symbol(trace.name(node.index), node.shape)
             env |= {name: Symbol(name, node.shape) for name in op.residuals}
         env["position"] = argument - len(op.inputs) + 1
-        found = rule.local(env, env["g"])
-        found = env["g"] * found if rule.partial else found
+        found = rule.local(env, g)
+        found = g * found if rule.partial else found
         return _spelled(found), tuple(getattr(found, "shape", ()))
     except Exception:  # NumPy itself, or a shape that depends on numbers: not a formula
         return "", None
 
 
 def _spelled(found: Any) -> str:
-    """The formula; the sum's `expand(reshape(g, ...), ...)` in words."""
+    """The formula; the sum's `expand(reshape(g, ...), ...)` in words, a long one without shapes."""
     if isinstance(found, Symbol) and found.op is not None and found.op.name == "expand":
         inner = found.args[0]
         while isinstance(inner, Symbol) and inner.op is not None and inner.op.name == "reshape":
             inner = inner.args[0]
         return f"{formula(inner)} repeated to {_shape(found.shape)}"
-    return formula(found).replace(", keepdim=False", "")
+    if isinstance(found, Symbol) and found.op is not None and found.op.name in ("put", "getitem"):
+        inner, place = formula(_without_shapes(found.args[0])), _index_text(found)
+        if found.op.name == "getitem":
+            return f"{inner}{place}"
+        # Of index arrays the same place may be named twice.
+        return f"{inner} {'added ' if found.args[1:] else ''}at {place}, 0 elsewhere"
+    text = formula(found).replace(", keepdim=False", "")
+    fits = len(text) <= LONGEST and "\n" not in text
+    return text if fits else formula(_without_shapes(found))
+
+
+def _index_text(found: Symbol) -> str:
+    """An index as Python writes it: `[1:3, 0]`; index arrays by name."""
+    parts = []
+    for part in found.attrs["index"]:
+        if isinstance(part, tuple) and part[0] == "slice":
+            start, stop, step = ("" if n is None else str(n) for n in part[1:])
+            parts.append(f"{start}:{stop}" + (f":{step}" if step else ""))
+        elif isinstance(part, tuple):
+            array = found.args[1 + part[1]]
+            parts.append(formula(_without_shapes(array)))
+        else:
+            parts.append("..." if part is Ellipsis else str(part))
+    return f"[{', '.join(parts)}]"
+
+
+def _without_shapes(found: Any) -> Any:
+    """The same formula without what only says how elements lie: shapes, strides, indices."""
+    if isinstance(found, np.ndarray) and found.ndim:
+        return Symbol("its places" if found.dtype.kind in "iu" else "constant", found.shape)
+    if not isinstance(found, Symbol) or found.op is None:
+        return found
+    args = tuple(_without_shapes(a) for a in found.args)
+    if found.op.name in ("reshape", "cast", "expand") and len(args) == 1:
+        return args[0]
+    attrs = found.attrs if found.op.name == "permute" else {}  # which is how ᵀ is told
+    return Symbol(found.name, found.shape, op=found.op, args=args, attrs=attrs)
 
 
 def digits(value: float) -> str:

@@ -117,16 +117,20 @@ def checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
 
 def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """The arrays and the text of a safetensors file, checked."""
-    content = path.read_bytes()
+    return parse(path.read_bytes(), path)
+
+
+def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """The same of what was read already; `path` is for messages."""
     header = _header(path, content)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise wrong(path, "its metadata is not text")
     from safetensors import SafetensorError, deserialize
 
-    parse: Any = deserialize  # has no types
+    split: Any = deserialize  # has no types
     try:
-        entries = dict(parse(content))
+        entries = dict(split(content))
     except SafetensorError as error:
         raise wrong(path, f"it is damaged or incomplete ({error})") from None
     arrays = {}

@@ -83,5 +83,10 @@ attention_op: Op = define(
     residuals="weights",
     shape=_attention_shape,
     expand=_attention_expanded,
+    formula={
+        "query": "s @ {key}, s = scale × w × (g @ {value}ᵀ − Σ g × {out}), w = softmax of scores",
+        "key": "sᵀ @ {query}, s = scale × w × (g @ {value}ᵀ − Σ g × {out}), w = softmax of scores",
+        "value": "wᵀ @ g, w = softmax of scores",
+    },
     promotes=True,
 )

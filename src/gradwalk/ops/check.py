@@ -15,10 +15,16 @@ from gradwalk.ops.op import Op, OpError, Rule, UnknownShapeError
 from gradwalk.ops.symbol import Symbol, output_shapes
 
 
-def symbolic_env(op: Op, shapes: tuple[Any, ...], attrs: dict[str, Any]) -> dict[str, Any]:
-    """Every name a rule may ask for, as a symbol: the environment of the formula reading."""
+def symbolic_env(
+    op: Op, shapes: tuple[Any, ...], attrs: dict[str, Any], outs: tuple[Any, ...] | None = None
+) -> dict[str, Any]:
+    """Every name a rule may ask for, as a symbol: the environment of the formula reading.
+
+    `outs` are the shapes of the outputs, if they are known already.
+    """
     inputs = _input_symbols(op, shapes)
-    return _env(op, inputs, output_shapes(op, tuple(inputs), attrs), attrs)
+    outs = output_shapes(op, tuple(inputs), attrs) if outs is None else outs
+    return _env(op, inputs, outs, attrs)
 
 
 def _input_symbols(op: Op, shapes: tuple[Any, ...]) -> list[Symbol]:

@@ -326,6 +326,11 @@ conv_bias: Op = define(
     joint=_conv_bias_rule,
     shape=lambda x, weight, bias, **attrs: _conv_shape(x, weight, **attrs),
     expand=_conv_bias_expanded,
+    formula={
+        "x": "conv_input(g, {weight})",
+        "weight": "conv_weight({x}, g)",
+        "bias": "Σ g over batch and places",
+    },
     promotes=True,
 )
 conv_input: Op = define(

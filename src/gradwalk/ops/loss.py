@@ -133,6 +133,7 @@ cross_entropy_op = define(
     residuals=("probabilities",),
     shape=_row_shape,
     expand=_cross_entropy_expanded,
+    formula={"logits": "g × (softmax({logits}) − one at {target}), row by row"},
 )
 
 

@@ -52,6 +52,13 @@ def _pulled(g: Any, out: Any, rstd: Any, axes: Axes, center: bool) -> Any:
     return found
 
 
+def _text(g: str, out: str, center: bool) -> str:
+    """`_pulled` as a formula."""
+    if center:
+        return f"({g} − mean({g}) − {out} × mean({g} × {out})) / std({{x}})"
+    return f"({g} − {out} × mean({g} × {out})) / rms({{x}})"
+
+
 def _standardize_expanded(x: Any, *, axes: Axes, eps: float, center: bool) -> Any:
     if center:
         x = x - mean_op(x, axis=axes, keepdim=True)
@@ -69,6 +76,7 @@ standardize: Op = define(
     residuals=("mean", "rstd"),
     shape=lambda x, *, axes, eps, center: x,
     expand=_standardize_expanded,
+    formula={"x": lambda center, **_: _text("g", "{out}", center)},
 )
 
 
@@ -116,6 +124,13 @@ standardize_affine: Op = define(
     joint=_affine_rule,
     residuals=("mean", "rstd"),
     shape=_affine_shape,
+    formula={
+        "x": lambda center, **_: (
+            f"{_text('h', 'n', center)}, h = g × {{weight}}, n = normalised {{x}}"
+        ),
+        "weight": "Σ g × n, n = normalised {x}",
+        "bias": "Σ g",
+    },
     expand=lambda x, weight, bias, *, axes, eps, center: add(
         mul(standardize(x, axes=axes, eps=eps, center=center), weight), bias
     ),

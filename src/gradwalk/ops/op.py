@@ -9,7 +9,7 @@ number, arrays an array, tensors a graph, symbols a formula.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ class Op:
         expand: Callable[..., Any] | None = None,
         array_only: bool = False,
         symbol: str | None = None,
-        formula: str | None = None,
+        formula: str | Mapping[str, str | Callable[..., str]] | None = None,
         domain: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
     ) -> None:
         self.name = name
@@ -143,6 +143,8 @@ class Op:
         # derivative would be silently wrong. Graph readings go through `expand` instead.
         self.array_only = array_only or bool(residuals) or joint is not None
         self.symbol = symbol
+        # How its rules are printed, where they are not themselves a formula: one text, or one per
+        # input (or a function of the attributes), in which {x} is what the input x is called.
         self.formula = formula
         self.domain = domain
         self.differentiable = any(rule is not None for rule in self.rules)

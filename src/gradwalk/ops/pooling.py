@@ -181,6 +181,7 @@ max_pool: Op = define(
     residuals="chosen",
     shape=_pooled_shape,
     expand=_max_pool_expanded,
+    formula={"x": "each g to the largest of its window, 0 to the others"},
 )
 # Where in the flattened trailing dimensions of x the largest lie.
 max_pool_indices: Op = define(

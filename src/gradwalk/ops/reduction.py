@@ -139,6 +139,7 @@ prod_op = define(
     gives=total_dtype,
     expand=_product_by_halves,
     array_only=True,
+    formula={"x": "g × the product of the other elements"},
     symbol="Π",
 )
 

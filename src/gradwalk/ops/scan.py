@@ -74,6 +74,7 @@ cumprod_op = define(
     gives=total_dtype,
     expand=lambda x, *, axis: _tree(mul, x, axis),
     array_only=True,
+    formula={"x": "Σ from its place on of g × the product without it"},
 )
 
 
@@ -93,6 +94,7 @@ logcumsumexp_op = define(
     shape=lambda x, *, axis: x,
     expand=lambda x, *, axis: _tree(logaddexp, x, axis),
     array_only=True,
+    formula={"x": "Σ from its place on of g × exp({x} − {out})"},
 )
 
 

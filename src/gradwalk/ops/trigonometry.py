@@ -119,4 +119,7 @@ def _sinc_slope(x: Any, out: Any) -> Any:
 
 
 # sin πx / πx.
-sinc = elementwise("sinc", np.sinc, _sinc_number, partials=[_sinc_slope], to_float=True)
+sinc = elementwise(
+    "sinc", np.sinc, _sinc_number, partials=[_sinc_slope], to_float=True,
+    formula={"x": "g × (cos(π × {x}) − {out}) / {x}, at 0 its limit 0"},
+)  # fmt: skip

@@ -44,6 +44,7 @@ gelu_exact = define(
     residuals="slope",
     shape=lambda x: x,
     expand=lambda x: x * ndtr(x),
+    formula={"x": "g × (Φ({x}) + {x} × φ({x})), φ = Φ′"},
     to_float=True,
     promotes=True,
 )
@@ -80,6 +81,7 @@ gelu_tanh = define(
     residuals="slope",
     shape=lambda x: x,
     expand=_gelu_tanh_expanded,
+    formula={"x": "g × ½ (1 + t + {x} × (1 − t²) × √(2/π) (1 + 0.134145 {x}²)), t = tanh(...)"},
     to_float=True,
     promotes=True,
 )
