@@ -404,3 +404,14 @@ def test_true_is_no_node() -> None:
     a = gw.Value(3.0)
     with pytest.raises(KeyError, match="this bool is not in the trace"):
         record(a * a)[True]
+
+
+def test_a_question_about_another_loss_leaves_the_recording_the_current_one() -> None:
+    with gw.record() as trace:
+        x = gw.tensor([1.0, 2.0], requires_grad=True)
+        (x * x).sum().backward()
+    a = gw.Value(3.0)
+    assert gw.why(a, a * a).gradient == 6.0
+    y = gw.tensor([4.0], requires_grad=True)
+    gw.why(y, (y * y).sum())
+    assert gw.why(x).to_dict() == gw.why(x, trace).to_dict()

@@ -28,6 +28,7 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.active: list[Recorder] = []
         self.last: Trace | None = None
+        self.asked: Trace | None = None  # made of a loss that a tool was asked about
 
 
 _here = _Here()
@@ -63,14 +64,16 @@ def record(
         raise ValueError(f"budget is a number of bytes, not {budget!r}")
     if root is None:
         return Recorder(keep, budget, timing)
+    _here.last = _trace_of(root, keep, budget)
+    return _here.last
+
+
+def _trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> Trace:
     if hasattr(root, "_array"):
-        trace = trace_of_tensors(root, keep, budget)
-    elif hasattr(root, "_backward"):
-        trace = trace_of_values(root)
-    else:
-        raise TypeError(f"record takes a Value or a Tensor, not {type(root).__name__}")
-    _here.last = trace
-    return trace
+        return trace_of_tensors(root, keep, budget)
+    if hasattr(root, "_backward"):
+        return trace_of_values(root)
+    raise TypeError(f"record takes a Value or a Tensor, not {type(root).__name__}")
 
 
 def current() -> Trace | None:
@@ -88,12 +91,14 @@ def as_trace(second: Any = None) -> Trace:
     if isinstance(second, Trace):
         return second
     if second is not None:
-        known = current()
-        # A graph of Values nobody recorded is read anew: it may have got other numbers since.
-        fresh = known is not None and known.sweeps and not (known.scalar and known.unrecorded)
-        if known is not None and fresh and known.lookup(second) == known.root:
-            return known
-        return record(second)
+        for known in (current(), _here.asked):
+            # A graph of Values nobody recorded is read anew: it may have got other numbers since.
+            fresh = known is not None and known.sweeps and not (known.scalar and known.unrecorded)
+            if known is not None and fresh and known.lookup(second) == known.root:
+                return known
+        # Beside `last`: a question about another loss does not replace what was recorded.
+        _here.asked = _trace_of(second)
+        return _here.asked
     known = current()
     if known is None:
         raise ValueError(

@@ -261,6 +261,18 @@ class Trace:
             self._index[key] = node.index
         return node.index
 
+    def to_dict(self) -> dict[str, Any]:
+        """The description of docs/trace-file.md; of a large array its statistics and thumbnail.
+
+        >>> import gradwalk as gw
+        >>> a = gw.Value(3.0, label="a")
+        >>> gw.record(a * a).to_dict()["nodes"][1]["args"]
+        [[0, 0], [0, 0]]
+        """
+        from gradwalk.inspect.files import describe
+
+        return describe(self)[0]
+
     def __str__(self) -> str:
         """What was recorded: operations by kind, modules, what was kept."""
         kinds = Counter(n.op for n in self.nodes if n.op).most_common(8)
