@@ -1,0 +1,255 @@
+// Where everything stands in a trace whose scopes are open or closed. Every open scope is laid out
+// by itself, in columns; one that looks like another (as the blocks of a transformer do) only once.
+
+import { type Item, type Outline, type Scope, wayTo } from "../trace/outline";
+import { type Arc, layered } from "./layered";
+import { bow, round, spread } from "./sheet";
+
+export const box = { width: 138, height: 46 };
+const gap = { x: 52, y: 18, port: 26 };
+export const frame = { head: 30, side: 12, foot: 14 };
+
+export interface Spot {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** A wire on paper; `from` and `to` are its ends. */
+export interface Run {
+  curve: string;
+  from: { x: number; y: number };
+  to: { x: number; y: number };
+  top: number;
+  bottom: number;
+}
+
+/** One scope on paper: all within its own frame. */
+export interface Plan {
+  width: number;
+  height: number;
+  spots: Spot[]; // of its items
+  runs: Run[]; // of its wires
+  portsIn: number[]; // heights at which they enter at the left, and leave at the right
+  portsOut: number[];
+  inner: (Plan | undefined)[]; // of the items that are open scopes
+}
+
+/** Plans by what they depend on: kept as long as the trace is. */
+export type Plans = Map<string, Plan>;
+
+/** The plan of an open scope. */
+export function planOf(
+  outline: Outline,
+  at: number,
+  open: ReadonlySet<number>,
+  plans: Plans,
+): Plan {
+  const scope = outline.scopes[at]!;
+  const inner = scope.items.map((item) =>
+    "scope" in item && open.has(item.scope) ? planOf(outline, item.scope, open, plans) : undefined,
+  );
+  // What a plan depends on: the wires, and the looks of what is open inside.
+  const looks = inner.map((plan) => plan && lookOf(plan));
+  const ends = scope.wires
+    .map((wire) => [wire.from, wire.to, wire.portFrom, wire.portTo].join("-"))
+    .join();
+  const key = [at === 0, scope.portsIn.length, scope.items.length, looks.join("|"), ends].join("/");
+  const known = plans.get(key);
+  if (known) return known;
+  const plan = draw(scope, inner, at === 0);
+  plans.set(key, plan);
+  return plan;
+}
+
+const looksKnown = new WeakMap<Plan, number>();
+let looksCount = 0;
+
+/** A number for a plan: the same plan, the same number. */
+function lookOf(plan: Plan): number {
+  if (!looksKnown.has(plan)) looksKnown.set(plan, ++looksCount);
+  return looksKnown.get(plan)!;
+}
+
+function draw(scope: Scope, inner: (Plan | undefined)[], whole: boolean): Plan {
+  const before = scope.portsIn.length;
+  const after = before + scope.items.length;
+  const count = after + scope.portsOut.length;
+  const isPort = (i: number): boolean => i < before || i >= after;
+  const planAt = (i: number): Plan | undefined => inner[i - before];
+  const width = (i: number): number => (isPort(i) ? 0 : (planAt(i)?.width ?? box.width));
+  const height = (i: number): number => (isPort(i) ? 0 : (planAt(i)?.height ?? box.height));
+  const row = box.height + gap.y;
+  const numbers = Array.from({ length: count }, (_, i) => i);
+  // Calls that overlap in time can use each other's results: such a wire is drawn backwards.
+  const arcs = scope.wires.map(({ from, to }): Arc => (from < to ? [from, to] : [to, from]));
+  const places = layered(count, arcs, {
+    sizes: numbers.map((i) => (isPort(i) ? 0.5 : (height(i) + gap.y) / row)),
+    ends: numbers.map((i) => (i < before ? "first" : i >= after ? "last" : undefined)),
+  });
+
+  // Columns are as wide as their widest item.
+  const widths = new Array<number>(places.width).fill(0);
+  for (const i of numbers)
+    widths[places.columns[i]!] = Math.max(widths[places.columns[i]!]!, width(i));
+  const lefts: number[] = [];
+  let x = whole || before ? 0 : frame.side;
+  widths.forEach((wide, column) => {
+    lefts.push(x);
+    x += wide + (wide === 0 || widths[column + 1] === 0 ? gap.port : gap.x);
+  });
+  const lastWide = widths.at(-1) ?? 0;
+  const right =
+    x - (lastWide === 0 ? gap.port : gap.x) + (whole || lastWide === 0 ? 0 : frame.side);
+  const top = whole ? 0 : frame.head;
+  const middle = (at: number): number => top + at * row + box.height / 2;
+  const spots = numbers.map((i): Spot => {
+    const [wide, high] = [width(i), height(i)];
+    const column = places.columns[i]!;
+    const left = lefts[column]! + (i < before ? 0 : (widths[column]! - wide) / 2);
+    return { x: left, y: middle(places.rows[i]!) - high / 2, width: wide, height: high };
+  });
+
+  // At an open scope a wire arrives where the scope's port is, else where there is room.
+  const beyond = (i: number, last: boolean): number => {
+    const bend = last ? places.routes[i]!.at(-1) : places.routes[i]![0];
+    return bend?.row ?? places.rows[arcs[i]![last ? 0 : 1]]!;
+  };
+  const arrive = spread(
+    arcs,
+    ([, to]) => to,
+    (i) => beyond(i, true),
+    1,
+  );
+  const leave = spread(
+    arcs,
+    ([from]) => from,
+    (i) => beyond(i, false),
+    0.55,
+  );
+  const end = (i: number, wire: number, out: boolean): { x: number; y: number } => {
+    const spot = spots[i]!;
+    const plan = planAt(i);
+    const { portFrom, portTo } = scope.wires[wire]!;
+    const port = out ? plan?.portsOut[portFrom] : plan?.portsIn[portTo];
+    const y = spot.y + (port ?? spot.height * (out ? leave : arrive)[wire]!);
+    return { x: out ? spot.x + spot.width : spot.x, y };
+  };
+  const runs = scope.wires.map(({ from, to }, i): Run => {
+    const start = end(from, i, true);
+    const goal = end(to, i, false);
+    let curve = `M${round(start.x)} ${round(start.y)}`;
+    let at = start;
+    let [highest, lowest] = [Math.min(start.y, goal.y), Math.max(start.y, goal.y)];
+    for (const bend of from < to ? places.routes[i]! : []) {
+      const y = middle(bend.row);
+      const left = lefts[bend.column]!;
+      curve += bow(at, { x: left, y }) + `H${round(left + widths[bend.column]!)}`;
+      at = { x: left + widths[bend.column]!, y };
+      highest = Math.min(highest, y);
+      lowest = Math.max(lowest, y);
+    }
+    return { curve: curve + bow(at, goal), from: start, to: goal, top: highest, bottom: lowest };
+  });
+  const heights = spots.map((spot) => spot.y + spot.height / 2);
+  return {
+    width: right,
+    height: top + places.height * row - gap.y + (whole ? 0 : frame.foot),
+    spots: spots.slice(before, after),
+    runs,
+    portsIn: heights.slice(0, before),
+    portsOut: heights.slice(after),
+    inner,
+  };
+}
+
+// -- what is in sight -----------------------------------------------------------------------------
+
+/** An open scope, and what of it is in sight: items and wires by their numbers. */
+export interface Sight {
+  scope: number;
+  plan: Plan;
+  x: number;
+  y: number;
+  items: number[];
+  wires: number[];
+  folded: boolean; // drawn as a box: it is too small, or there is no room for what is in it
+}
+
+const mostBoxes = 60;
+const leastWidth = 90; // on the screen, for what is in a scope to be worth drawing
+
+/** The outermost scopes come first; so few items that a page can hold them all. */
+export function inSight(outline: Outline, plan: Plan, region: Spot, zoom: number): Sight[] {
+  const found: Sight[] = [];
+  const queue = [{ scope: 0, plan, x: 0, y: 0 }];
+  let room = mostBoxes;
+  for (const { scope, plan: inner, x, y } of queue) {
+    const seen = { ...region, x: region.x - x, y: region.y - y };
+    const items = numbersOf(inner.spots, (spot) => overlap(spot, seen));
+    const folded = scope > 0 && (items.length > room || inner.width * zoom < leastWidth);
+    const wires = folded ? [] : numbersOf(inner.runs, (run) => overlap(extent(run), seen));
+    found.push({ scope, plan: inner, x, y, items: folded ? [] : items, wires, folded });
+    if (folded) continue;
+    room -= items.length;
+    for (const i of items) {
+      const item = outline.scopes[scope]!.items[i]!;
+      const open = inner.inner[i];
+      const spot = inner.spots[i]!;
+      if (open && "scope" in item)
+        queue.push({ scope: item.scope, plan: open, x: x + spot.x, y: y + spot.y });
+    }
+  }
+  return found;
+}
+
+function numbersOf<T>(list: T[], holds: (one: T) => boolean): number[] {
+  return list.flatMap((one, i) => (holds(one) ? [i] : []));
+}
+
+function extent({ from, to, top, bottom }: Run): Spot {
+  const x = Math.min(from.x, to.x);
+  return { x, y: top, width: Math.abs(to.x - from.x), height: bottom - top };
+}
+
+function overlap(one: Spot, other: Spot): boolean {
+  return (
+    one.x <= other.x + other.width &&
+    other.x <= one.x + one.width &&
+    one.y <= other.y + other.height &&
+    other.y <= one.y + one.height
+  );
+}
+
+/** Where an item stands, all told; undefined if a scope around it is closed. */
+export function spotOf(outline: Outline, plan: Plan, item: Item): Spot | undefined {
+  if ("scope" in item && item.scope === 0)
+    return { x: 0, y: 0, width: plan.width, height: plan.height };
+  const inside = "node" in item ? outline.home[item.node]! : outline.scopes[item.scope]!.above;
+  let [x, y] = [0, 0];
+  let at = plan;
+  const way = [
+    ...wayTo(outline, inside)
+      .slice(1)
+      .map((scope): Item => ({ scope })),
+    item,
+  ];
+  let scope = 0;
+  for (const [step, next] of way.entries()) {
+    const i = outline.scopes[scope]!.items.findIndex((one) =>
+      "node" in next
+        ? "node" in one && one.node === next.node
+        : "scope" in one && one.scope === next.scope,
+    );
+    const spot = at.spots[i];
+    if (!spot) return undefined;
+    [x, y] = [x + spot.x, y + spot.y];
+    if (step === way.length - 1) return { ...spot, x, y };
+    const inner = at.inner[i];
+    if (!inner || "node" in next) return undefined;
+    at = inner;
+    scope = next.scope;
+  }
+  return undefined;
+}

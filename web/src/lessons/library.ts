@@ -1,0 +1,94 @@
+// Which lessons there are, and the one that is open: files beside the page.
+
+import { batch, computed, effect, signal } from "@preact/signals";
+
+import { boot } from "../state/boot";
+import { place } from "../state/studio";
+import { language } from "../state/words";
+import { type Lesson, readLesson } from "./reader";
+
+export interface Entry {
+  id: string;
+  title: string;
+  minutes: number;
+  tasks: number;
+  language: string; // English, where there is no translation
+}
+
+interface Index {
+  languages: Record<string, { lessons: Omit<Entry, "language">[] }>;
+}
+
+/** A page in one file, or in a notebook, has no files beside it. */
+export const offered = boot.mode === "site" || boot.mode === "server";
+
+/** What a link calls the list of all lessons. */
+export const list = "index";
+
+const index = signal<Index | null>(null);
+export const failed = signal(false);
+
+/** The lessons in their order; null while they are not known. */
+export const entries = computed<Entry[] | null>(() => {
+  if (!index.value) return null;
+  const found = new Map<string, Entry>();
+  const order = new Map<string, number>();
+  for (const code of ["en", language.value]) {
+    for (const entry of index.value.languages[code]?.lessons ?? []) {
+      found.set(entry.id, { ...entry, language: code });
+      order.set(entry.id, (entry as Entry & { order: number }).order);
+    }
+  }
+  return [...found.values()].sort((a, b) => order.get(a.id)! - order.get(b.id)!);
+});
+
+/** The lesson on the page. */
+export const opened = signal<{ entry: Entry; lesson: Lesson } | null>(null);
+
+export function openLesson(id: string, at = 0): void {
+  place.value = { kind: "lesson", id, at };
+}
+
+const wanted = computed(() =>
+  place.value.kind === "lesson" && offered ? (place.value.id ?? list) : null,
+);
+
+/** Fetch what the place asks for, whenever that changes. */
+export function followPlace(): void {
+  effect(() => {
+    if (wanted.value !== null && !index.value && !failed.value) {
+      get("lessons/index.json", (text) => (index.value = JSON.parse(text) as Index));
+    }
+  });
+  effect(() => {
+    const entry = entries.value?.find(({ id }) => id === wanted.value);
+    const shown = opened.peek();
+    if (failed.value) return;
+    if (!entry) opened.value = null;
+    else if (shown?.entry.id !== entry.id || shown.entry.language !== entry.language) {
+      if (shown?.entry.id !== entry.id) opened.value = null;
+      get(`lessons/${entry.language}/${entry.id}.md`, (text) => {
+        if (wanted.peek() === entry.id && entries.peek()?.includes(entry)) {
+          opened.value = { entry, lesson: readLesson(text) };
+        }
+      });
+    }
+  });
+}
+
+function get(address: string, use: (text: string) => void): void {
+  fetch(address)
+    .then(async (answer) => {
+      if (!answer.ok) throw new Error(String(answer.status));
+      const text = await answer.text();
+      batch(() => {
+        failed.value = false;
+        use(text);
+      });
+    })
+    .catch(() => (failed.value = true));
+}
+
+export function again(): void {
+  failed.value = false;
+}

@@ -1,0 +1,70 @@
+// Starts the page.
+
+import "./state/tables"; // first: the others read them
+
+import { effect } from "@preact/signals";
+import { render } from "preact";
+
+import { followPlace, opened } from "./lessons/library";
+import { followAddress, openLink } from "./state/address";
+import { boot } from "./state/boot";
+import { addBindings, handleKey } from "./state/keys";
+import { followNotebook } from "./state/notebook";
+import "./state/server"; // before the address loses the token
+import { recall } from "./state/storage";
+import { notify, openers, openSource, panel, place, stage } from "./state/studio";
+import { traceStage } from "./state/trace";
+import { openFirstSession, openTrace } from "./state/traces";
+import { say, speak } from "./state/words";
+import { App } from "./view/app";
+import { panels } from "./view/panels";
+
+declare global {
+  interface Window {
+    /** For tests and the curious; only to be read. */
+    gradwalkStudio: unknown;
+  }
+}
+
+addBindings(
+  ...panels.map(({ name, key }) => ({
+    group: "panels",
+    keys: [key],
+    word: `panel.${name}`,
+    run: () => {
+      panel.value = name;
+    },
+  })),
+);
+document.addEventListener("keydown", handleKey);
+window.gradwalkStudio = { stage, place, trace: traceStage };
+openers.trace = openTrace;
+
+const wanted = recall<string>("language");
+if (wanted && wanted !== "en" && wanted in boot.languages) {
+  speak(wanted).catch(() => notify({ key: "page.noLanguage", values: { name: wanted } }));
+}
+
+followAddress(() => {
+  const first = boot.document;
+  if (boot.link) openLink(boot.link);
+  else if (first?.kind === "expression") {
+    const { source, values } = first;
+    const title = first.title === source ? undefined : first.title;
+    openSource(source, values, { kind: "expression", source, title });
+  } else if (first?.kind === "trace") {
+    openers.trace(first.title, first.trace, { kind: "trace", title: first.title });
+  } else if (boot.session) openFirstSession(boot.session, () => openLink(""));
+  else openLink("");
+});
+
+followNotebook();
+followPlace();
+effect(() => {
+  const lesson = place.value.kind === "lesson" && opened.value?.entry.title;
+  document.title = [lesson, say("page.title")].filter(Boolean).join(" · ");
+});
+const root = document.createElement("div");
+root.id = "app";
+document.body.append(root);
+render(<App />, root);

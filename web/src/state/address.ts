@@ -1,0 +1,184 @@
+// The address of the page follows what is open, and what is open follows the address.
+
+import { batch, effect } from "@preact/signals";
+
+import { leavesOf } from "../engine/graph";
+import { AGAIN } from "../engine/order-steps";
+import { pathOf } from "../engine/why";
+import { boot } from "./boot";
+import {
+  edgeToken,
+  findNode,
+  findSelection,
+  type Link,
+  nodeToken,
+  pathToken,
+  readLink,
+  writeLink,
+} from "./links";
+import type { Stage } from "./stage";
+import {
+  defaultPanel,
+  mistake,
+  notify,
+  openPreset,
+  openSource,
+  panel,
+  place,
+  stage,
+} from "./studio";
+import { traceStage } from "./trace";
+import { language, speak } from "./words";
+
+const again = "-"; // in an order: backward is called once more
+
+/** What to open when nothing is named. */
+const firstPreset = "neuron";
+const untouched = stage.scene.peek();
+
+/** The link to what is on the page now. */
+export function currentLink(): Link {
+  const found: Link = {};
+  if (language.value !== "en") found.lang = language.value;
+  if (place.value.kind === "lesson") {
+    return { ...found, lesson: place.value.id, at: place.value.at };
+  }
+  if (place.value.kind === "trace") return { ...found, ...traceStage.link() };
+  const { origin, given: opened } = stage.scene.value;
+  if (origin.kind === "trace") return found; // no link can hold a recording
+  const graph = stage.graph.value;
+  const given = leavesOf(stage.scene.value.graph).map((leaf) => opened[leaf]);
+  if (origin.kind === "preset") found.preset = origin.id;
+  if (origin.kind === "expression") found.source = origin.source;
+  const values = stage.numbers.value.values;
+  found.set = leavesOf(graph).flatMap((leaf, i): [string, number][] =>
+    origin.kind === "preset" && Object.is(values[leaf], given[i])
+      ? []
+      : [[nodeToken(graph, leaf), values[leaf]!]],
+  );
+  found.open = stage.opened.value.map(({ label }) => label);
+  found.step = stage.position.value;
+  found.select = selectionToken(stage);
+  if (panel.value !== defaultPanel) found.panel = panel.value;
+  found.drawing = stage.drawing.value;
+  found.order = stage.order.value?.map((node) => (node === AGAIN ? again : nodeToken(graph, node)));
+  found.overwrite = stage.overwrite.value;
+  return found;
+}
+
+export function selectionToken({ selection, graph }: Stage): string | undefined {
+  const selected = selection.value;
+  if (!selected) return undefined;
+  if (selected.kind === "node") return nodeToken(graph.value, selected.node);
+  if (selected.kind === "edge") return edgeToken(graph.value, selected.edge);
+  return pathToken(graph.value, selected.path.edges);
+}
+
+/** The whole address of what is on the page now, for sharing. */
+export function currentAddress(): string {
+  return location.href.replace(/#.*$/, "") + writeLink(currentLink());
+}
+
+/** Show what a link names. What cannot be shown is told; the rest is. */
+export function openLink(fragment: string): void {
+  const { link, problems } = readLink(fragment);
+  batch(() => {
+    notify(...problems);
+    if (link.lang) {
+      const wanted = link.lang;
+      speak(wanted).catch(() => notify({ key: "page.noLanguage", values: { name: wanted } }));
+    }
+    if (link.lesson) {
+      if (stage.scene.peek() === untouched) openPreset(firstPreset); // what lies behind the lesson
+      place.value = { kind: "lesson", id: link.lesson, at: link.at ?? 0 };
+      return;
+    }
+    openGraph(link);
+  });
+}
+
+function openGraph(link: Link): void {
+  const set = Object.fromEntries(link.set ?? []);
+  if (link.source !== undefined) {
+    if (!openSource(link.source, set)) {
+      const wrong = mistake.value; // shown where it would have been typed
+      openPreset(firstPreset);
+      mistake.value = wrong;
+      panel.value = "type";
+      return;
+    }
+    const labels = new Set(stage.graph.value.nodes.map((node) => (node.op ? "" : node.label)));
+    for (const [name] of link.set ?? []) {
+      if (!labels.has(name)) notify({ key: "link.noLeaf", values: { name } });
+    }
+  } else {
+    const preset = link.preset ?? firstPreset;
+    if (!openPreset(preset)) {
+      notify({ key: "link.noPreset", values: { name: preset } });
+      openPreset(firstPreset);
+    }
+    for (const [name, value] of link.set ?? []) setByName(name, value);
+    stage.forgetChange();
+  }
+  if (place.value.kind === "trace" && !traceStage.follow(link)) {
+    notify({ key: "link.noNode", values: { name: link.select! } });
+  }
+  if (place.value.kind !== "graph") return;
+  panel.value = link.panel ?? defaultPanel;
+  stage.drawing.value = link.drawing ?? "nodes";
+  for (const name of link.open ?? []) stage.openNode(name);
+  stage.overwrite.value = link.overwrite ?? false;
+  openOrder(link.order);
+  stage.lab.value = link.panel === "order";
+  // The lab begins where values are known; an order is shown with its outcome.
+  const start = stage.lab.value ? (link.order ? Infinity : stage.turn) : 0;
+  stage.position.value = Math.min(link.step ?? start, stage.steps.value.length);
+  if (link.select) openSelection(link.select);
+}
+
+function setByName(name: string, value: number): void {
+  const leaf = findNode(stage.graph.value, name);
+  if (leaf === undefined || stage.graph.value.nodes[leaf]!.op) {
+    notify({ key: "link.noLeaf", values: { name } });
+  } else stage.setLeaf(leaf, value);
+}
+
+function openOrder(names: string[] | undefined): void {
+  const nodes = names?.map((name) => (name === again ? AGAIN : findNode(stage.graph.value, name)));
+  if (nodes?.some((node) => node === undefined)) {
+    notify({ key: "link.noNode", values: { name: (names ?? []).join(", ") } });
+  } else stage.order.value = (nodes as number[] | undefined) ?? null;
+}
+
+export function openSelection(text: string): void {
+  const found = findSelection(stage.graph.value, text);
+  if (!found) notify({ key: "link.noNode", values: { name: text } });
+  else if ("node" in found) stage.selectNode(found.node);
+  else if ("edge" in found) stage.selectEdge(found.edge);
+  else stage.selectPath(pathOf(stage.numbers.value, found.edges));
+}
+
+/** Keep address and page together; `unnamed` opens something when the address names nothing. */
+export function followAddress(unnamed: () => void): void {
+  let written = location.hash;
+  const recorded = boot.session !== null || boot.document?.kind === "trace";
+  const named = /[#&](preset|source|lesson)=/.test(location.hash);
+  if (/(^#|&)v=/.test(location.hash) && (named || !recorded)) openLink(location.hash);
+  else unnamed();
+  let waiting = 0;
+  effect(() => {
+    const link = writeLink(currentLink());
+    clearTimeout(waiting);
+    waiting = window.setTimeout(() => {
+      written = link;
+      try {
+        history.replaceState(null, "", link || location.pathname + location.search);
+      } catch {
+        // In a frame without an address of its own, or called too often: links still work by hand.
+      }
+    }, 150);
+  });
+  window.addEventListener("hashchange", () => {
+    if (location.hash !== written) openLink(location.hash);
+  });
+}

@@ -1,0 +1,83 @@
+// A copy of the page in one file that works from disk, with what is open now.
+//
+// The page is its own template: as it was before anything was drawn, with script and style put
+// inside it (in an export they are already), another boot block and the policy of pages.py for
+// pages that hold everything.
+
+import { writeLink } from "./links";
+import { currentLink } from "./address";
+import { boot, type Boot } from "./boot";
+import type { Origin } from "./stage";
+import { place, stage, titleOf } from "./studio";
+import { traceStage } from "./trace";
+import { traceDocument } from "./traces";
+
+const asLoaded = globalThis.document?.documentElement.outerHTML ?? "";
+
+export async function saveCopy(): Promise<void> {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([await copyOfPage()], { type: "text/html" }));
+  link.download = `${titleOf(originNow()).replace(/[^\p{L}\p{N}]+/gu, "-")}.html`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+export async function copyOfPage(): Promise<string> {
+  // In a JavaScript text \x3C is the same as <, and it cannot end the element around it.
+  const script = (await text("script:not([type])", "src")).replace(/<(?=!--|\/?script)/gi, "\\x3C");
+  const style = await text("style, link[rel=stylesheet]", "href");
+  const data = JSON.stringify(await bootNow()).replace(
+    /[<>&]/g,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  const policy =
+    `default-src 'none'; script-src ${await allowed(script)}; style-src ${await allowed(style)}; ` +
+    "connect-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'";
+  // As text: a policy would not let us put a style into a document, not even into one nobody sees.
+  const parts: [RegExp, string][] = [
+    [/<meta http-equiv="Content-Security-Policy"[^>]*>/, ""],
+    [
+      /(?<=<meta charset="utf-8">)/,
+      `\n<meta http-equiv="Content-Security-Policy" content="${policy}">`,
+    ],
+    [/(?<=<script type="application\/json" id="boot">)[^<]*/, data],
+    [/<link rel="stylesheet"[^>]*>|<style>[^]*?<\/style>/, `<style>${style}</style>`],
+    [/<script(?: src="[^"]*")?>[^]*?<\/script>/, `<script>${script}</script>`],
+  ];
+  const copy = parts.reduce((page, [part, now]) => page.replace(part, () => now), asLoaded);
+  return `<!doctype html>\n${copy}\n`;
+}
+
+function originNow(): Origin {
+  const traced = place.value.kind === "trace" ? traceStage.document.value : null;
+  return (traced ?? stage.scene.value).origin;
+}
+
+/** Numbers and position travel in the link; a recorded trace in the boot block. */
+async function bootNow(): Promise<Boot> {
+  const recorded = originNow().kind === "trace";
+  return {
+    ...boot,
+    mode: "export",
+    session: null,
+    document: recorded ? await traceDocument() : null,
+    link: recorded ? undefined : writeLink(currentLink()),
+  };
+}
+
+/** What an element of the page holds, or what it was loaded from. */
+async function text(selector: string, address: "src" | "href"): Promise<string> {
+  const element = document.querySelector(selector)!;
+  const from = element.getAttribute(address);
+  if (from === null) return element.textContent ?? "";
+  const answer = await fetch(from);
+  if (!answer.ok) throw new Error(from);
+  return answer.text();
+}
+
+/** The hash that lets a policy allow exactly this text; without a secure context there is none. */
+async function allowed(inline: string): Promise<string> {
+  if (!globalThis.crypto?.subtle) return "'unsafe-inline'";
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(inline));
+  return `'sha256-${btoa(String.fromCharCode(...new Uint8Array(hash)))}'`;
+}

@@ -1,0 +1,48 @@
+// Asking Python, where there is a server: see "What the server answers" in docs/studio-design.md.
+
+import { boot } from "./boot";
+
+const kept = "gradwalk.token";
+
+/** The token comes once, in the address; a page that is loaded again finds it in the session. */
+function findToken(): string {
+  if (boot.mode !== "server") return "";
+  const given = /[#&]token=([\w-]+)/.exec(location.hash)?.[1];
+  try {
+    if (given) sessionStorage.setItem(kept, given);
+    return given ?? sessionStorage.getItem(kept) ?? "";
+  } catch {
+    return given ?? "";
+  }
+}
+
+const token = findToken();
+
+/** Whether there is a Python to ask. */
+export const hasServer: boolean = boot.mode === "server";
+
+/** What the server says no with, in its own words. */
+export class ServerError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** GET, or POST with a body: an object is sent as JSON, a file as it is. */
+export async function ask<Answer>(path: string, body?: object | Blob): Promise<Answer> {
+  const sent = body === undefined || body instanceof Blob ? body : JSON.stringify(body);
+  const answer = await fetch(`api/${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    headers: {
+      "X-Gradwalk-Token": token,
+      ...(typeof sent === "string" && { "Content-Type": "application/json" }),
+    },
+    ...(sent !== undefined && { body: sent }),
+  });
+  const found = (await answer.json()) as Answer & { error?: string };
+  if (!answer.ok) throw new ServerError(answer.status, found.error ?? answer.statusText);
+  return found;
+}

@@ -1,0 +1,3 @@
+// What build.mjs makes of elements in .tsx files.
+
+export { Fragment, h } from "preact";

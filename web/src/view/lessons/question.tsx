@@ -1,0 +1,120 @@
+// A question: a number to be typed, or choices.
+
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+
+import { shortNumber } from "../../engine/numbers";
+import { type Judgement, judge, judgeChoice } from "../../lessons/answers";
+import { finish, isDone } from "../../lessons/progress";
+import { numbersOf, quantity } from "../../lessons/quantities";
+import { plainText } from "../../lessons/reader";
+import { announce } from "../../state/announce";
+import { say, sayMessage } from "../../state/words";
+import { Link, NumberInput } from "../parts";
+import { FoldedGraph } from "./graph";
+import { Words } from "./prose";
+import { Explained, Hints, Task, type TaskOf } from "./task";
+
+export function QuestionBlock(props: TaskOf) {
+  const { lesson, block } = props;
+  const numbers = useMemo(() => numbersOf(block), [block]);
+  const right = block.choices.findIndex((choice) => choice.right);
+  const answer = block.answer ? shortNumber(quantity(numbers, block.answer) ?? NaN) : "";
+  const done = isDone(lesson, block.id);
+  const typed = useSignal(done ? answer : "");
+  const chosen = useSignal(done ? right : -1);
+  const judged = useSignal<Judgement | null>(null);
+  const tries = useSignal(0);
+
+  const check = (event: Event): void => {
+    event.preventDefault();
+    const found = answer ? judge(block, numbers, typed.value) : judgeChoice(block, chosen.value);
+    judged.value = found;
+    tries.value += 1;
+    if (found.verdict === "right") finish(lesson, block.id);
+    const begin = found.verdict === "right" ? say("lesson.right") : "";
+    announce(
+      `${begin} ${found.message ? sayMessage(found.message) : plainText(found.says ?? [])}`.trim(),
+    );
+  };
+
+  const wrong = judged.value && judged.value.verdict !== "right" ? judged.value : null;
+  const feedback = `feedback-${block.number}`;
+  return (
+    <Task {...props}>
+      {block.ownSource && <FoldedGraph block={block} />}
+      <form onSubmit={check}>
+        {answer ? (
+          <NumberInput
+            aria-label={say("lesson.answer")}
+            aria-invalid={wrong !== null}
+            aria-describedby={wrong ? feedback : undefined}
+            readOnly={done}
+            value={typed.value}
+            onInput={(event) => {
+              typed.value = event.currentTarget.value;
+              judged.value = null;
+            }}
+          />
+        ) : (
+          <fieldset class="choices" aria-labelledby={`ask-${block.number}`}>
+            {block.choices.map((choice, i) => (
+              <label key={i}>
+                <input
+                  type="radio"
+                  name={`choice-${block.number}`}
+                  checked={chosen.value === i}
+                  disabled={done && i !== right}
+                  onChange={() => {
+                    chosen.value = i;
+                    judged.value = null;
+                  }}
+                />
+                <span>
+                  <Words text={choice.text} />
+                </span>
+              </label>
+            ))}
+          </fieldset>
+        )}
+        {!done && (
+          <button type="submit" class="main" data-check>
+            {say("lesson.check")}
+          </button>
+        )}
+      </form>
+      {wrong && !done && (
+        <p class="feedback wrong" id={feedback} data-feedback={wrong.verdict}>
+          {wrong.message ? sayMessage(wrong.message) : <Words text={wrong.says ?? []} />}
+        </p>
+      )}
+      {done ? (
+        <Explained
+          says={answer ? block.explain : [...block.choices[right]!.feedback, " ", ...block.explain]}
+        />
+      ) : (
+        <Hints hints={block.hints}>{tries.value > 0 && answer && <Shown answer={answer} />}</Hints>
+      )}
+    </Task>
+  );
+}
+
+/** Who has seen every hint and tried may look. */
+function Shown({ answer }: { answer: string }) {
+  const shown = useSignal(false);
+  const show = (): void => {
+    shown.value = true;
+    announce(say("lesson.answerIs", { answer }));
+  };
+  return (
+    <p>
+      {shown.value ? (
+        say("lesson.answerIs", { answer })
+      ) : (
+        <Link onClick={show} data-reveal>
+          {say("lesson.show")}
+        </Link>
+      )}
+    </p>
+  );
+}

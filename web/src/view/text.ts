@@ -1,0 +1,39 @@
+// Numbers, names and operations in little room.
+
+import { opText } from "../engine/formulas";
+import { shortNumber } from "../engine/numbers";
+import type { Graph } from "../engine/types";
+
+/** A gradient or what is added to one: its sign is always written. */
+export function signed(number: number): string {
+  return number > 0 ? `+${shortNumber(number)}` : shortNumber(number);
+}
+
+/** After another sign a negative number stands in brackets. */
+export function inBrackets(number: number): string {
+  return number < 0 ? `(${shortNumber(number)})` : shortNumber(number);
+}
+
+/** A class for colour; the sign itself is always written too. */
+export function signOf(number: number): "positive" | "negative" | "zero" | "broken" {
+  if (!Number.isFinite(number)) return "broken";
+  return number > 0 ? "positive" : number < 0 ? "negative" : "zero";
+}
+
+/** For names and formulas in SVG and MathML: no words. (In HTML: translate={false}.) */
+export const asIs = { translate: "no" } as object;
+
+/** Of a long name the end says most. */
+export function shortened(text: string, room: number): string {
+  return text.length <= room ? text : `…${text.slice(text.length - Math.max(room - 1, 3))}`;
+}
+
+/** The op of a node as it is drawn, with a constant operand: ×, + 1, ^3, tanh, 1 /. */
+export function drawnOp(graph: Graph, index: number): string {
+  const { op, args } = graph.nodes[index]!;
+  const sign = opText(graph, index);
+  const at = args.findIndex((operand) => "constant" in operand);
+  if (at < 0 || args.length !== 2) return sign;
+  const number = shortNumber((args[at] as { constant: number }).constant);
+  return at === 0 && ["sub", "div", "pow"].includes(op) ? `${number} ${sign}` : `${sign} ${number}`;
+}
