@@ -9,7 +9,9 @@ import typer
 
 from gradwalk import __version__
 from gradwalk.cli.console import PLAIN_SIGNS, console
+from gradwalk.cli.course import course
 from gradwalk.cli.functions import functions
+from gradwalk.cli.studio import site, studio
 from gradwalk.cli.walk import walk
 from gradwalk.printers.terminal import show_walk
 from gradwalk.scalar import Value
@@ -21,7 +23,8 @@ _HELP = (
     '  gradwalk walk "(a + b) * c" a=2 b=-3 c=10\n'
     '  gradwalk walk "b = a + 1; c = 3*a; d = b*c" a=2 --why a\n'
     '  gradwalk walk "tanh(x*w + b)" x=2 w=-3 b=7 --svg neuron.svg\n'
-    "  gradwalk walk model.py:loss\n\n"
+    "  gradwalk walk model.py:loss\n"
+    "  gradwalk studio\n\n"
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
     "them). Several are separated by ; and the last one is what is differentiated.\n\n"
     "Forward, every node is computed from its inputs. Backward begins at the last node with "
@@ -35,6 +38,9 @@ app.command(
     context_settings={"ignore_unknown_options": True}
 )(walk)
 app.command()(functions)
+app.add_typer(course, name="course")
+app.command(context_settings={"ignore_unknown_options": True})(studio)
+app.command()(site)
 
 
 def neuron() -> Value:

@@ -75,7 +75,7 @@ def _value(pair: str) -> tuple[str, float]:
     match = _NAMED.fullmatch(pair.strip())
     if match is None:
         if pair.startswith("--"):
-            raise ValueError(f"there is no option {pair}; `gradwalk walk --help` lists them")
+            raise ValueError(f"there is no option {pair}; --help lists them")
         raise ValueError(
             f"'{pair}' is not of the form name=value. Fix: put the whole expression in quotes, and "
             "after it x=2 w=-3"
@@ -166,7 +166,7 @@ def _function(path: Path, name: str) -> Callable[..., Any]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     if not name:
-        raise ValueError(f"say which function of {path} to walk: gradwalk walk {path}:NAME")
+        raise ValueError(f"say which function of {path} to run: {path}:NAME")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")

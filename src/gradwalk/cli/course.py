@@ -1,0 +1,210 @@
+"""`gradwalk course`: the exercise file, the checker of engines, and quizzes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json as json_text
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from gradwalk.cli.console import console, fail
+from gradwalk.course.check import CheckedFile, check_files, starter
+from gradwalk.course.process import Limits, supported
+from gradwalk.course.quiz import FORMATS, make_quiz
+from gradwalk.course.trials import OUT_OF, STAGES
+
+_CHECK = (
+    "Run each file's class Value on graphs, grade it, and say in words what is wrong.\n\n"
+    "The exit status is 0 if every file has all points, else 1. Many files are checked on all "
+    "cores; what is wrong with one of them stops no other.\n\n"
+    "Each file runs in a process of its own, with limits on time and memory. Only numbers come "
+    "back from it, and a file that imports another engine, ends early or meddles with the checker "
+    "scores 0. [bold]It is no sandbox[/bold] against people who mean harm: run the files of "
+    "strangers in a container.\n\n"
+    "[bold]Examples[/bold]\n\n"
+    "  gradwalk course check engine.py\n"
+    "  gradwalk course check submissions/*.py --csv > points.csv"
+)
+_QUIZ = (
+    "Draw a quiz from the question bank: the same ID gives the same quiz on every machine.\n\n"
+    "[bold]Examples[/bold]\n\n"
+    '  gradwalk course quiz --seed "Ada Lovelace"\n'
+    '  gradwalk course quiz --seed "Ada Lovelace" --answers\n'
+    "  gradwalk course quiz --seed autumn --count 40 --format gift > bank.gift"
+)
+
+course = typer.Typer(
+    help="Write your own engine and have it checked; make quizzes.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+@course.command()
+def start(
+    file: Annotated[
+        Path, typer.Argument(help="Where to write it; an existing file is left alone.")
+    ] = Path("engine.py"),
+) -> None:
+    """Write the file to begin with: an empty class Value that says what is asked."""
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(starter())
+    except FileExistsError:
+        raise fail(f"{file} exists already. Fix: name another file.") from None
+    except OSError as error:
+        raise fail(f"cannot write {file}: {error.strerror}") from None
+    typer.echo(f"wrote {file}; when you have changed it: gradwalk course check {file}")
+
+
+@course.command(help=_CHECK)
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES...", help="Files with a class Value.")
+    ],
+    seed: Annotated[int, typer.Option(help="Draws the random graphs.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One line per file.")] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Of several files, say of each what is wrong.")
+    ] = False,
+    seconds: Annotated[
+        int, typer.Option(min=1, help="Of the processor, that one graph may take.")
+    ] = Limits.seconds,
+    megabytes: Annotated[
+        int, typer.Option(min=64, help="Of memory, that one file may use.")
+    ] = Limits.megabytes,
+) -> None:
+    """Run each file's class Value on graphs, grade it, and say in words what is wrong."""
+    missing = supported()
+    if missing:
+        raise fail(missing)
+    if json and as_csv:
+        raise fail("--json and --csv exclude each other")
+    checked = _with_progress(files, seed, Limits(seconds, megabytes))
+    if json:
+        found = {"schema": "gradwalk.check/1", "seed": seed, "out_of": OUT_OF}
+        listed = [one.to_dict() for one in checked]
+        typer.echo(json_text.dumps({**found, "files": listed}, indent=2, ensure_ascii=False))
+    elif as_csv:
+        typer.echo(_as_csv(checked), nl=False)
+    elif len(checked) == 1:
+        _print_one(checked[0])
+    else:
+        _print_class(checked, details)
+    if not all(one.passed for one in checked):
+        raise typer.Exit(1)
+
+
+def _with_progress(files: Sequence[Path], seed: int, limits: Limits) -> list[CheckedFile]:
+    """A bar on a terminal, where there is something to wait for."""
+    screen = console(stderr=True)
+    if len(files) < 2 or not screen.is_terminal:
+        return check_files(files, seed, limits)
+    with Progress(console=screen, transient=True) as progress:
+        bar = progress.add_task("checking", total=len(files))
+        return check_files(files, seed, limits, on_done=lambda _: progress.advance(bar))
+
+
+def _print_one(checked: CheckedFile) -> None:
+    screen = console()
+    screen.print(
+        f"{checked.file}: {checked.points} of {checked.out_of} points", style="bold", markup=False
+    )
+    if checked.reason:
+        screen.print(checked.reason, markup=False)
+    if checked.stages:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column()
+        table.add_column(justify="right")
+        table.add_column(style="dim")
+        for stage in checked.stages:
+            wrong = stage.tried - stage.right
+            note = f"{wrong} of {stage.tried} wrong" if wrong else ""
+            table.add_row(stage.title, f"{stage.points} of {stage.out_of}", note)
+        screen.print(table)
+    _print_mistakes(checked)
+
+
+def _print_mistakes(checked: CheckedFile) -> None:
+    screen = console()
+    for mistake in checked.mistakes:
+        screen.print()
+        screen.print(f"It {mistake.title}.", style="bold", markup=False)
+        screen.print(mistake.text, markup=False)
+
+
+def _print_class(checked: Sequence[CheckedFile], details: bool) -> None:
+    screen = console()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("file", overflow="fold")
+    table.add_column("points", justify="right")
+    table.add_column("what is wrong", overflow="fold")
+    for name, one in zip(_short_names(checked), checked):
+        said = one.reason or "; ".join(mistake.title for mistake in one.mistakes)
+        table.add_row(escape(name), str(one.points), escape(said))
+    screen.print(table)
+    passed = sum(one.passed for one in checked)
+    mean = sum(one.points for one in checked) / len(checked)
+    screen.print(f"{passed} of {len(checked)} have all {OUT_OF} points; {mean:.1f} on average.")
+    often = Counter(mistake.title for one in checked for mistake in one.mistakes)
+    for title, count in often.most_common(5):
+        if count > 1:
+            screen.print(f"  {count} × {title}", markup=False)
+    if details:
+        for one in checked:
+            if one.mistakes:
+                screen.print(f"\n{one.file}", style="bold underline", markup=False)
+                _print_mistakes(one)
+
+
+def _short_names(checked: Sequence[CheckedFile]) -> list[str]:
+    """Without the folder that all of them are in."""
+    folders = {str(Path(one.file).parent) for one in checked}
+    return [Path(one.file).name if len(folders) == 1 else one.file for one in checked]
+
+
+def _as_csv(checked: Sequence[CheckedFile]) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["file", "points", "out_of", *(s.key for s in STAGES), "mistakes", "reason"])
+    for one in checked:
+        # A spreadsheet takes what begins with = + - @ for a formula.
+        file = f"./{one.file}" if one.file[:1] in "=+-@" else one.file
+        points = {stage.key: stage.points for stage in one.stages}
+        stages = [points.get(stage.key, 0) for stage in STAGES]
+        mistakes = " ".join(mistake.key for mistake in one.mistakes)
+        rows.writerow([file, one.points, one.out_of, *stages, mistakes, one.reason])
+    return text.getvalue()
+
+
+@course.command(help=_QUIZ)
+def quiz(
+    seed: Annotated[
+        str, typer.Option(metavar="ID", help="Any text, such as a student's name.")
+    ] = "gradwalk",
+    count: Annotated[int | None, typer.Option(min=1, help="How many questions; else 10.")] = None,
+    format: Annotated[
+        str, typer.Option(metavar="|".join(FORMATS), help="gift is what Moodle imports.")
+    ] = "text",
+    answers: Annotated[
+        bool, typer.Option("--answers", help="With answers, and what wrong ones mean.")
+    ] = False,
+) -> None:
+    """Draw a quiz from the question bank."""
+    if format not in FORMATS:
+        raise fail(f"--format is one of {', '.join(FORMATS)}, not '{format}'")
+    try:
+        made = make_quiz(seed, count)
+    except ValueError as error:
+        raise fail(str(error)) from None
+    typer.echo(FORMATS[format](made, answers), nl=False)

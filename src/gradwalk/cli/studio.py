@@ -1,0 +1,167 @@
+"""`gradwalk studio`: any graph in the browser; `gradwalk site`: the studio as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradwalk.cli.console import fail
+from gradwalk.cli.sources import Source, source_of
+from gradwalk.inspect.files import load_trace
+from gradwalk.studio.exporting import document_of, document_of_expression, write_page
+from gradwalk.studio.launch import (
+    FIRST_PORT,
+    Studio,
+    StudioError,
+    expression_link,
+    open_in_browser,
+    say,
+)
+from gradwalk.studio.pages import NotBuilt
+from gradwalk.studio.sessions import Sessions
+from gradwalk.studio.site import write_site
+
+TRACE = ".trace"
+
+
+def studio(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="A trace file, an expression in quotes, or file.py:function, which [bold]runs "
+            "that file[/bold] and takes the Value or Tensor it returns. Left out: the presets.",
+            show_default=False,
+        ),
+    ] = "",
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME=VALUE",
+            help="Values of the names in it: x=2 w=-3 t=pi/4. Names without a value are 1.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help=f"The port to use. Left out: the first free one from {FIRST_PORT}.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="127.0.0.1, localhost or ::1: this machine only.")
+    ] = "127.0.0.1",
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the browser, if there is one.")
+    ] = True,
+    export: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write one HTML file that works without Python and network, and end.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Open the studio: step any graph forward and backward in the browser.
+
+    [bold]Examples[/bold]
+
+      gradwalk studio
+      gradwalk studio "tanh(x*w + b)" x=2 w=-3 b=7
+      gradwalk studio step.trace
+      gradwalk studio model.py:loss
+      gradwalk studio model.py:loss --export model.html
+    """
+    try:
+        if export is not None:
+            _export(what, values or [], export)
+        else:
+            _serve(what, values or [], port, host, browser)
+    except (ValueError, KeyError, StudioError, NotBuilt) as error:
+        raise fail(str(error.args[0]) if error.args else str(error)) from error
+    except OSError as error:
+        raise fail(f"{error.filename}: {error.strerror}") from error
+
+
+def _trace_file(what: str, values: list[str]) -> Path | None:
+    """The trace file that is meant, if one is."""
+    path = Path(what)
+    if path.suffix != TRACE:
+        return None
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if values:
+        raise ValueError(f"a trace has its values already: {values[0]} has no place here")
+    return path
+
+
+def _export(what: str, values: list[str], path: str) -> None:
+    if not what:
+        raise ValueError("what is to be written? Fix: name a graph, or use `gradwalk site FOLDER`")
+    file = _trace_file(what, values)
+    source = source_of(what, values) if file is None else Source(file.name, load_trace(file))
+    left_out: dict[str, int] = {}
+    if source.expression:
+        document = document_of_expression(source.expression, source.values, source.title)
+    else:
+        document, left_out = document_of(source.trace, source.title)
+    _tell(source.notes)
+    typer.echo(str(write_page(document, path, left_out)))
+
+
+def _serve(what: str, values: list[str], port: int | None, host: str, browser: bool) -> None:
+    sessions, session, link = Sessions(), None, ""
+    file = _trace_file(what, values)
+    if file is not None:
+        session = sessions.open(file)
+    elif what:
+        source = source_of(what, values)
+        _tell(source.notes)
+        if source.expression:
+            link = expression_link(source.expression, source.values)
+        else:
+            session = sessions.show(source.trace, source.title)
+    running = Studio(sessions, port, host)
+    url = running.url(session, link)
+    if port is None and running.port != FIRST_PORT:
+        say(f"(port {FIRST_PORT} is taken, so it is {running.port})")
+    say(f"gradwalk studio: {url}")
+    if browser and not open_in_browser(url):
+        say("(no browser was found here: open the address in one on this machine)")
+    say("Ctrl+C ends it")
+    running.wait()
+
+
+def _tell(notes: list[str]) -> None:
+    for note in notes:
+        say(f"({note})")
+
+
+def site(
+    out: Annotated[str, typer.Argument(metavar="FOLDER", help="Where to write it.")],
+    lessons: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Further lessons: a folder with en/my-lesson.md. May be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write the studio as files for any web server: presets, typing, order lab, lessons.
+
+    Nothing in it needs Python. Put the folder on any web server, under any path, or into a frame.
+    """
+    try:
+        written = write_site(out, lessons=lessons or ())
+    except (ValueError, NotBuilt) as error:
+        raise fail(str(error)) from error
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
+    typer.echo(f"wrote {len(written)} files to {out}: open it through a web server, for example")
+    typer.echo(f'  python -m http.server --bind 127.0.0.1 --directory "{out}"')

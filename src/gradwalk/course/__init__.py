@@ -1,0 +1,1 @@
+"""The course: lessons, questions, and the checker of engines."""

@@ -1,0 +1,115 @@
+"""Which languages and lessons there are: whatever lies in the folders, so adding one is no code.
+
+A folder of lessons has one folder per language, named by its code (`en`, `pt-BR`), with the words
+of the page in `strings.json` and one Markdown file per lesson. A lesson begins with a block
+
+    ---
+    title: Draw the graph
+    minutes: 15
+    order: 1
+    ---
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+LESSONS = Path(__file__).parent / "lessons"
+WORDS = "strings.json"
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+_LESSON = re.compile(r"[A-Za-z0-9][\w-]*")
+_WHOLE_NUMBERS = ("minutes", "order")
+_FENCE = re.compile(r"```\s*(\w*)\s*")
+_TASKS = ("question", "order", "byhand")  # blocks that count as done or not
+
+
+class Catalogue:
+    """The lessons of one or several folders; where two have the same file, the later counts."""
+
+    def __init__(self, folders: Sequence[Path] = (LESSONS,)) -> None:
+        self.files: dict[str, Path] = {}  # "en/strings.json" -> where it is
+        for folder in folders:
+            if not folder.is_dir():
+                raise ValueError(f"there is no folder of lessons {folder}")
+            for language in sorted(folder.iterdir()):
+                if language.is_dir() and _LANGUAGE.fullmatch(language.name):
+                    self._add(language)
+        self.languages: dict[str, str] = {}  # "en" -> "English"
+        self.lessons: dict[str, list[dict[str, Any]]] = {}
+        for code in dict.fromkeys(name.partition("/")[0] for name in sorted(self.files)):
+            self.languages[code] = str(self.words(code).get("language.name", code))
+            self.lessons[code] = self._lessons_in(code)
+
+    def _add(self, language: Path) -> None:
+        for path in sorted(language.iterdir()):
+            lesson = path.suffix == ".md" and _LESSON.fullmatch(path.stem)
+            if path.is_file() and (lesson or path.name == WORDS):
+                self.files[f"{language.name}/{path.name}"] = path
+
+    def _lessons_in(self, code: str) -> list[dict[str, Any]]:
+        own = [n for n in self.files if n.startswith(f"{code}/") and n.endswith(".md")]
+        found = [
+            front_matter(self.files[name])
+            | {"id": Path(name).stem, "tasks": count_tasks(self.files[name])}
+            for name in own
+        ]
+        return sorted(found, key=lambda lesson: (lesson["order"], lesson["id"]))
+
+    def words(self, code: str) -> dict[str, str]:
+        """The words of a language; what it has none for is shown in English."""
+        path = self.files.get(f"{code}/{WORDS}")
+        if path is None:
+            return {}
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is not JSON: {error}") from None
+        if not isinstance(found, dict) or not all(isinstance(w, str) for w in found.values()):
+            raise ValueError(f"{path} must be one object of texts: {{key: words}}")
+        return found
+
+    def index(self) -> dict[str, Any]:
+        """What `lessons/index.json` says."""
+        return {
+            "languages": {
+                code: {"name": name, "lessons": self.lessons[code]}
+                for code, name in self.languages.items()
+            }
+        }
+
+
+def front_matter(path: Path) -> dict[str, Any]:
+    """The block at the head of a lesson; title, minutes and order must be in it."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    end = next((i for i, line in enumerate(lines) if i and line.strip() == "---"), None)
+    if not lines or lines[0].strip() != "---" or end is None:
+        raise ValueError(f"{path} does not begin with a block between two lines of ---")
+    found: dict[str, Any] = {}
+    for number, line in enumerate(lines[1:end], 2):
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise ValueError(f"{path}, line {number}: '{line}' is not of the form key: value")
+        found[key.strip()] = value.strip()
+    missing = [key for key in ("title", *_WHOLE_NUMBERS) if not found.get(key)]
+    if missing:
+        raise ValueError(f"{path} lacks {', '.join(missing)} in the block it begins with")
+    for key in _WHOLE_NUMBERS:
+        if not found[key].isdecimal():
+            raise ValueError(f"{path}: {key} is '{found[key]}', and must be a whole number")
+        found[key] = int(found[key])
+    return found
+
+
+def count_tasks(path: Path) -> int:
+    """How many things a lesson has to do: what progress is counted against."""
+    opened, found = False, 0
+    for line in path.read_text(encoding="utf-8").splitlines():
+        fence = _FENCE.fullmatch(line)
+        if fence and not opened:
+            found += fence[1] in _TASKS
+        opened ^= fence is not None and (not opened or not fence[1])
+    return found

@@ -1,0 +1,412 @@
+"""The lessons: that they can be read, that their answers are right, and that page and Python agree.
+
+What the course must teach are the numbers of MISSION.md; they are written down here once more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwalk.course.catalogue import Catalogue, count_tasks
+from gradwalk.course.quantities import Quantities
+from tests.course.lesson_files import ENGLISH, Block, Lesson, english, read_lesson, told_apart
+from tests.studio.node import Node
+
+LESSONS = english()
+QUESTIONS = [(lesson, block) for lesson in LESSONS for block in lesson.questions]
+NUMERIC = [(lesson, block) for lesson, block in QUESTIONS if block.one("answer")]
+FIELDS = {
+    "graph": {"id", "source", "set", "step"},
+    "question": {
+        "id", "source", "set", "ask", "answer", "choice", "wrong", "hint", "explain",
+    },
+    "order": {"id", "source", "set", "ask", "goal", "hint", "explain", "overwrite"},
+    "byhand": {"id", "source", "set", "ask", "asks", "hint", "explain"},
+}  # fmt: skip
+
+NEURON = "p = x1*w1; q = x2*w2; s = p + q; n = s + b; o = tanh(n)"
+DIAMOND = "a = x*1; b = a + 1; c = 3*a; d = b*c"
+EXPOSES = "a = 2*x; b = 3*a; c = b + 1; d = a*c"
+BIAS = 6.8813735870195432
+# A graph, the numbers of its leaves, and what must come out of it.
+MISSION: list[tuple[str, dict[str, float], dict[str, float]]] = [
+    (
+        "e = a + b; f = e * c",
+        {"a": 2, "b": -3, "c": 10},
+        {
+            "value e": -1, "value f": -10, "local f.0": 10,
+            "gradient f": 1, "gradient e": 10, "gradient c": -1, "gradient a": 10, "gradient b": 10,
+        },
+    ),
+    (
+        "e = a * b; d = e + c; L = d * f",
+        {"a": 2, "b": -3, "c": 5, "f": -2},
+        {
+            "value e": -6, "value d": -1, "value L": 2, "gradient f": -1, "gradient d": -2,
+            "gradient e": -2, "gradient c": -2, "gradient a": 6, "gradient b": -4,
+        },
+    ),
+    (
+        NEURON,
+        {"x1": 2, "w1": -3, "x2": 0, "w2": 1, "b": BIAS},
+        {
+            "value p": -6, "value q": 0, "value s": -6, "value n": 0.8814, "value o": 0.7071,
+            "gradient p": 0.5, "gradient q": 0.5, "gradient s": 0.5, "gradient n": 0.5,
+            "gradient w1": 1, "gradient x1": -1.5, "gradient w2": 0, "gradient x2": 0.5,
+            "gradient b": 0.5,
+        },
+    ),
+    (
+        "f = a * a",
+        {"a": 3},
+        {"value f": 9, "gradient a": 6, "overwritten a": 3, "paths a": 2},
+    ),
+    ("b = a + a", {"a": 4}, {"gradient a": 2, "overwritten a": 1}),
+    ("y = x^3 + 5*x", {"x": 2}, {"value y": 18, "gradient x": 17}),
+    ("m = max(a, b)", {"a": 2, "b": -3}, {"local m.0": 1, "gradient b": 0}),
+    ("m = max(a, b)", {"a": 2, "b": 2}, {"local m.0": 0.5, "local m.1": 0.5}),
+    (
+        DIAMOND,
+        {"x": 2},
+        {
+            "value b": 3, "value c": 6, "value d": 18, "gradient x": 15, "gradient a": 15,
+            "received x (d c a b)": 9, "received x (d b a c)": 6, "overwritten x": 9,
+            "received x (plain recursion)": 21, "received x (depth-first)": 6,
+            "received x (breadth-first)": 15, "received x (twice)": 60,
+        },
+    ),
+    (
+        "b = a + 1; c = 3*a; d = b*c",
+        {"a": 2},
+        {"gradient a": 15, "received a (b d c a)": 9},
+    ),
+    (
+        EXPOSES,
+        {"x": 1},
+        {
+            "gradient x": 26, "received x (breadth-first)": 14,
+            "received x (plain recursion)": 40,
+        },
+    ),
+]  # fmt: skip
+# Numbers of MISSION.md that are no quantity of a small graph, as the lessons write them.
+WRITTEN = [
+    "8 of the\n24 orders give 15, 4 give 9, 4 give 6 and 8 give 0",
+    "exactly 2 give 15. Two give 9, two give 6, and 18 give 0",
+    "Doubling to 30", "256 GiB", "2×3, W is 3×2", "500 parameters", "never more than 0.25",
+    "about twice as much", "dY·Wᵀ", "Xᵀ·dY", "sum over the batch", "½ each",
+]  # fmt: skip
+
+
+def named(pairs: list[tuple[Lesson, Block]]) -> list[Any]:
+    return [pytest.param(*pair, id=f"{pair[0].id}-{pair[1].id}") for pair in pairs]
+
+
+# -- each lesson -----------------------------------------------------------------------------------
+
+
+def test_the_first_three_lessons_are_there() -> None:
+    assert [lesson.head["title"] for lesson in LESSONS][:3] == [
+        "Draw the graph", "Walk it backward", "Write the engine",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
+def test_a_lesson_is_well_formed(lesson: Lesson) -> None:
+    ids = [block.id for block in lesson.blocks]
+    assert all(ids) and len(ids) == len(set(ids))
+    assert int(str(lesson.head["minutes"])) > 0
+    assert len(lesson.questions) >= 8
+    for block in lesson.blocks:
+        unknown = {name for name, _ in block.fields} - FIELDS[block.kind]
+        assert not unknown, (block.id, unknown)
+        if block.kind != "graph":
+            assert block.one("ask"), block.id
+        if block.kind != "question":
+            assert block.source, block.id
+    links = re.findall(r"\]\(([^)]+)\)", lesson.text)
+    assert all((ENGLISH / link).is_file() or link.startswith("https://") for link in links)
+    for word in ("parent", "child", "step back"):
+        assert word not in lesson.text.lower()
+
+
+def test_the_catalogue_counts_what_there_is_to_do() -> None:
+    counts = {entry["id"]: entry["tasks"] for entry in Catalogue().lessons["en"]}
+    assert counts == {lesson.id: len(lesson.tasks) for lesson in LESSONS}
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [
+        ("```question\nid: a\n```\n```byhand\nid: b\n```\n", 2),
+        ("```text\n```question\n```\n", 0),  # inside other code: one block that is text
+        ("```graph\nid: a\n```\n\n``` order \nid: b\n```\n", 1),
+        ("question\n", 0),
+    ],
+)
+def test_tasks_are_counted_as_the_page_counts_them(
+    tmp_path: Path, engine: Node, text: str, tasks: int
+) -> None:
+    path = tmp_path / "one.md"
+    path.write_text(f"---\ntitle: One\nminutes: 1\norder: 1\n---\n{text}", encoding="utf-8")
+    assert count_tasks(path) == tasks
+    assert len(engine("reader.readLesson", path.read_text("utf-8"))["tasks"]) == tasks
+
+
+# -- each question ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lesson", "block"), named(QUESTIONS))
+def test_a_question_has_one_answer_and_names_two_mistakes(lesson: Lesson, block: Block) -> None:
+    assert bool(block.one("answer")) != bool(block.choices)
+    assert block.all("hint")
+    if block.choices:
+        assert [right for right, _, _ in block.choices].count(True) == 1
+        assert len(block.choices) >= 3
+        assert all(text and says for _, text, says in block.choices)
+        assert len({text for _, text, _ in block.choices}) == len(block.choices)
+        return
+    assert block.one("explain")
+    assert len(block.wrong) >= 2 and all(says for _, says in block.wrong)
+    numbers = [block.answer, *(block.number(quantity) for quantity, _ in block.wrong)]
+    assert all(map(math.isfinite, numbers))
+    for one, other in itertools.combinations(numbers, 2):
+        assert told_apart(one, other), (block.id, numbers)
+
+
+@pytest.mark.parametrize(("lesson", "block"), named(NUMERIC))
+def test_the_page_computes_the_same_answers(lesson: Lesson, block: Block, engine: Node) -> None:
+    found = engine("reader.readLesson", lesson.text)
+    read = next(other for other in found["blocks"] if other["id"] == block.id)
+    numbers = engine("quantities.numbersOf", read)
+    quantities = [block.one("answer"), *(quantity for quantity, _ in block.wrong)]
+    page = engine.each("quantities.quantity", [[numbers, text] for text in quantities])
+    assert page == pytest.approx([block.number(text) for text in quantities], rel=1e-12)
+    for typed in spellings(block.answer):
+        assert engine("answers.judge", read, numbers, typed)["verdict"] == "right", typed
+    for (quantity, says), there in zip(block.wrong, read["wrong"], strict=True):
+        for typed in spellings(block.number(quantity)):
+            judged = engine("answers.judge", read, numbers, typed)
+            assert judged == {"verdict": "wrong", "says": there["feedback"]}, typed
+        assert engine("reader.plainText", there["feedback"]) == re.sub(r"[*`]", "", says)
+
+
+def spellings(number: float) -> list[str]:
+    """How people write a number."""
+    short = f"{number:.3g}" if abs(number) < 1000 else f"{number:.0f}"
+    fraction = f"{number * 2:.4f}/2"
+    written = [repr(number), short, fraction, f" {short} ", short.replace(".", ",")]
+    return [*written, *(text.replace("-", "−") for text in written)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "verdict"),
+    [
+        ("-1.5", "right"), ("−1.5", "right"), ("-3/2", "right"), ("−3/2", "right"),
+        ("−1,5", "right"), ("-1.50", "right"), ("-1.504", "right"), ("-1.52", "wrong"),
+        ("1.5", "wrong"), ("-1.5.", "unread"), ("minus 1.5", "unread"), ("", "unread"),
+        ("nan", "unread"), ("inf", "wrong"), ("-3/0", "wrong"), ("1/2/3", "unread"),
+    ],
+)  # fmt: skip
+def test_a_typed_number(engine: Node, typed: str, verdict: str) -> None:
+    file = "```question\nid: a\nask: ?\nanswer: -1.5\nwrong: 3 | x\nwrong: 4 | y\n```\n"
+    block = engine("reader.readLesson", file)["blocks"][0]
+    assert engine("answers.judge", block, None, typed)["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "typed", "verdict"),
+    [
+        ("256", "256", "right"), ("256", "255", "wrong"), ("256", "257", "wrong"),
+        ("0", "0", "right"), ("0", "-0", "right"), ("0", "0.001", "wrong"),
+        ("0.7071", "0.71", "right"), ("0.7071", "0.7", "wrong"), ("1000", "1001", "wrong"),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_not_rounded(engine: Node, answer: str, typed: str, verdict: str) -> None:
+    file = f"```question\nid: a\nask: ?\nanswer: {answer}\nwrong: 3 | x\nwrong: 4 | y\n```\n"
+    block = engine("reader.readLesson", file)["blocks"][0]
+    assert engine("answers.judge", block, None, typed)["verdict"] == verdict
+
+
+# -- order and byhand blocks -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.id)
+def test_the_page_finds_no_fault_with_a_lesson(lesson: Lesson, engine: Node) -> None:
+    found = engine("reader.readLesson", lesson.text)
+    assert found["head"] == {name: str(value) for name, value in lesson.head.items()}
+    assert [block["id"] for block in found["blocks"]] == [block.id for block in lesson.blocks]
+    problems = engine.each("quantities.problemOf", [[block] for block in found["blocks"]])
+    assert problems == [None] * len(problems)
+    for read, block in zip(found["blocks"], lesson.blocks, strict=True):
+        assert (read["source"], read["set"]) == (block.source, block.values)
+
+
+def test_every_order_asked_for_exists() -> None:
+    orders = [block for lesson in LESSONS for block in lesson.blocks if block.kind == "order"]
+    assert orders
+    for block in orders:
+        node = block.one("goal").split()[0]
+        measure = Quantities(block.source, block.values)
+        inner = [n.label for n in measure.trace if n.op and n.label]
+        outcomes = {
+            measure(f"received {node} ({' '.join(order)})")
+            for order in itertools.permutations(inner)
+        }
+        goal = block.one("goal")
+        wanted = (
+            measure(f"gradient {node}")
+            if goal.endswith("correct")
+            else measure(goal.partition("=")[2].strip())
+        )
+        assert wanted in outcomes, block.id
+
+
+# -- what must be taught ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("source", "values", "expected"), MISSION, ids=lambda x: str(x)[:24])
+def test_mission_numbers_come_out(
+    source: str, values: dict[str, float], expected: dict[str, float]
+) -> None:
+    measure = Quantities(source, values)
+    assert {q: round(measure(q), 4) for q in expected} == expected
+
+
+@pytest.mark.parametrize(("source", "values", "expected"), MISSION, ids=lambda x: str(x)[:24])
+def test_mission_numbers_are_asked_for_or_told(
+    source: str, values: dict[str, float], expected: dict[str, float]
+) -> None:
+    about = [b for le in LESSONS for b in le.blocks if (b.source, b.values) == (source, values)]
+    assert about, source
+    asked = set()
+    for block in about:
+        if block.one("answer"):
+            asked.add(round(block.answer, 4))
+        for quantity in asks(block):
+            asked.add(round(block.number(quantity), 4))
+        if block.kind == "order":
+            asked.add(expected["gradient x"])
+    told = {number for lesson in LESSONS for number in numbers_in(lesson.text)}
+    missing = {q: n for q, n in expected.items() if n not in asked | told}
+    assert not missing
+    assert set(expected.values()) & asked
+
+
+def asks(block: Block) -> list[str]:
+    """What a byhand block asks for."""
+    text = block.one("asks")
+    measure = Quantities(block.source, block.values)
+    if text == "values":
+        return [f"value {n.label}" for n in measure.trace if n.op and n.label]
+    if text == "gradients":
+        return [f"gradient {name}" for name in measure.index]
+    return [part.strip() for part in text.split(",")] if text else []
+
+
+def numbers_in(text: str) -> set[float]:
+    found = re.findall(r"−?\d+(?:\.\d+)?", text)
+    return {float(number.replace("−", "-")) for number in found}
+
+
+def test_what_mission_says_in_words_is_told() -> None:
+    text = "\n".join(lesson.text for lesson in LESSONS)
+    assert [words for words in WRITTEN if words not in text] == []
+
+
+# -- the reader ------------------------------------------------------------------------------------
+
+SAMPLE = """---
+title: A sample
+minutes: 5
+order: 9
+---
+
+One **bold *and* so** and `a*b`, 2 * 3 * 4,
+on two lines. <b>not HTML</b> [next](walk-it-backward.md) [out](https://example.org)
+[bad](javascript:1)
+
+## A heading
+
+- first
+  goes on
+- second
+
+1. one
+
+```python
+x = "```"
+```
+
+### Small
+"""
+
+
+def test_markdown_becomes_a_tree(engine: Node) -> None:
+    parts = engine("reader.readLesson", SAMPLE)["parts"]
+    assert [part["kind"] for part in parts] == [
+        "paragraph", "heading", "list", "list", "code", "heading",
+    ]  # fmt: skip
+    bold = {"tag": "strong", "inside": ["bold ", {"tag": "em", "inside": ["and"]}, " so"]}
+    assert parts[0]["text"] == [
+        "One ",
+        bold,
+        " and ",
+        {"tag": "code", "inside": ["a*b"]},
+        ", 2 * 3 * 4, on two lines. <b>not HTML</b> ",
+        {"tag": "a", "to": "walk-it-backward", "inside": ["next"]},
+        " ",
+        {"tag": "a", "to": "https://example.org", "inside": ["out"]},
+        " ",
+        "[bad](javascript:1)",
+    ]
+    assert parts[2] == {"kind": "list", "numbered": False, "items": [["first goes on"], ["second"]]}
+    assert parts[3]["numbered"] and parts[4]["text"] == 'x = "```"'
+    assert [parts[1]["level"], parts[5]["level"]] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("block", "key", "text"),
+    [
+        ("question\nask: ?\nanswer: 1", "missing", "id"),
+        ("question\nid: a\nanswer: 1", "missing", "ask"),
+        ("question\nid: a\nask: ?", "missing", "answer"),
+        ("question\nid: a\nask: ?\nanswer: 1\nchoice: yes | b | c", "missing", "answer"),
+        ("question\nid: a\nask: ?\nanswer: value q", "quantity", "value q"),
+        ("question\nid: a\nask: ?\nanswer: 1\nwrong: gradient | no", "quantity", "gradient"),
+        ("question\nid: a\nid: b\nask: ?\nanswer: 1", "twice", "id"),
+        ("question\nid: a\nask: ?\nanswer: 1\ncolour: red", "field", "colour: red"),
+        ("graph\nid: a\nsource: f = a*b\nset: a:2", "field", "a:2"),
+        ("graph\nid: a", "missing", "source"),
+        ("order\nid: a\nsource: f = a*b\ngoal: c = 2", "quantity", "c = 2"),
+        ("byhand\nid: a\nsource: f = a*b\nasks: value f, paths a", "quantity", "value f, paths a"),
+    ],
+)
+def test_what_is_wrong_with_a_block_is_said(engine: Node, block: str, key: str, text: str) -> None:
+    read = engine("reader.readLesson", f"```{block}\n```\n")["blocks"][0]
+    problem = engine("quantities.problemOf", read)
+    assert problem == {"key": f"lesson.wrong.{key}", "values": {"text": text}}
+
+
+def test_two_blocks_of_one_name_are_a_mistake(engine: Node) -> None:
+    block = "```question\nid: a\nask: ?\nanswer: 1\n```\n"
+    found = engine("reader.readLesson", block * 2)["blocks"]
+    problems = engine.each("quantities.problemOf", [[read] for read in found])
+    assert [problem and problem["key"] for problem in problems] == [None, "lesson.wrong.twice"]
+
+
+def test_a_mistake_in_a_formula_is_told(engine: Node) -> None:
+    read = engine("reader.readLesson", "```graph\nid: a\nsource: f = 2a\n```\n")["blocks"][0]
+    assert engine("quantities.problemOf", read)["key"].startswith("parse.")
+
+
+def test_reading_is_the_same_with_other_line_ends(engine: Node) -> None:
+    text = read_lesson(ENGLISH / "draw-the-graph.md").text
+    windows = "\ufeff" + text.replace("\n", "\r\n")
+    assert engine("reader.readLesson", windows) == engine("reader.readLesson", text)
