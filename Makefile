@@ -14,19 +14,19 @@ moved := moved
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test quick lint format bench clean $(moved)
+.PHONY: help run test quick lint format bench page browser clean $(moved)
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\): .*## /\1 — /p' Makefile | awk -F ' — ' '{printf "make %-8s %s\n", $$1, $$2}'
 
-run: .venv/.run-ready ## set up what is needed and walk a neuron forward and backward
-	@$(python) -m gradwalk $(ARGS)
+run: .venv/.run-ready ## set up what is needed and open the studio
+	@$(python) -m gradwalk $(or $(ARGS),studio)
 
-test: lint ## set up what is needed, then lint, format check, types and every test
+test: lint web/node_modules/.ready browser ## set up what is needed, then lint, format check, types and every test
 	@echo "== every test"
 	@$(pytest) $(ARGS)
 
-quick: .venv/.dev-ready ## the tests to run while working; ARGS=tests/ops picks some
+quick: .venv/.dev-ready web/node_modules/.ready ## the tests to run while working; ARGS=tests/ops picks some
 	@$(pytest) -q -m "not slow" $(ARGS)
 
 lint: .venv/.dev-ready ## lint, format check and types
@@ -44,8 +44,15 @@ format: .venv/.dev-ready ## format the code and mend what the linter can mend
 bench: .venv/.dev-ready ## run the benchmarks and print their ratios
 	@$(python) -m benchmarks $(ARGS)
 
+page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from web/
+	@$(python) -m gradwalk.studio.generate
+	@echo "== types of the page"
+	@npm --prefix web run --silent check
+	@echo "== the page"
+	@npm --prefix web run --silent build
+
 clean: ## remove all that these commands made: .venv, caches, built packages
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv web/node_modules web/src/generated .pytest_cache .ruff_cache .hypothesis build dist
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
 # Each stamp is touched last, so that an interrupted set-up is taken up again by the next command.
@@ -73,3 +80,23 @@ clean: ## remove all that these commands made: .venv, caches, built packages
 	@echo "== installing the development tools and PyTorch, the tests' oracle (large) into .venv"
 	@$(pip) install --editable ".[dev]"
 	@touch $@
+
+# Node is for tests and for changing the page; the built page is committed.
+web/node_modules/.ready: web/package-lock.json
+	@command -v npm >/dev/null || { \
+	    echo "npm was not found: testing and building the page needs Node 20 or newer; on Debian:" \
+	        "apt install nodejs npm" >&2; exit 1; }
+	@echo "== installing what builds the page into web/node_modules"
+	@npm --prefix web ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The tests of the studio drive a real browser. Root on Debian gets it here, others are asked for it.
+browser:
+	@for name in chromium chromium-browser google-chrome; do \
+	    command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing Chromium, which the tests of the studio drive"; \
+	    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
+	        --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	else \
+	    echo "the tests of the studio need Chromium: sudo apt install chromium" >&2; exit 1; fi

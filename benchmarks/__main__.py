@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("scalar", "eager", "networks", "scaling", "memory", "inside", "source_lines")
+BENCHMARKS = (
+    "scalar", "eager", "networks", "scaling", "memory", "inside", "source_lines", "studio",
+)  # fmt: skip
 
 
 def main() -> int:

@@ -17,6 +17,7 @@ from gradwalk import io as io
 from gradwalk import nn as nn
 from gradwalk import optim as optim
 from gradwalk import special as special
+from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.creation import *
 from gradwalk.devices import device
@@ -164,7 +165,7 @@ __all__ = [
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
-__all__ += ["concatenate", "flip", "linalg", "permute", "pow", "reshape"]
+__all__ += ["concatenate", "flip", "linalg", "permute", "pow", "reshape", "studio"]
 __all__ += _creation.__all__
 __all__ += _sampling.__all__
 __all__ += _activation.__all__

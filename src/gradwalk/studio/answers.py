@@ -1,0 +1,253 @@
+"""What Python answers the page: questions about a trace, and expressions computed here.
+
+Everything that comes in is JSON from outside and checked; everything that goes out is JSON, with
+numbers that it cannot write as the texts "NaN", "Infinity" and "-Infinity".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.elements import element as element_of
+from gradwalk.inspect.expressions import parse
+from gradwalk.inspect.files import describe
+from gradwalk.inspect.opening import open_op
+from gradwalk.inspect.order import run_order
+from gradwalk.inspect.trace import Edge, Trace
+from gradwalk.inspect.why import why as why_of
+from gradwalk.printers.data import jsonable
+from gradwalk.studio.findings import no_gradient
+
+MOST_NODES_SENT = 20_000  # of a graph that is made for an answer
+MOST_VISITS = 10_000  # of an order
+WINDOW = 128  # rows and columns of an array that are sent at once
+_EXACT = 2**53  # beyond it JavaScript's numbers leave whole ones out
+_TEXTS = {
+    "NaN": math.nan, "nan": math.nan, "Infinity": math.inf, "inf": math.inf,
+    "-Infinity": -math.inf, "-inf": -math.inf,
+}  # fmt: skip
+_RANGE = re.compile(r"(\d{1,12}):(\d{1,12})")
+_PLACE = re.compile(r"\d{1,12}(,\d{1,12})*")
+
+
+class BadQuestion(ValueError):
+    """What was asked cannot be answered, and why."""
+
+
+class TooLarge(ValueError):
+    """The answer would be too large for a page."""
+
+
+# -- arrays ----------------------------------------------------------------------------------------
+
+
+def window(array: Any, query: Mapping[str, str]) -> dict[str, Any]:
+    """Some rows and columns of the last two dimensions, at an index of the others."""
+    unknown = set(query) - {"at", "rows", "columns"}
+    if unknown:
+        raise BadQuestion(f"a window has at, rows and columns, not {', '.join(sorted(unknown))}")
+    grid = np.atleast_2d(array)
+    at = _place(query.get("at", ""), grid.shape[:-2])
+    rows = _range("rows", query.get("rows"), grid.shape[-2])
+    columns = _range("columns", query.get("columns"), grid.shape[-1])
+    return {
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "at": list(at),
+        "rows": [rows.start, rows.stop],
+        "columns": [columns.start, columns.stop],
+        "values": jsonable(grid[at][rows, columns].tolist()),
+    }
+
+
+def _place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if text and not _PLACE.fullmatch(text):
+        raise BadQuestion("at is whole numbers with commas between, such as 0,3")
+    found = tuple(int(part) for part in text.split(",")) if text else (0,) * len(shape)
+    if len(found) != len(shape) or any(i >= size for i, size in zip(found, shape)):
+        raise BadQuestion(f"there is no place {list(found)} in the outer dimensions {list(shape)}")
+    return found
+
+
+def _range(name: str, text: str | None, size: int) -> slice:
+    match = _RANGE.fullmatch(f"0:{WINDOW}" if text is None else text)
+    if match is None:
+        raise BadQuestion(f"{name} is start:stop, such as 0:64")
+    start, stop = int(match[1]), int(match[2])
+    if stop - start > WINDOW:
+        raise BadQuestion(f"at most {WINDOW} {name} at once")
+    start = min(start, size)
+    return slice(start, max(start, min(stop, size)))
+
+
+# -- questions about a trace -----------------------------------------------------------------------
+
+
+def why(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
+    """The gradient of a node, or of one element of it, taken apart."""
+    _known_keys(question, "node", "output", "element")
+    edge = _output(trace, question)
+    nothing = no_gradient(trace, edge)
+    if nothing is not None:
+        raise BadQuestion(nothing)
+    element = None if question.get("element") is None else _element(trace, edge, question)
+    return _plain(why_of(edge, trace, element=None if trace.scalar else element).to_dict())
+
+
+def element(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
+    """One element of a tensor as a graph of numbers."""
+    _known_keys(question, "node", "output", "element")
+    edge = _output(trace, question)
+    place = _element(trace, edge, question)
+    found = element_of(trace, edge.node, place, output=edge.output)
+    return _plain(found.to_dict()) | {"trace": _described(found.trace)}
+
+
+def opened(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
+    """The operations that a composite op is made of."""
+    _known_keys(question, "node")
+    found = open_op(trace, _output(trace, question).node)
+    answer = found.to_dict()
+    for name in ("gradient", "contributions", "closed"):  # they are in the trace
+        answer.pop(name)
+    return _plain(answer) | {"equal": found.equal, "trace": _described(found.trace)}
+
+
+def _output(trace: Trace, question: dict[str, Any]) -> Edge:
+    node = _whole("node", question.get("node"))
+    output = _whole("output", question.get("output", 0))
+    if node >= len(trace):
+        raise BadQuestion(f"there is no node {node}: the trace has {len(trace)}")
+    if output >= len(trace.nodes[node].metas):
+        raise BadQuestion(f"{trace.name(node)} has no output {output}")
+    return Edge(node, output)
+
+
+def _element(trace: Trace, edge: Edge, question: dict[str, Any]) -> tuple[int, ...]:
+    given = question.get("element")
+    shape = trace.nodes[edge.node].metas[edge.output][0]
+    if not isinstance(given, list):
+        raise BadQuestion("element is a list of whole numbers, one for every dimension")
+    place = tuple(_whole("element", index) for index in given)
+    if len(place) != len(shape) or any(i >= size for i, size in zip(place, shape)):
+        raise BadQuestion(
+            f"{trace.name(edge.node)} has shape {list(shape)}: {given} is not one of its elements"
+        )
+    return place
+
+
+# -- expressions -----------------------------------------------------------------------------------
+
+
+def walk(question: dict[str, Any]) -> dict[str, Any]:
+    """An expression computed here, and with an order what it makes of the gradients."""
+    _known_keys(question, "source", "values", "order", "overwrite")
+    source, values = question.get("source"), question.get("values", {})
+    if not isinstance(source, str):
+        raise BadQuestion("source is the text of an expression")
+    if not isinstance(values, dict):
+        raise BadQuestion("values is an object: the number of each leaf")
+    numbers = {name: _number(name, value) for name, value in values.items()}
+    built = parse(source).build(numbers)
+    trace = built.trace()
+    answer: dict[str, Any] = {
+        "trace": describe(trace)[0],
+        "assumed": list(built.assumed),
+        "unused": list(built.unused),
+        "order": None,
+    }
+    if question.get("order") is not None:
+        overwrite = question.get("overwrite", False)
+        if not isinstance(overwrite, bool):
+            raise BadQuestion("overwrite is true or false")
+        run = run_order(trace, _order(question["order"]), overwrite=overwrite)
+        answer["order"] = _plain(run.to_dict())
+    return answer
+
+
+def _order(given: Any) -> Any:
+    """A recipe, names with blanks between, a list of nodes, or one list for each backward pass."""
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list):
+        raise BadQuestion("order is a list of nodes, or the name of a recipe")
+    passes = given if given and all(isinstance(part, list) for part in given) else [given]
+    nodes = [node for part in passes for node in part]
+    if len(nodes) > MOST_VISITS:
+        raise BadQuestion(f"an order has at most {MOST_VISITS} visits")
+    for node in nodes:
+        if not isinstance(node, str):
+            _whole("order", node)
+    return given
+
+
+# -- numbers in and out ----------------------------------------------------------------------------
+
+
+def _known_keys(question: dict[str, Any], *names: str) -> None:
+    unknown = sorted(set(question) - set(names))
+    if unknown:
+        raise BadQuestion(f"{unknown[0][:40]!r} is unknown here; known are {', '.join(names)}")
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _EXACT:
+        raise BadQuestion(f"{name} must be a whole number, 0 or larger")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    """A JSON number, or one of the texts for what JSON has no number for."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = value.get("float")
+    if isinstance(value, str) and value in _TEXTS:
+        return _TEXTS[value]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadQuestion(f"the value of {name[:40]!r} must be a number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _described(trace: Trace) -> dict[str, Any]:
+    """A trace for the page alone: of its larger arrays the statistics."""
+    if len(trace) > MOST_NODES_SENT:
+        raise TooLarge(
+            f"it has {len(trace):,} operations on numbers, too many to be drawn (at most "
+            f"{MOST_NODES_SENT:,})"
+        )
+    described, arrays = describe(trace)
+    return without_arrays(described, set(arrays))
+
+
+def without_arrays(described: Any, names: set[str]) -> Any:
+    """A description in which these arrays are known by their statistics and thumbnail only."""
+    if isinstance(described, dict):
+        if described.get("array") in names and "statistics" in described:
+            return {key: value for key, value in described.items() if key != "array"}
+        return {key: without_arrays(value, names) for key, value in described.items()}
+    if isinstance(described, list):
+        return [without_arrays(item, names) for item in described]
+    return described
+
+
+def _plain(report: Any) -> Any:
+    """A report as JSON; counts that JavaScript cannot hold as text."""
+    return _countable(jsonable(report))
+
+
+def _countable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _countable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_countable(item) for item in value]
+    if isinstance(value, int) and abs(value) >= _EXACT:
+        digits = int(value.bit_length() * math.log10(2))
+        return str(value) if digits <= 40 else f"≈ 10^{digits}"
+    return value

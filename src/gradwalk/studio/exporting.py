@@ -1,0 +1,137 @@
+"""One HTML file that holds the page and a graph: it works from disk, with no network.
+
+A graph of numbers stays live in it: values can be changed, steps taken, orders tried. Of a graph
+of tensors it replays what was recorded. (Not named `export`, which is the function.)
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.files import describe
+from gradwalk.inspect.report import Report
+from gradwalk.inspect.statistics import in_bytes
+from gradwalk.inspect.trace import Trace
+from gradwalk.io.atomic import write_atomically
+from gradwalk.printers.data import jsonable
+from gradwalk.studio.answers import without_arrays
+from gradwalk.studio.launch import title_of, trace_of
+from gradwalk.studio.pages import STATIC, page
+
+BUDGET = 8 << 20  # bytes of arrays in a file
+
+
+@dataclass
+class Exported(Report):
+    """A page that was written."""
+
+    path: Path
+    bytes: int
+    arrays: int  # in the page
+    left_out: int  # arrays of which only the statistics are
+    left_out_bytes: int
+
+    def __str__(self) -> str:
+        text = f"wrote {self.path} ({in_bytes(self.bytes)}): it works from disk, with no network"
+        if self.left_out:
+            text += (
+                f"\nof {self.left_out} arrays ({in_bytes(self.left_out_bytes)}) it has the "
+                "statistics only; a larger budget= keeps more"
+            )
+        return text
+
+
+def export(
+    thing: Any,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+    *,
+    budget: int = BUDGET,
+    static: Path = STATIC,
+) -> Exported:
+    """See `gradwalk.studio.export`."""
+    trace = trace_of(thing)
+    document, left_out = document_of(trace, title or title_of(trace), budget)
+    return write_page(document, path, left_out, static)
+
+
+def write_page(
+    document: dict[str, Any],
+    path: str | os.PathLike[str],
+    left_out: dict[str, int] | None = None,
+    static: Path = STATIC,
+) -> Exported:
+    """Write a page that opens a document."""
+    path, left_out = Path(path), left_out or {}
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
+    title = document.get("title") or document.get("source") or ""
+    content = page("export", document=document, title=title[:200], static=static).encode()
+    write_atomically(path, [content])
+    kept = len(document.get("arrays", ()))
+    return Exported(path, len(content), kept, len(left_out), sum(left_out.values()))
+
+
+def document_of_expression(
+    source: str, values: Mapping[str, float], title: str = ""
+) -> dict[str, Any]:
+    """An expression as a page boots from it."""
+    return {
+        "kind": "expression",
+        "title": title or source,
+        "source": source,
+        "values": jsonable(dict(values)),
+    }
+
+
+def document_of(
+    trace: Trace, title: str, budget: int = BUDGET
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """A trace as a page boots from it, and the sizes of the arrays that had no room.
+
+    The smallest arrays are kept first: so the most of them are. What had no room is noted in
+    `reduced`, as a recording notes what it had no room for, and the page says so.
+    """
+    described, arrays = describe(trace)
+    left_out: dict[str, int] = {}
+    used = 0
+    for name in sorted(arrays, key=lambda name: (arrays[name].nbytes, name)):
+        used += arrays[name].nbytes
+        if used > budget:
+            left_out[name] = arrays[name].nbytes
+    if left_out:
+        described = without_arrays(described, set(left_out))
+        described["reduced"] = _reduced(described)
+    kept = {name: _array(array) for name, array in arrays.items() if name not in left_out}
+    return {"kind": "trace", "title": title, "trace": described, "arrays": kept}, left_out
+
+
+def _array(array: Any) -> dict[str, Any]:
+    plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "base64": base64.b64encode(plain.tobytes()).decode(),
+    }
+
+
+def _reduced(described: dict[str, Any]) -> dict[str, list[int]]:
+    """Of which nodes only statistics are there, in a description."""
+    found = {
+        "values": [i for i, n in enumerate(described["nodes"]) if _lacks(n["values"])],
+        "grads": [i for s in described["sweeps"] for i, parts in s["grads"] if _lacks(parts)],
+        "pushed": [i for s in described["sweeps"] for i, parts in s["pushed"] if _lacks(parts)],
+    }
+    return {what: sorted(set(nodes)) for what, nodes in found.items() if nodes}
+
+
+def _lacks(kept: list[Any]) -> bool:
+    return any(isinstance(k, dict) and "statistics" in k and "array" not in k for k in kept)

@@ -1,0 +1,114 @@
+"""What is wrong with a trace: where a NaN began, what gets no gradient, what `health` finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk.inspect.find_nan import find_nan
+from gradwalk.inspect.health import health
+from gradwalk.inspect.no_grad_report import WhyNoGrad
+from gradwalk.inspect.steps import leading_to
+from gradwalk.inspect.trace import Edge, Trace
+from gradwalk.inspect.why_no_grad import why_no_grad
+
+MOST_ASKED = 100  # parameters without a gradient that are looked into; a frozen model has thousands
+
+
+def findings(trace: Trace) -> list[dict[str, Any]]:
+    """Each with the nodes it is seen at, the one to look at first."""
+    found = _first_nan(trace)
+    if trace.scalar:
+        return found
+    if not trace.sweeps:
+        return [*found, _not_judged(trace)]
+    found += _without_gradient(trace)
+    for finding in health(None, trace).findings:
+        # The way of a gradient begins at the loss; what is named, and asked about, is its end.
+        nodes = sorted({factor.node for factor in finding.factors} | finding._nodes)
+        found.append(
+            {
+                "kind": finding.kind,
+                "layer": finding.layer,
+                "nodes": nodes,
+                "text": finding.message,
+                "chain": finding.chain if finding.factors else "",
+                "fix": finding.change,
+            }
+        )
+    return found
+
+
+def no_gradient(trace: Trace, edge: Edge) -> str | None:
+    """Why nothing arrived there in the last backward pass; None where something did."""
+    if trace.scalar or not trace.sweeps or trace.sweep.grad(edge.node, edge.output) is not None:
+        return None
+    found = why_no_grad(edge.node, trace)
+    where = "" if found.line is None else f" ({found.line})"
+    path = " → ".join(step.name for step in found.path)
+    said = [f"{trace.name(edge.node)} received no gradient: {found.reason}{where}"]
+    said += [f"{path}."] if len(found.path) > 1 else []
+    said += [f"Fix: {found.fix}"] if found.fix else []
+    return " ".join(said)
+
+
+def _first_nan(trace: Trace) -> list[dict[str, Any]]:
+    nan = find_nan(trace)
+    if not nan or nan.node is None:
+        return []
+    steps = [s for s in (nan.became, nan.masked_by, *nan.passed) if s is not None]
+    passed = [s.node for s in steps if s.node != nan.node]
+    return [
+        {
+            "kind": "nan",
+            "layer": nan.layer or nan.name,
+            "nodes": list(dict.fromkeys([nan.node, *passed])),  # the first is the cause
+            "text": f"{nan.name}: {nan.text}; {nan.reason}",
+            "chain": " → ".join(dict.fromkeys([nan.name, *(s.name for s in steps)])),
+            "fix": nan.fix,
+        }
+    ]
+
+
+def _not_judged(trace: Trace) -> dict[str, Any]:
+    return {
+        "kind": "no backward pass",
+        "layer": trace.name(len(trace) - 1),
+        "nodes": [],
+        "text": "only the forward pass was recorded: values were looked at, gradients were not.",
+        "chain": "",
+        "fix": "call loss.backward() inside `with gradwalk.record():`",
+    }
+
+
+def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
+    """Parameters that ask for a gradient and got none in any backward pass; one for each cut."""
+    leading = {i for sweep in trace.sweeps for i in leading_to(trace, sweep.root)}
+    reached = {i for sweep in trace.sweeps for i in sweep.grads}
+    # A parameter that was written to (initialised, updated) has a node for each of its states.
+    names = {trace.name(i) for i in reached}
+    asked = [
+        node.index
+        for node in trace.nodes
+        if node.is_leaf and node.needs_grad and (node.label or node.index in trace.names)
+        if node.index not in reached
+        if node.index in leading or trace.name(node.index) not in names
+    ]
+    cuts: dict[tuple[int | None, str], dict[int, WhyNoGrad]] = {}
+    for index in asked[:MOST_ASKED]:
+        why = why_no_grad(index, trace)
+        if why.verdict == "none":
+            cuts.setdefault((why.node, why.reason), {})[index] = why
+    found = []
+    for (cut, reason), members in cuts.items():
+        why = next(iter(members.values()))
+        found.append(
+            {
+                "kind": "no gradient",
+                "layer": ", ".join(trace.name(index) for index in members),
+                "nodes": list(dict.fromkeys([*([] if cut is None else [cut]), *members])),
+                "text": reason,
+                "chain": " → ".join(step.name for step in why.path) if len(why.path) > 1 else "",
+                "fix": why.fix,
+            }
+        )
+    return found

@@ -1,0 +1,107 @@
+"""Writes web/src/generated/: the functions of ops as TypeScript, and everything else as data.
+
+Run by `make page`: `python -m gradwalk.studio.generate [folder]`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from gradwalk.inspect.expansions import expansions_of
+from gradwalk.inspect.expression_tokens import CONSTANTS, FUNCTIONS
+from gradwalk.ops import TABLE
+from gradwalk.ops.op import Op
+from gradwalk.ops.symbol import Symbol
+from gradwalk.printers import formula, latex, mathml
+from gradwalk.printers.javascript import op_facts, op_functions, scalar_ops
+from gradwalk.printers.javascript_source import literal
+from gradwalk.studio import presets
+from gradwalk.studio.rules import array_rules
+
+FOLDER = Path(__file__).parents[3] / "web" / "src" / "generated"
+
+
+def files() -> dict[str, str]:
+    """The text of every generated file, by its name."""
+    rows = ",\n".join(f"{_json(name)}: {_json(table)}" for name, table in tables().items())
+    return {"ops.ts": op_functions(), "tables.json": f"{{\n{rows}\n}}\n"}
+
+
+def tables() -> dict[str, Any]:
+    """What stands in the page beside its script: `Tables` of web/src/engine/tables.ts."""
+    ops = scalar_ops()
+    return {
+        "ops": {name: op_facts(op) for name, op in ops.items()},
+        "expansions": {name: found for name, op in ops.items() if (found := _expansions(op))},
+        "arrayRules": array_rules(),
+        # How formulas are spelled: the tables of the printers.
+        "infix": formula.INFIX,
+        "symbols": {name: TABLE[name].symbol for name in formula.INFIX},
+        "signs": mathml.SIGNS,
+        "around": mathml.AROUND,
+        "letters": mathml.LETTERS,
+        "greek": latex.GREEK,
+        # What the grammar of expressions knows: docs/expressions.md.
+        "functions": {name: [f.op, f.arity] for name, f in sorted(FUNCTIONS.items())},
+        "constants": {name: literal(value) for name, value in CONSTANTS.items()},
+        "presets": presets.as_data(),
+    }
+
+
+def _expansions(op: Op) -> list[Any]:
+    """What a composite op is made of, the one to show first."""
+    return [_expanded(op, expansion) for expansion in expansions_of(op, scalar=True)]
+
+
+def _expanded(op: Op, expansion: Any) -> list[list[Any]]:
+    """Steps, inputs first: `["exp", 0]` applies exp to what step 0 made; a name is an operand.
+
+    Plain numbers are `{"is": 2}`. A tree would not do: in tanh the exponential is one node, used
+    twice.
+    """
+    asked = inspect.signature(expansion).parameters
+    attrs = {name: Symbol(name) for name in op.attributes if name in asked}
+    steps: list[list[Any]] = []
+    places: dict[int, int] = {}
+
+    def operand(part: Any) -> Any:
+        if not isinstance(part, Symbol):
+            return {"is": part}
+        if part.op is None:
+            return part.name
+        if id(part) not in places:
+            own = [operand(a) for a in part.args]
+            given = {name: operand(value) for name, value in part.attrs.items()}
+            steps.append([part.op.name, *own, *([{"attrs": given}] if given else [])])
+            places[id(part)] = len(steps) - 1
+        return places[id(part)]
+
+    made = expansion(*map(Symbol, op.inputs), **attrs)
+    operand(made)
+    return steps
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def main(folder: Path = FOLDER) -> None:
+    """Write what has changed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files().items():
+        path = folder / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        # Moved into place whole: tests in several processes generate and bundle at once.
+        written = folder / f"{name}.{os.getpid()}"
+        written.write_text(text, encoding="utf-8")
+        written.replace(path)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""The studio inside a notebook.
+
+With anywidget the page and Python know of each other (`notebook_widget.py`); without it the same
+page is shown in a sandboxed frame, by itself. See docs/notebook.md.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from gradwalk.inspect.expressions import parse
+from gradwalk.studio.exporting import document_of, document_of_expression
+from gradwalk.studio.launch import title_of, trace_of
+from gradwalk.studio.pages import TITLE, page
+
+if TYPE_CHECKING:
+    from gradwalk.studio.notebook_widget import StudioWidget
+
+HEIGHT = 640
+BUDGET = 2 << 20  # bytes of arrays: they are kept in the notebook's file
+SYNCED = ("position", "selection", "steps", "values")
+
+
+class StudioFrame:
+    """The page in a frame that nothing goes into and nothing comes out of."""
+
+    def __init__(self, page: str, title: str, height: int) -> None:
+        self.page = page
+        self.title = title
+        self.height = height
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.page, self.title, self.height)
+
+    def __repr__(self) -> str:
+        return f"<{self.title} in the studio>"
+
+    def __getattr__(self, name: str) -> Any:
+        why = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name in SYNCED:
+            why = f"the page tells its {name} only through anywidget, which is not installed. Fix: "
+            why += "pip install 'gradwalk[jupyter]'"
+        raise AttributeError(why)
+
+
+def widget(
+    what: Any,
+    title: str | None,
+    values: Mapping[str, float] | None,
+    height: int,
+    budget: int = BUDGET,
+) -> StudioWidget | StudioFrame:
+    """See `gradwalk.studio.widget`."""
+    document, leaves = _document(what, title, values or {}, budget)
+    name = str(document["title"])
+    content = page("widget", document=document, title=f"{name[:200]} · {TITLE}")
+    if find_spec("anywidget") is None:
+        return StudioFrame(content, name, height)
+    from gradwalk.studio.notebook_widget import StudioWidget
+
+    return StudioWidget(_page=content, title=name, height=height, values=leaves)
+
+
+def frame_html(page: str, title: str, height: int) -> str:
+    """A page as part of another: it can run its script, and reach nothing."""
+    return (
+        f'<iframe title="{html.escape(title)}" sandbox="allow-scripts" '
+        f'style="display:block;width:100%;height:{int(height)}px;border:0" '
+        f'srcdoc="{html.escape(page)}"></iframe>'
+    )
+
+
+def _document(
+    what: Any, title: str | None, values: Mapping[str, float], budget: int
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """What the page opens, and its leaves' numbers as far as Python has names for them."""
+    if isinstance(what, str):
+        built = parse(what).build(values)
+        given = {name: float(built.names[name].data) for name in built.program.leaves}
+        return document_of_expression(what, given, title or ""), given
+    if values:
+        raise TypeError("values= are for an expression: a graph has its numbers already")
+    trace = trace_of(what)
+    document, _ = document_of(trace, title or title_of(trace), budget)
+    leaves = {n.label: n.value for n in trace if trace.scalar and n.is_leaf and n.label}
+    return document, leaves

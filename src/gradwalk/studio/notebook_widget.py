@@ -1,0 +1,58 @@
+"""The studio as an anywidget. Imported only where anywidget is installed and a widget is asked for.
+
+The page is in a frame; `web/src/widget.ts` puts it there and carries the traits below between page
+and Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anywidget
+import traitlets
+
+from gradwalk.printers.data import jsonable
+from gradwalk.studio.notebook import HEIGHT, frame_html
+from gradwalk.studio.pages import widget_module
+
+
+class StudioWidget(anywidget.AnyWidget):
+    """A graph in the studio, as the output of a cell; what is shown can be read and set.
+
+    `w.observe(function, "position")` calls a function whenever the page moves.
+    """
+
+    _esm = widget_module()
+    _page = traitlets.Unicode().tag(sync=True)
+    title = traitlets.Unicode().tag(sync=True)
+    height = traitlets.Int(HEIGHT, min=1).tag(sync=True)  # pixels
+    position = traitlets.Int(0, min=0).tag(sync=True)  # steps done
+    steps = traitlets.Int(0).tag(sync=True)  # how many there are; the page says it
+    selection = traitlets.Unicode().tag(sync=True)  # "n", an edge "n.0", a path "o>n>w1"
+    # The leaves' numbers by name; JSON has no NaN and no infinity, so they travel as text.
+    values = traitlets.Dict().tag(
+        sync=True,
+        to_json=lambda values, widget: jsonable(values),
+        from_json=lambda values, widget: values,
+    )
+
+    @traitlets.validate("values")
+    def _numbers(self, proposal: Mapping[str, Any]) -> dict[str, float]:
+        try:
+            return {str(name): float(value) for name, value in proposal["value"].items()}
+        except (TypeError, ValueError) as error:
+            raise traitlets.TraitError(
+                f"values are numbers by the leaves' names: {error}"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<{self.title} in the studio: step {self.position}>"
+
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        found = super()._repr_mimebundle_(**options)
+        if found is None:
+            return None
+        # Where nobody can show widgets (a viewer, a page made of the notebook): the frame alone.
+        data, metadata = found
+        return {**data, "text/html": frame_html(self._page, self.title, self.height)}, metadata

@@ -1,0 +1,138 @@
+"""The page: `static/index.html` with what it boots from, and its content security policy.
+
+A page is one of four modes. `server` and `site` load script and style from beside them; `export`
+and `widget` hold both, so that they work from disk or inside a frame with no network at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from gradwalk import __version__
+from gradwalk.course.catalogue import Catalogue
+
+STATIC = Path(__file__).parent / "static"
+TITLE = "gradwalk studio"
+MODES = ("server", "site", "export", "widget")
+SELF_CONTAINED = ("export", "widget")
+
+_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "connect-src": "'self'",
+    "img-src": "'self' data: blob:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+}
+# What a page that holds everything may do: nothing but run its own script.
+_CLOSED = _POLICY | {"connect-src": "'none'", "img-src": "data: blob:"}
+# Said in a header only: browsers ignore it in a <meta>, and a site may stand in a frame.
+SERVER_POLICY = "; ".join(f"{k} {v}" for k, v in _POLICY.items()) + "; frame-ancestors 'none'"
+
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_ENDS_A_SCRIPT = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
+
+
+class NotBuilt(RuntimeError):
+    """The page's script is not there."""
+
+
+def page(
+    mode: str,
+    *,
+    document: dict[str, Any] | None = None,
+    session: str | None = None,
+    title: str = TITLE,
+    catalogue: Catalogue | None = None,
+    static: Path = STATIC,
+) -> str:
+    """index.html for one of the modes."""
+    if mode not in MODES:
+        raise ValueError(f"a page is one of {', '.join(MODES)}, not {mode!r}")
+    catalogue = catalogue or Catalogue()
+    boot = {
+        "mode": mode,
+        "version": __version__,
+        "document": document,
+        "session": session,
+        "languages": catalogue.languages,
+    }
+    # English stands in the page, not in its script: it is what every other language falls back to.
+    words = catalogue.words("en") or Catalogue().words("en")
+    slots = {
+        "title": html.escape(title),
+        "boot": data_block(boot),
+        "tables": data_block(json.loads(_read(static, "tables.json"))),
+        "words": data_block(words),
+        "needs_script": html.escape(words.get("page.needsScript", "")),
+    }
+    if mode in SELF_CONTAINED:
+        slots |= _inside(static)
+    else:
+        slots |= {
+            "policy": "" if mode == "server" else _meta(_POLICY),
+            "style": '<link rel="stylesheet" href="app.css">',
+            "script": '<script src="app.js"></script>',
+        }
+    template = _read(static, "index.html")
+    # One pass: what is filled in is not looked at again, whatever stands in it.
+    return _SLOT.sub(lambda slot: slots[slot[1]], template)
+
+
+def data_block(data: Any) -> str:
+    """JSON that nothing in it can end: no `<`, and nothing but ASCII."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def widget_module(static: Path = STATIC) -> str:
+    """What anywidget loads in a notebook: it puts a page into a frame."""
+    return _read(static, "widget.js")
+
+
+def built(static: Path = STATIC) -> bool:
+    """Whether the page's script is there."""
+    return (static / "app.js").is_file()
+
+
+def _inside(static: Path) -> dict[str, str]:
+    """Script and style as part of the page, each allowed by its hash and nothing else is."""
+    # In a JavaScript text \x3C is the same as <, and it cannot end the element around it.
+    script = _ENDS_A_SCRIPT.sub(r"\\x3C", _read(static, "app.js"))
+    style = _read(static, "app.css")
+    if "</style" in style.lower():
+        raise ValueError(f"{static / 'app.css'} holds </style, which would end it")
+    policy = _CLOSED | {"script-src": _hash(script), "style-src": _hash(style)}
+    return {
+        "policy": _meta(policy),
+        "style": f"<style>{style}</style>",
+        "script": f"<script>{script}</script>",
+    }
+
+
+def _read(static: Path, name: str) -> str:
+    try:
+        # Line ends as they are in the page: a hash is of what the browser reads.
+        return (static / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    except FileNotFoundError:
+        raise NotBuilt(
+            f"the page is not complete: {static / name} is missing. Fix: in a checkout, "
+            "`make page` (needs Node); else install gradwalk again"
+        ) from None
+
+
+def _meta(policy: dict[str, str]) -> str:
+    text = "; ".join(f"{name} {value}" for name, value in policy.items())
+    return f'<meta http-equiv="Content-Security-Policy" content="{text}">'
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

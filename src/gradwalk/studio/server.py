@@ -1,0 +1,293 @@
+"""The studio's server: the page, and what Python answers about the traces it shows.
+
+Text from the page is only ever read as JSON, as a trace file, or by the parser of expressions
+(gradwalk.inspect.expressions); nothing of it is executed. Everything that takes time runs beside
+the server, for a limited time (work.py); who may ask is decided before any of this (guard.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradwalk.course.catalogue import Catalogue
+from gradwalk.inspect.expression_tokens import ExpressionError
+from gradwalk.io.errors import FileError
+from gradwalk.studio import answers
+from gradwalk.studio.answers import BadQuestion, TooLarge
+from gradwalk.studio.guard import Application, Guard
+from gradwalk.studio.pages import STATIC, NotBuilt, page
+from gradwalk.studio.sessions import Session, Sessions
+from gradwalk.studio.work import Crew, TooBusy, TookTooLong
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+LONGEST_JSON = 64 << 10  # bytes of a question
+LARGEST_FILE = 64 << 20  # bytes of a trace file
+DEEPEST = 16  # levels of a question's JSON
+SECONDS = 10.0  # for one answer
+_SECONDS_TO_SEND = {LONGEST_JSON: 10.0, LARGEST_FILE: 60.0}
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".md": "text/markdown; charset=utf-8",
+}
+_log = logging.getLogger("gradwalk.studio")
+
+Handler = Callable[["Request"], Awaitable["Response"]]
+
+
+class Refused(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, text: str, **more: Any) -> None:
+        super().__init__(text)
+        self.status = status
+        self.more = more
+
+
+def application(
+    sessions: Sessions,
+    token: str,
+    port: int,
+    *,
+    static: Path = STATIC,
+    catalogue: Catalogue | None = None,
+    seconds: float = SECONDS,
+) -> Application:
+    """The ASGI application of a server on this port."""
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.routing import Route
+
+    studio = _Studio(sessions, static, catalogue or Catalogue(), Crew(seconds))
+
+    def route(path: str, handler: Handler, method: str = "GET") -> Route:
+        return Route(path, _safely(handler), methods=[method])
+
+    one = "/api/sessions/{id}"
+    routes = [
+        route("/", studio.index),
+        route("/index.html", studio.index),
+        *(route(f"/{name}", studio.file) for name in studio.files),
+        route("/lessons/index.json", studio.lessons),
+        route("/api/sessions", studio.sessions),
+        route("/api/sessions", studio.upload, "POST"),
+        route(f"{one}/trace", studio.trace),
+        route(f"{one}/arrays/{{name}}", studio.array),
+        route(f"{one}/health", studio.health),
+        route(f"{one}/why", studio.about(answers.why), "POST"),
+        route(f"{one}/element", studio.about(answers.element), "POST"),
+        route(f"{one}/open", studio.about(answers.opened), "POST"),
+        route("/api/walk", studio.walk, "POST"),
+    ]
+    inner = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
+    inner.router.redirect_slashes = False
+    return Guard(inner, token, port)
+
+
+class _Studio:
+    """What the routes lead to."""
+
+    def __init__(self, sessions: Sessions, static: Path, catalogue: Catalogue, crew: Crew) -> None:
+        self._sessions = sessions
+        self._static = static
+        self._catalogue = catalogue
+        self._crew = crew
+        # All that is served from disk: a name that is not in here does not exist.
+        self.files = {name: static / name for name in ("app.js", "app.css")}
+        self.files |= {f"lessons/{name}": path for name, path in catalogue.files.items()}
+
+    # -- the page ----------------------------------------------------------------------------------
+
+    async def index(self, request: Request) -> Response:
+        named = self._sessions.get(request.query_params.get("session", ""))
+        session = named or self._sessions.latest
+        text = page(
+            "server",
+            session=session.id if session else None,
+            catalogue=self._catalogue,
+            static=self._static,
+        )
+        return _answer(text.encode(), _TYPES[".html"])
+
+    async def file(self, request: Request) -> Response:
+        path = self.files[request.url.path.removeprefix("/")]
+        try:
+            content = path.read_bytes()
+        except OSError:
+            raise Refused(404, f"{path.name} is not there: the page was not built") from None
+        return _answer(content, _TYPES[path.suffix])
+
+    async def lessons(self, request: Request) -> Response:
+        return _json(self._catalogue.index())
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    async def sessions(self, request: Request) -> Response:
+        return _json([session.summary() for session in self._sessions.all()])
+
+    async def upload(self, request: Request) -> Response:
+        content = await _body(request, LARGEST_FILE)
+        session = await self._crew.run(lambda: self._sessions.upload(content))
+        return _json({"id": session.id}, 201)
+
+    async def trace(self, request: Request) -> Response:
+        return _answer(self._session(request).description)
+
+    async def array(self, request: Request) -> Response:
+        session = self._session(request)
+        array = session.arrays.get(request.path_params["name"])
+        if array is None:
+            raise Refused(404, "there is no array of this name in the trace")
+        query = dict(request.query_params)
+        return _json(await self._crew.run(lambda: answers.window(array, query)))
+
+    async def health(self, request: Request) -> Response:
+        session = self._session(request)
+        return _json(await self._crew.run(lambda: session.findings))
+
+    def about(self, question: Callable[[Any, dict[str, Any]], Any]) -> Handler:
+        """A question about the trace of a session."""
+
+        async def asked(request: Request) -> Response:
+            session = self._session(request)
+            given = await _question(request)
+            return _answer(await self._crew.run(lambda: _text(question(session.trace, given))))
+
+        return asked
+
+    def _session(self, request: Request) -> Session:
+        session = self._sessions.get(request.path_params["id"])
+        if session is None:
+            raise Refused(404, "there is no such session: the program that showed it has ended")
+        return session
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    async def walk(self, request: Request) -> Response:
+        given = await _question(request)
+        return _answer(await self._crew.run(lambda: _text(answers.walk(given))))
+
+
+# -- what comes in ---------------------------------------------------------------------------------
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """The body, counted while it arrives: what a header says of its length may be wrong."""
+    too_large = Refused(413, f"the request is larger than {limit >> 10:,} KiB")
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and int(said) > limit:
+        raise too_large
+    found = bytearray()
+    try:
+        async with asyncio.timeout(_SECONDS_TO_SEND[limit]):
+            async for chunk in request.stream():
+                found += chunk
+                if len(found) > limit:
+                    raise too_large
+    except TimeoutError:
+        raise Refused(408, "the request did not arrive in time") from None
+    return bytes(found)
+
+
+async def _question(request: Request) -> dict[str, Any]:
+    content = await _body(request, LONGEST_JSON)
+    try:
+        found = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Refused(400, f"the request is not JSON: {text}") from None
+    if not isinstance(found, dict):
+        raise Refused(400, "the request must be a JSON object")
+    if _depth(found) > DEEPEST:
+        raise Refused(400, f"the request is nested more than {DEEPEST} levels deep")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON; write it as text")
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while inner := [v for v in level if isinstance(v, (dict, list))]:
+        depth += 1
+        level = [x for v in inner for x in (v.values() if isinstance(v, dict) else v)]
+    return depth
+
+
+# -- what goes out ---------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False).encode()
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return _answer(_text(value), status=status)
+
+
+def _answer(content: bytes, kind: str = _TYPES[".json"], status: int = 200) -> Response:
+    from starlette.responses import Response
+
+    return Response(content, status, media_type=kind)
+
+
+async def _not_there(request: Request, error: Any) -> Response:
+    text = {
+        404: "there is nothing at this address",
+        405: f"{request.method[:20]} is not possible here",
+    }.get(error.status_code, str(error.detail))
+    found = _json({"error": text}, error.status_code)
+    found.headers.update(error.headers or {})
+    return found
+
+
+def _safely(handler: Handler) -> Handler:
+    """Every error as an answer that says what is wrong."""
+
+    async def handled(request: Request) -> Response:
+        from starlette.requests import ClientDisconnect
+
+        try:
+            return await handler(request)
+        except Refused as error:
+            return _json({"error": str(error), **error.more}, error.status)
+        except ExpressionError as error:
+            place = {"line": error.line, "column": error.column, "hint": error.hint}
+            return _json({"error": error.message, **place}, 400)
+        except TooBusy:
+            return _json({"error": "the server is busy with other requests: try again"}, 503)
+        except TookTooLong:
+            return _json({"error": "this took too long, and was given up"}, 504)
+        except (TooLarge, MemoryError) as error:
+            return _json({"error": str(error) or "too large for this machine"}, 413)
+        except NotBuilt as error:
+            return _json({"error": str(error)}, 500)
+        except (BadQuestion, FileError, ValueError, LookupError, TypeError) as error:
+            # The tools raise these with a message for whoever asked them.
+            text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+            return _json({"error": text}, 400)
+        except ClientDisconnect:
+            return _json({"error": "nobody is there to read this"}, 400)
+        except Exception as error:
+            _log.exception("the studio could not answer %s", request.url.path)
+            return _json({"error": f"an error in gradwalk: {type(error).__name__}"}, 500)
+
+    return handled

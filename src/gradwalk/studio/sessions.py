@@ -1,0 +1,111 @@
+"""The traces that a server shows: those that Python showed, and files opened in the page."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gradwalk.inspect.files import describe, read_trace
+from gradwalk.inspect.trace import Trace
+from gradwalk.studio.answers import TooLarge
+from gradwalk.studio.findings import findings
+
+MOST_NODES = 200_000
+MOST_UPLOADS = 8  # the oldest is forgotten
+
+
+@dataclass
+class Session:
+    """One trace, ready to be sent."""
+
+    title: str
+    trace: Trace
+    description: bytes  # JSON of docs/trace-file.md
+    arrays: dict[str, Any]
+    uploaded: bool = False
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+
+    @cached_property
+    def findings(self) -> list[dict[str, Any]]:
+        """What is wrong with it; looked for once."""
+        return findings(self.trace)
+
+    def summary(self) -> dict[str, Any]:
+        """A line in the list of sessions."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "scalar": self.trace.scalar,
+            "nodes": len(self.trace),
+        }
+
+
+class Sessions:
+    """The traces of one server, oldest first."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def show(self, trace: Trace, title: str) -> Session:
+        """Add a trace of this program."""
+        _check_size(trace)
+        described, arrays = describe(trace)
+        text = json.dumps(described, allow_nan=False).encode()
+        return self._add(Session(title, trace, text, arrays))
+
+    def open(self, path: Path) -> Session:
+        """Add a trace file; what is wrong with one raises `gradwalk.io.FileError`."""
+        return self._read(path.read_bytes(), path, path.name)
+
+    def upload(self, content: bytes) -> Session:
+        """Add a trace file that was opened in the page."""
+        return self._read(content, Path("the file"), "", uploaded=True)
+
+    def _read(self, content: bytes, path: Path, title: str, uploaded: bool = False) -> Session:
+        trace, described, arrays = read_trace(content, path)
+        _check_size(trace)
+        text = json.dumps(described, allow_nan=False).encode()
+        return self._add(Session(title, trace, text, arrays, uploaded))
+
+    def _add(self, session: Session) -> Session:
+        with self._lock:
+            self._found[session.id] = session
+            uploads = [s.id for s in self._found.values() if s.uploaded]
+            for forgotten in uploads[:-MOST_UPLOADS]:
+                del self._found[forgotten]
+        return session
+
+    def get(self, name: str) -> Session | None:
+        """The session of this id."""
+        return self._found.get(name)
+
+    def remove(self, session: Session) -> None:
+        """Forget a session."""
+        with self._lock:
+            self._found.pop(session.id, None)
+
+    def all(self) -> list[Session]:
+        """Oldest first."""
+        with self._lock:
+            return list(self._found.values())
+
+    @property
+    def latest(self) -> Session | None:
+        """The one that Python showed last."""
+        return next((s for s in reversed(self.all()) if not s.uploaded), None)
+
+
+def _check_size(trace: Trace) -> None:
+    if len(trace) > MOST_NODES:
+        raise TooLarge(
+            f"the trace has {len(trace):,} nodes, and the studio shows at most {MOST_NODES:,}. "
+            "Fix: record a part of the computation, with a smaller batch or fewer steps"
+        )
+    if not len(trace):
+        raise ValueError("the trace is empty: nothing was recorded")

@@ -1,0 +1,80 @@
+"""The whole studio as files for any web server, or for a frame in another page.
+
+All addresses in it are relative, so it works under any path. What needs Python says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from gradwalk import __version__
+from gradwalk.course.catalogue import LESSONS, Catalogue
+from gradwalk.io.atomic import write_atomically
+from gradwalk.studio.pages import STATIC, page
+
+MANIFEST = "gradwalk-site.json"  # which files are ours
+
+
+def write_site(
+    out: str | os.PathLike[str],
+    *,
+    lessons: Sequence[str | os.PathLike[str]] = (),
+    static: Path = STATIC,
+) -> list[Path]:
+    """Write the site into a folder: a new one, an empty one, or one that holds a site already.
+
+    `lessons` are further folders of lessons. Each file is put in place whole, index.html last;
+    what an earlier site had and this one has not is removed, everything else is left alone.
+    """
+    out = Path(out)
+    catalogue = Catalogue([LESSONS, *map(Path, lessons)])
+    index = page("site", catalogue=catalogue, static=static).encode()
+    files = {name: (static / name).read_bytes() for name in ("app.js", "app.css")}
+    files |= {f"lessons/{name}": path.read_bytes() for name, path in catalogue.files.items()}
+    files["lessons/index.json"] = _json(catalogue.index())
+    earlier = _earlier(out)
+    names = [*files, MANIFEST, "index.html"]
+    files[MANIFEST] = _json({"version": __version__, "files": sorted(names)})
+    files["index.html"] = index
+    for name in names:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / name, [files[name]])
+    for name in set(earlier) - set(names):
+        _remove(out, name)
+    return [out / name for name in names]
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _earlier(out: Path) -> list[str]:
+    """The files of a site that is there; a folder with anything else in it is not ours."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file, and the site is a folder")
+    # A folder that a version control system has just made has nothing of anyone's in it.
+    if not out.exists() or not [p for p in out.iterdir() if not p.name.startswith(".")]:
+        return []
+    try:
+        listed = json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{out} is not empty, and no site that gradwalk wrote: nothing was changed. Fix: name "
+            "a new folder, or empty this one"
+        ) from None
+    return [name for name in listed if isinstance(name, str)]
+
+
+def _remove(out: Path, name: str) -> None:
+    """A file of an earlier site, and its folder if that is empty then."""
+    path = out / name
+    if not path.resolve().is_relative_to(out.resolve()):
+        return  # the list was changed by someone: what lies elsewhere is not ours
+    path.unlink(missing_ok=True)
+    try:
+        path.parent.rmdir()
+    except OSError:
+        pass

@@ -1,0 +1,106 @@
+"""A real browser and the page in it, for the tests of the studio."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwalk.studio.site import write_site
+from tests.studio.node import Node, bundle
+from tests.studio.watched import Watched
+
+PATHS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+UNDER = "a/folder of ours"  # the site stands anywhere: here below two folders, one with blanks
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """The page's engine, in Node: `engine("graph.compute", graph, values)`."""
+    started = Node(bundle("engine.ts", tmp_path_factory.mktemp("engine")))
+    yield started
+    started.close()
+
+
+def need_browser() -> str:
+    """Where Chromium is; without it the tests fail and say what to install."""
+    found = next((path for name in PATHS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.fail("the studio's tests need Chromium: apt install chromium", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for a file of tests. (Its event loop must end before other tests have theirs.)"""
+    path = need_browser()
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        pytest.fail("the studio's tests need Playwright: pip install -e '.[dev]'", pytrace=False)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the tests speak."""
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the static site, under a path of its own."""
+    folder = tmp_path_factory.mktemp("site")
+    write_site(folder / UNDER)
+    with serving(folder) as address:
+        yield address + UNDER.replace(" ", "%20") + "/"
+
+
+class serving:
+    """A folder on a port of the system's choice: `with serving(folder) as address`."""
+
+    def __init__(self, folder: Path) -> None:
+        handler = functools.partial(_Handler, directory=str(folder))
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return f"http://127.0.0.1:{self._server.server_port}/"
+
+    def __exit__(self, *raised: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def open_page(browser: Any, site: str) -> Iterator[Any]:
+    """`open_page("#v=1&preset=square")` gives a Watched page; no message may be on its console."""
+    opened: list[Watched] = []
+
+    def open_page(link: str = "", **options: Any) -> Watched:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        context = browser.new_context(**options)
+        watched = Watched(context, site)
+        opened.append(watched)
+        watched.go(link)
+        return watched
+
+    yield open_page
+    messages = [message for watched in opened for message in watched.messages]
+    for watched in opened:
+        watched.page.context.close()
+    assert not messages

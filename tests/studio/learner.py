@@ -1,0 +1,158 @@
+"""Somebody who does a lesson: answers wrongly in every way the lesson knows, then rightly."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+from gradwalk.course.quantities import Quantities
+from tests.course.lesson_files import Block, Lesson
+
+
+class Learner:
+    """Does the tasks of a lesson that is open in the browser."""
+
+    def __init__(self, page: Any, lesson: Lesson) -> None:
+        self.page = page
+        self.lesson = lesson
+        self.said = 0  # feedback to mistakes
+
+    def do_all(self) -> None:
+        """Every task, one after the other; progress is counted after each."""
+        for number, block in enumerate(self.lesson.tasks, 1):
+            task = self.page.locator(f'[data-task="{block.id}"]')
+            assert task.get_attribute("data-done") == "false", block.id
+            {"question": self.question, "order": self.order, "byhand": self.by_hand}[block.kind](
+                block, task
+            )
+            self.page.wait_for_selector(f'[data-task="{block.id}"][data-done=true]')
+            assert self.progress() == (number, len(self.lesson.tasks))
+
+    def progress(self) -> tuple[int, int]:
+        """As the head of the lesson says: n of m."""
+        count = self.page.locator(".lesson .count").first
+        return int(count.get_attribute("data-done")), int(count.get_attribute("data-tasks"))
+
+    @property
+    def announced(self) -> str:
+        """What a screen reader was told last."""
+        return str(self.page.locator("[data-announced]").inner_text()).strip()
+
+    def _hears(self, task: Any, says: str) -> None:
+        expected = plain(says)
+        feedback = task.locator("[data-feedback=wrong]")
+        feedback.wait_for()
+        assert feedback.inner_text() == expected
+        assert self.announced == expected
+        assert task.get_attribute("data-done") == "false"
+        self.said += 1
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def question(self, block: Block, task: Any) -> None:
+        self._take_hints(block, task)
+        if block.choices:
+            self._choose(block, task)
+        else:
+            self._type(block, task)
+        says = task.locator("[data-feedback=right]").inner_text()
+        assert plain(block.one("explain")) in says
+
+    def _take_hints(self, block: Block, task: Any) -> None:
+        hints = block.all("hint")
+        for number, hint in enumerate(hints, 1):
+            assert task.locator("[data-hint]").count() == number - 1
+            task.locator("[data-more]").click()
+            assert task.locator(f'[data-hint="{number}"]').inner_text() == plain(hint)
+        assert task.locator("[data-more]").count() == 0
+
+    def _type(self, block: Block, task: Any) -> None:
+        field = task.locator("form input")
+        field.fill("three")
+        field.press("Enter")
+        task.locator("[data-feedback=unread]").wait_for()
+        for quantity, says in block.wrong:
+            field.fill(f"{block.number(quantity):.4g}".replace("-", "−"))
+            field.press("Enter")
+            self._hears(task, says)
+        spelled = [
+            f"{block.answer:.4g}",
+            f"{block.answer:.4g}".replace(".", ",").replace("-", "−"),
+            f"{2 * block.answer:.5g}/2",
+        ]
+        field.fill(spelled[len(block.id) % 3])
+        task.locator("[data-check]").click()
+        task.locator("[data-feedback=right]").wait_for()
+
+    def _choose(self, block: Block, task: Any) -> None:
+        for right in (False, True):
+            for i, (is_right, _, says) in enumerate(block.choices):
+                if is_right is not right:
+                    continue
+                task.locator("input[type=radio]").nth(i).check()
+                task.locator("[data-check]").click()
+                if not right:
+                    self._hears(task, says)
+                else:
+                    assert plain(says) in task.locator("[data-feedback=right]").inner_text()
+
+    # -- orders ------------------------------------------------------------------------------------
+
+    def order(self, block: Block, task: Any) -> None:
+        node, goal = block.one("goal").split(maxsplit=1)
+        measure = Quantities(block.source, block.values)
+        correct = measure(f"gradient {node}")
+        wanted = correct if goal == "correct" else float(goal.removeprefix("=").strip())
+        names = task.locator("[data-order]").get_attribute("data-order").split()
+        orders = list(itertools.permutations(names))
+        got = [measure(f"received {node} ({' '.join(order)})") for order in orders]
+        wrong = next(order for order, number in zip(orders, got) if number not in (wanted, 0))
+        right = next(order for order, number in zip(orders, got) if number == wanted)
+        for order in (wrong, right):
+            self._arrange(task, list(order))
+            task.locator("[data-run]").click()
+            shown = task.locator(f'[data-outcome="{node}"]').get_attribute("data-got")
+            assert float(shown) == got[orders.index(order)]
+            done = task.get_attribute("data-done") == "true"
+            assert done is (order is right)
+        assert plain(block.one("explain")) in task.locator("[data-feedback=right]").inner_text()
+
+    def _arrange(self, task: Any, wanted: list[str]) -> None:
+        """By keyboard: choose a visit, move it to its place."""
+        visits = task.locator("[data-order]")
+        visits.focus()
+        for place, name in enumerate(wanted):
+            at = visits.get_attribute("data-order").split().index(name)
+            self.page.keyboard.press("Home")
+            for _ in range(at):
+                self.page.keyboard.press("ArrowRight")
+            for _ in range(at - place):
+                self.page.keyboard.press("Shift+ArrowLeft")
+        assert visits.get_attribute("data-order").split() == wanted
+
+    # -- by hand -----------------------------------------------------------------------------------
+
+    def by_hand(self, block: Block, task: Any) -> None:
+        measure = Quantities(block.source, block.values)
+        forms = task.locator("[data-asked]")
+        for asked in [forms.nth(i).get_attribute("data-asked") for i in range(forms.count())]:
+            form = task.locator(f'[data-asked="{asked}"]')
+            right = measure(asked.replace("grad ", "gradient "))
+            field = form.locator("input")
+            field.fill(f"{-right or 77:.5g}")
+            field.press("Enter")
+            form.locator(".verdict").wait_for()
+            assert form.get_attribute("data-done") == ""
+            if right:
+                assert form.locator(".verdict").get_attribute("data-verdict") != "byhand.wrong"
+            field.fill(f"{right:.5g}")
+            field.press("Enter")
+            self.page.wait_for_selector(
+                f'[data-task="{block.id}"] [data-asked="{asked}"][data-done=right]'
+            )
+
+
+def plain(text: str) -> str:
+    """A lesson's text as it is shown."""
+    return re.sub(r"[*`]", "", text)

@@ -1,0 +1,70 @@
+"""The built page: it is what its sources give, it is small, and it asks nobody for anything."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gradwalk.studio import generate
+from tests.studio.node import WEB, need_node, run
+
+STATIC = WEB.parent / "src" / "gradwalk" / "studio" / "static"
+MAKES_ELEMENTS = re.compile(r"innerHTML|HTML\s*=[^=]|insertAdjacentHTML|document\.write\b", re.I)
+MOST_BYTES = 80 * 1000  # of script, gzipped
+
+
+@pytest.fixture(scope="module")
+def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_node()
+    generate.main()
+    folder = tmp_path_factory.mktemp("page")
+    run("node", "build.mjs", folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["app.js", "tables.json", "app.css", "widget.js"])
+def test_the_committed_page_is_what_its_sources_give(rebuilt: Path, name: str) -> None:
+    committed = (STATIC / name).read_bytes()
+    assert (rebuilt / name).read_bytes() == committed, f"{name} is stale. Fix: make page"
+
+
+def test_the_script_is_small(rebuilt: Path) -> None:
+    size = len(gzip.compress((rebuilt / "app.js").read_bytes(), 9, mtime=0))
+    assert size <= MOST_BYTES, f"the script has {size:,} bytes gzipped"
+
+
+def test_the_script_executes_no_text_and_names_no_other_server(rebuilt: Path) -> None:
+    script = (rebuilt / "app.js").read_text(encoding="utf-8")
+    assert not re.search(r"\beval\(|new Function\(", script)
+    for source in [*(WEB / "src").rglob("*.ts"), *(WEB / "src").rglob("*.tsx")]:
+        text = source.read_text(encoding="utf-8")
+        found = MAKES_ELEMENTS.search(text)
+        assert not found, f"{source.name} makes elements of text: {found}"
+    # Names of languages, not addresses: nothing is ever loaded from them.
+    known = {"http://www.w3.org/1998/Math/MathML", "http://www.w3.org/2000/svg"}
+    known |= {"http://www.w3.org/1999/xhtml", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"https?://[^\s\"'`)]+", script)) <= known
+
+
+def test_the_types_hold() -> None:
+    need_node()
+    generate.main()
+    run("node", "node_modules/typescript/bin/tsc", "--noEmit")
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = json.loads((WEB / "package-lock.json").read_text(encoding="utf-8"))
+    packages = {name: p for name, p in lock["packages"].items() if name}
+    assert packages
+    for name, package in packages.items():
+        assert "resolved" not in package, name
+        assert package["integrity"], name
+
+
+def test_the_page_depends_on_little() -> None:
+    package = json.loads((WEB / "package.json").read_text(encoding="utf-8"))
+    assert set(package["dependencies"]) == {"preact", "@preact/signals"}
+    # axe-core checks the page in the tests, and is no part of it.
+    assert set(package["devDependencies"]) == {"esbuild", "typescript", "axe-core"}

@@ -1,0 +1,105 @@
+"""Links of version 1 open the same in every release, and a saved copy of the page stays live."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.studio.watched import Watched, number, same
+
+pytestmark = pytest.mark.slow
+
+FROZEN = json.loads((Path(__file__).parent / "links.json").read_text(encoding="utf-8"))["links"]
+_STAGE = """() => { const {stage} = window.gradwalkStudio; return {
+  order: stage.order.value?.map((node) => stage.name(node)) ?? null,
+  overwrite: stage.overwrite.value, drawing: stage.drawing.value }}"""
+
+
+def _float(kept: Any) -> float | None:
+    return None if kept is None else float(kept)  # "nan" and "inf" are written as text
+
+
+def test_there_are_thirty() -> None:
+    assert len(FROZEN) >= 30
+    assert len({row["link"] for row in FROZEN}) == len(FROZEN)
+
+
+def test_frozen_links_open_as_ever(open_page: Any) -> None:
+    page: Watched = open_page()
+    for row in FROZEN:
+        page.go(row["link"])
+        link = row["link"]
+        assert not page.page.locator(".notices").count(), link
+        assert page.page.inner_text("#scene-title") == row["title"], link
+        assert page.position == row["position"], link
+        shown = page.nodes
+        assert set(shown) == set(row["values"]), link
+        for name, node in shown.items():
+            assert same(number(node["value"]), _float(row["values"][name])), (link, name)
+            assert same(number(node["grad"]), _float(row["grads"][name])), (link, name)
+        assert _chosen(page, ".node.selected [data-node]", "node") == row["selectedNodes"], link
+        assert _chosen(page, ".edge.selected [data-edge]", "edge") == row["selectedEdges"], link
+        tab = page.page.get_attribute("[role=tab][aria-selected=true]", "id")
+        assert tab == f"tab-{row['panel']}", link
+        stage = page.page.evaluate(_STAGE)
+        assert stage["order"] == row["order"] and stage["overwrite"] == row["overwrite"], link
+        assert stage["drawing"] == row["drawing"], link
+        if row["product"] is not None:
+            product = number(page.page.get_attribute("[data-product]", "data-product"))
+            assert same(product, row["product"]), link
+
+
+def _chosen(page: Watched, selector: str, what: str) -> list[str]:
+    found: list[str] = page.page.evaluate(
+        f"() => [...document.querySelectorAll('{selector}')].map((e) => e.dataset.{what})"
+    )
+    return sorted(found)
+
+
+def test_sharing_copies_the_link(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=diamond&step=5", permissions=["clipboard-read"])
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.page.get_by_role("button", name="Share").click()
+    page.page.get_by_role("button", name="Link copied").wait_for()
+    copied = page.page.evaluate("() => navigator.clipboard.readText()")
+    assert copied == page.address + "#v=1&preset=diamond&step=5"
+
+
+def test_a_saved_copy_works_from_disk(open_page: Any, browser: Any, tmp_path: Path) -> None:
+    page: Watched = open_page("#v=1&preset=square&set=a:5&step=4&select=f.1")
+    copies = []
+    with page.page.expect_download() as download:
+        page.page.get_by_role("button", name="Export").click()
+    copies.append(tmp_path / download.value.suggested_filename)
+    download.value.save_as(copies[0])
+    context = browser.new_context(offline=True)
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    for copy in copies:
+        saved = Watched(context, copy.as_uri())
+        saved.go("")
+        assert saved.position == 4 and saved.grad("a") == 10
+        assert saved.page.locator(".edge.selected").count() == 1
+        saved.page.locator("#main").focus()
+        saved.press("ArrowLeft")
+        saved.wait_for_position(3)
+        saved.press("Escape")
+        saved.page.fill("[data-leaf=a]", "3/2")
+        saved.page.locator("#main").focus()
+        saved.press("End")
+        saved.wait_for_position(4)
+        assert saved.grad("a") == 3
+        if copy is copies[0]:  # a copy of the copy is as good
+            with saved.page.expect_download() as download:
+                saved.page.get_by_role("button", name="Export").click()
+            again = tmp_path / f"again-{download.value.suggested_filename}"
+            download.value.save_as(again)
+            assert '"link":"#v=1&preset=square&set=a:1.5&step=4"' in again.read_text(
+                encoding="utf-8"
+            ).replace("\\u0026", "&")
+        assert not saved.messages
+    assert all(url.startswith(("file:", "blob:", "data:", "about:")) for url in asked), asked
+    context.close()
