@@ -11,6 +11,7 @@ import pytest
 from gradwalk.course import process, runner, trials
 from gradwalk.course.check import check_file
 from gradwalk.course.process import Limits
+from tests.quick import some_quick
 
 ENGINE = (Path(__file__).parent / "engines" / "right_closures.py").read_text(encoding="utf-8")
 SITE_PACKAGES = Path(pytest.__file__).parents[1]
@@ -130,24 +131,25 @@ def reason(source: str, tmp_path: Path) -> str:
     return found.reason
 
 
-@pytest.mark.parametrize("name", BEFORE)
+@pytest.mark.parametrize("name", some_quick(BEFORE, 17))
 def test_before_an_engine(name: str, tmp_path: Path) -> None:
     code, words = BEFORE[name]
     assert words in reason(f'"""{name}."""\n{code}\n{ENGINE}', tmp_path)
 
 
-@pytest.mark.parametrize("name", WITHIN)
+@pytest.mark.parametrize("name", some_quick(WITHIN, 8))
 def test_within_an_engine(name: str, tmp_path: Path) -> None:
     old, new, words = WITHIN[name]
     assert old in ENGINE
     assert words in reason(ENGINE.replace(old, new), tmp_path)
 
 
-@pytest.mark.parametrize("name", FAKES)
+@pytest.mark.parametrize("name", some_quick(FAKES, 4))
 def test_without_an_engine(name: str, tmp_path: Path) -> None:
     reason(FAKES[name], tmp_path)
 
 
+@pytest.mark.slow
 def test_honest_files_may_use_the_standard_library(tmp_path: Path) -> None:
     """Dataclasses and named tuples run text as code and look at frames; these files do not."""
     path = tmp_path / "engine.py"

@@ -9,6 +9,7 @@ from gradwalk.course.check import CheckedFile, check_file, check_files, starter
 from gradwalk.course.process import Limits
 from gradwalk.course.trials import OUT_OF, STAGES
 from tests.course.wrong_engines import BUGS, wrong
+from tests.quick import some_quick
 
 ENGINES = Path(__file__).with_name("engines")
 QUICK = Limits(seconds=1)
@@ -87,8 +88,8 @@ def test_every_engine_here_is_tried() -> None:
     assert WRONG.keys() == BUGS.keys()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**40])
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("seed", some_quick([0, 1, 2**40], 3))
+@pytest.mark.parametrize("name", some_quick(RIGHT, 4))
 def test_a_right_engine_has_all_points(name: str, seed: int) -> None:
     found = check_file(ENGINES / f"{name}.py", seed, QUICK)
     assert found.passed, str(found)
@@ -97,7 +98,11 @@ def test_a_right_engine_has_all_points(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in WAITED_FOR else n for n in WRONG]
+    "name",
+    [
+        *some_quick([name for name in WRONG if name not in WAITED_FOR], 12),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in WAITED_FOR),
+    ],
 )
 def test_a_wrong_engine_is_told_its_one_mistake(name: str, tmp_path: Path) -> None:
     found = checked(tmp_path, wrong(name), 3)
@@ -128,6 +133,7 @@ def test_two_mistakes_are_two(tmp_path: Path) -> None:
     assert [mistake.key for mistake in found.mistakes] == ["stale", "recursion-limit"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["+", "*"])
 def test_overwriting_in_one_operation_only_is_told_apart(op: str, tmp_path: Path) -> None:
     if op == "+":
@@ -234,6 +240,7 @@ def test_what_cannot_be_run_says_why(source: bytes, words: str, tmp_path: Path) 
     assert found.reason.isprintable()
 
 
+@pytest.mark.slow
 def test_a_class_of_files_is_checked_whatever_is_among_them(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("class Value(", encoding="utf-8")
@@ -255,6 +262,7 @@ def test_a_class_of_files_is_checked_whatever_is_among_them(tmp_path: Path) -> N
     json.dumps([one.to_dict() for one in found], allow_nan=False)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_points(tmp_path: Path) -> None:
     first, second = (checked(tmp_path, wrong("div"), seed=5).to_dict() for _ in range(2))
     assert first == second

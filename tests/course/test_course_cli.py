@@ -78,6 +78,7 @@ def test_check_as_csv(folder: Path) -> None:
     assert 'ValueError: a,"b"' in formula["reason"]
 
 
+@pytest.mark.slow
 def test_details_of_a_class(folder: Path) -> None:
     short = run("check", "right.py", "overwrites.py", status=1)
     assert "f = a·a" not in short
@@ -155,6 +156,7 @@ def test_the_page_has_examples() -> None:
     assert len(shown_commands()) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "output"), shown_commands(), ids=lambda text: text[:40])
 def test_the_page_shows_what_is_printed(command: str, output: str, folder: Path) -> None:
     result = CliRunner().invoke(app, shlex.split(command)[1:])

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from gradwalk.course.catalogue import Catalogue, count_tasks
-from gradwalk.course.quantities import Quantities
-from tests.course.lesson_files import ENGLISH, Block, Lesson, english, read_lesson, told_apart
+from gradwalk.course.quantities import Quantities, read_number
+from gradwalk.course.reading import Block, faults, told_apart
+from tests.course.lesson_files import ENGLISH, Lesson, english, read_lesson
+from tests.quick import some_quick
 from tests.studio.node import Node
 
 LESSONS = english()
@@ -104,8 +106,14 @@ WRITTEN = [
 ]  # fmt: skip
 
 
-def named(pairs: list[tuple[Lesson, Block]]) -> list[Any]:
-    return [pytest.param(*pair, id=f"{pair[0].id}-{pair[1].id}") for pair in pairs]
+def named(pairs: list[tuple[Lesson, Block]], every: int = 1) -> list[Any]:
+    """One case for each; of `every` so many one is quick."""
+    return [
+        pytest.param(
+            *pair, id=f"{pair[0].id}-{pair[1].id}", marks=[pytest.mark.slow] * (i % every > 0)
+        )
+        for i, pair in enumerate(pairs)
+    ]
 
 
 # -- each lesson -----------------------------------------------------------------------------------
@@ -180,7 +188,7 @@ def test_a_question_has_one_answer_and_names_two_mistakes(lesson: Lesson, block:
         assert told_apart(one, other), (block.id, numbers)
 
 
-@pytest.mark.parametrize(("lesson", "block"), named(NUMERIC))
+@pytest.mark.parametrize(("lesson", "block"), named(NUMERIC, every=8))
 def test_the_page_computes_the_same_answers(lesson: Lesson, block: Block, engine: Node) -> None:
     found = engine("reader.readLesson", lesson.text)
     read = next(other for other in found["blocks"] if other["id"] == block.id)
@@ -212,6 +220,8 @@ def spellings(number: float) -> list[str]:
         ("−1,5", "right"), ("-1.50", "right"), ("-1.504", "right"), ("-1.52", "wrong"),
         ("1.5", "wrong"), ("-1.5.", "unread"), ("minus 1.5", "unread"), ("", "unread"),
         ("nan", "unread"), ("inf", "wrong"), ("-3/0", "wrong"), ("1/2/3", "unread"),
+        ("- 1.5", "right"), ("− 1,5", "right"), ("- 3 / 2", "right"), ("1 5", "unread"),
+        ("-1,500", "unread"), ("-1.500", "right"), ("- - 1.5", "unread"),
     ],
 )  # fmt: skip
 def test_a_typed_number(engine: Node, typed: str, verdict: str) -> None:
@@ -226,12 +236,34 @@ def test_a_typed_number(engine: Node, typed: str, verdict: str) -> None:
         ("256", "256", "right"), ("256", "255", "wrong"), ("256", "257", "wrong"),
         ("0", "0", "right"), ("0", "-0", "right"), ("0", "0.001", "wrong"),
         ("0.7071", "0.71", "right"), ("0.7071", "0.7", "wrong"), ("1000", "1001", "wrong"),
+        ("1", "1,000", "unread"), ("1000", "1,000", "unread"), ("1000", "1000", "right"),
+        ("3", "3,000", "unread"), ("0.125", "0,125", "right"), ("12.5", "12,50", "right"),
+        ("1", "1,0", "right"), ("4000", "1,000,000", "unread"), ("500", "1,000/2", "unread"),
     ],
 )  # fmt: skip
 def test_whole_numbers_are_not_rounded(engine: Node, answer: str, typed: str, verdict: str) -> None:
     file = f"```question\nid: a\nask: ?\nanswer: {answer}\nwrong: 3 | x\nwrong: 4 | y\n```\n"
     block = engine("reader.readLesson", file)["blocks"][0]
     assert engine("answers.judge", block, None, typed)["verdict"] == verdict
+
+
+WRITTEN_NUMBERS = [
+    "1.5", "1,5", "3/2", "-3/2", "− 1.5", "–1", "+2", "+ 2", "1e-3", "1E3", ".5", ",5", "5.", "5,",
+    "1,000", "10,000", "100,000", "1,000,000", "0,125", "00,125", "1,0000", "1,00", "1000,123",
+    "1,234e2", "1,000/2", "2/1,000", "3/0", "-3/0", "0/0", "3/-0", "1/2/3", "inf", "-inf", "∞",
+    "- ∞", "NaN", "nan", "infinity", "1_000", "0x10", "", " ", "-", "/", "1/", "/2", "1 5", "--1",
+    "- - 1", "\t7 ", "1.2.3", "1,2,3", "١", "constructor", "e5", "1e", "1e400", "−0",
+]  # fmt: skip
+
+
+def test_python_reads_numbers_as_the_page_does(engine: Node) -> None:
+    page = engine.each("numbers.readNumber", [[text] for text in WRITTEN_NUMBERS])
+    python = [read_number(text) for text in WRITTEN_NUMBERS]
+    assert list(map(repr, map(as_float, page))) == list(map(repr, python))
+
+
+def as_float(number: float | None) -> float | None:
+    return None if number is None else float(number)
 
 
 # -- order and byhand blocks -----------------------------------------------------------------------
@@ -386,12 +418,63 @@ def test_markdown_becomes_a_tree(engine: Node) -> None:
         ("graph\nid: a", "missing", "source"),
         ("order\nid: a\nsource: f = a*b\ngoal: c = 2", "quantity", "c = 2"),
         ("byhand\nid: a\nsource: f = a*b\nasks: value f, paths a", "quantity", "value f, paths a"),
+        ("question\nid: a\nask: ?\nchoice: no | b | c\nchoice: yes", "missing", "answer"),
+        ("question\nid: a\nask: ?\nanswer: 1,000", "quantity", "1,000"),
+        ("question\nid: a\nask: ?\nsource: f = a*b\nanswer: lost a (f)", "quantity", "lost a (f)"),
+        (
+            "question\nid: a\nask: ?\nsource: f = a*b\nanswer: received a (twice)",
+            "quantity",
+            "received a (twice)",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_block_is_said(engine: Node, block: str, key: str, text: str) -> None:
-    read = engine("reader.readLesson", f"```{block}\n```\n")["blocks"][0]
+    file = f"---\ntitle: t\n---\n\n```{block}\n```\n"
+    read = engine("reader.readLesson", file)["blocks"][0]
     problem = engine("quantities.problemOf", read)
     assert problem == {"key": f"lesson.wrong.{key}", "values": {"text": text}}
+    (fault,) = faults(file)
+    assert (fault.line, fault.key, fault.text) == (read["line"], key, text)
+    assert text in str(fault) and "line 6" in str(fault)
+
+
+@pytest.mark.parametrize("lesson", some_quick(LESSONS, 3), ids=lambda lesson: lesson.id)
+def test_python_finds_the_faults_that_the_page_finds(lesson: Lesson, engine: Node) -> None:
+    """Also in what is left of a lesson when one of its lines is lost."""
+    assert faults(lesson.text) == []
+    lines = lesson.text.splitlines()
+    inside = [i for i, line in enumerate(lines) if re.match(r"\w+:|```", line)]
+    files = ["\n".join(lines[:i] + lines[i + 1 :]) for i in inside[:: len(inside) // 12]]
+    for file in files:
+        blocks = engine("reader.readLesson", file)["blocks"]
+        problems = engine.each("quantities.problemOf", [[block] for block in blocks])
+        page = {
+            (block["line"], problem["key"].rpartition("lesson.wrong.")[2])
+            for block, problem in zip(blocks, problems, strict=True)
+            if problem
+        }
+        python = {(fault.line, fault.key) for fault in faults(file)}
+        assert python == page
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("answer: 4\nwrong: 4.01 | no", "'4.01' is too near to another answer"),
+        ("choice: yes | a | b\nchoice: yes | c | d", "'yes' is there twice"),
+        ("source: f = 2a\nanswer: value f", "'a' follows a number without an operator"),
+        ("source: f = log(a)\nset: a=0\nanswer: value f", "'value f' cannot be computed"),
+    ],
+)
+def test_python_also_tells_of_what_the_page_would_show(block: str, said: str) -> None:
+    (fault,) = faults(f"```question\nid: x\nask: ?\n{block}\n```\n")
+    assert str(fault).startswith("line 2, question x: ") and said in str(fault)
+
+
+@pytest.mark.parametrize("name", ["a b", "7", "ä"])
+def test_an_id_that_no_link_can_name_is_told(name: str) -> None:
+    (fault,) = faults(f"```question\nid: {name}\nask: ?\nanswer: 1\n```\n")
+    assert f"the id '{name}' cannot stand in links" in str(fault)
 
 
 def test_two_blocks_of_one_name_are_a_mistake(engine: Node) -> None:

@@ -21,6 +21,7 @@ from gradwalk.course.bank import (
 from gradwalk.course.draw import Draw
 from gradwalk.course.quantities import Quantities
 from gradwalk.course.quiz import as_gift, as_json, as_text, make_quiz
+from tests.quick import some_quick
 
 BY_ID = {question.id: question for question in bank()}
 DIAMOND = "a = x*1; b = a + 1; c = 3*a; d = b*c"
@@ -72,7 +73,7 @@ def check_drawn(question: Question, seed: str) -> None:
         assert drawn.names(wrong.gives) == wrong
 
 
-@pytest.mark.parametrize("question", bank(), ids=lambda q: q.id)
+@pytest.mark.parametrize("question", some_quick(bank(), 8), ids=lambda q: q.id)
 def test_a_question_has_one_answer_that_no_mistake_gives(question: Question) -> None:
     for seed in range(20):
         check_drawn(question, str(seed))
@@ -85,7 +86,9 @@ def test_a_question_has_one_answer_at_two_hundred_seeds(question: Question) -> N
         check_drawn(question, f"student {seed}")
 
 
-@pytest.mark.parametrize("question", [q for q in bank() if q.numbers], ids=lambda q: q.id)
+@pytest.mark.parametrize(
+    "question", some_quick([q for q in bank() if q.numbers], 8), ids=lambda q: q.id
+)
 def test_numbers_differ_from_seed_to_seed(question: Question) -> None:
     texts = {draw_question(question, str(seed)).text for seed in range(40)}
     assert len(texts) >= 3
@@ -209,6 +212,7 @@ def test_a_name_may_be_typed_in_several_ways() -> None:
     assert make_quiz("Zoë").questions != make_quiz("Zoe").questions
 
 
+@pytest.mark.slow
 def test_a_quiz_has_many_kinds_and_no_question_twice() -> None:
     for seed in map(str, range(20)):
         questions = make_quiz(seed, 10).questions

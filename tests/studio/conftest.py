@@ -12,8 +12,13 @@ from typing import Any
 
 import pytest
 
+from gradwalk.inspect.trace import Trace
+from gradwalk.studio.launch import Studio
+from gradwalk.studio.sessions import Sessions
 from gradwalk.studio.site import write_site
 from tests.studio.node import Node, bundle
+from tests.studio.recordings import transformer
+from tests.studio.traced import saved
 from tests.studio.watched import Watched
 
 PATHS = ("chromium", "chromium-browser", "google-chrome")
@@ -104,3 +109,37 @@ def open_page(browser: Any, site: str) -> Iterator[Any]:
     for watched in opened:
         watched.page.context.close()
     assert not messages
+
+
+@pytest.fixture
+def studio() -> Iterator[Studio]:
+    """A server with the built page."""
+    started = Studio(Sessions(), port=0)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Any]:
+    """`visit(url)`: a page of a server; no message may be on its console."""
+    opened: list[Watched] = []
+
+    def visit(url: str) -> Watched:
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        watched = Watched(context, url)
+        opened.append(watched)
+        watched.go("")
+        return watched
+
+    yield visit
+    messages = [message for watched in opened for message in watched.messages]
+    for watched in opened:
+        watched.page.context.close()
+    assert not messages
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path]:
+    """A transformer of two blocks, with all of its numbers; recorded, and as a file."""
+    trace = transformer(2, keep="all")
+    return trace, saved(trace, tmp_path_factory.mktemp("small"))

@@ -68,6 +68,37 @@ def transformer(blocks: int, keep: str = "stats") -> Trace:
     return trace
 
 
+class Deep(nn.Module):
+    """Many layers, one after the other, made larger by every one of them."""
+
+    def __init__(self, layers: int, factor: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(layers))
+        self.factor = factor
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x) * self.factor
+        return x
+
+
+def exploding() -> Trace:
+    """Gradients of 10¹⁵ and more: their numbers take much room."""
+    gw.manual_seed(0)
+    model = Deep(24, 12.0)
+    with gw.record() as trace:
+        model(gw.randn(8, 16)).mean().backward()
+    return trace
+
+
+def made_inside() -> Trace:
+    """A model that is made in the recording: its initialisation is recorded too."""
+    with gw.record() as trace:
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        model(gw.ones(16, 4)).square().mean().backward()
+    return trace
+
+
 def not_a_number() -> Trace:
     """A layer whose result is taken the root of: negative, so NaN."""
     gw.manual_seed(0)

@@ -73,6 +73,7 @@ def no_anywidget(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- in Python ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_core_imports_nothing_of_it(tmp_path: Path) -> None:
     code = """
 import sys

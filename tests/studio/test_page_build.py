@@ -48,6 +48,7 @@ def test_the_script_executes_no_text_and_names_no_other_server(rebuilt: Path) ->
     assert set(re.findall(r"https?://[^\s\"'`)]+", script)) <= known
 
 
+@pytest.mark.slow
 def test_the_types_hold() -> None:
     need_node()
     generate.main()

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from gradwalk.course.reading import read_blocks
 from gradwalk.ops import TABLE
 from gradwalk.studio.pages import page as page_of
 from gradwalk.studio.site import write_site
-from tests.course.lesson_files import english, read_lesson
+from tests.course.lesson_files import Lesson, english
 from tests.studio import pseudo
 from tests.studio.conftest import UNDER, serving
 from tests.studio.learner import Learner
@@ -58,15 +59,67 @@ explain: 5.
 ```
 """
 
+KINDS = """---
+title: Every kind
+order: 100
+minutes: 3
+---
+
+## Things to do
+
+```question
+id: pick
+ask: Which?
+choice: no | first | Not the first.
+choice: yes | the **second** | Yes, that.
+hint: Not the first.
+explain: So it is.
+```
+
+```order
+id: lose
+source: a = x*1; b = a + 1; c = 3*a; d = b*c
+set: x=2
+ask: Let x receive 9.
+goal: x = 9
+hint: Leave out b.
+```
+
+```order
+id: replace
+ask: Let x receive 9 with = for +=.
+goal: x = 9
+overwrite: yes
+hint: A right order.
+```
+
+```byhand
+id: hand
+source: f = a*b
+set: a=2 b=5
+asks: value f, gradient a, gradient b
+```
+
+```question
+id: comma
+ask: One?
+answer: 1
+wrong: 1000 | A thousand is too much.
+wrong: 3 | No.
+```
+"""
+FIXTURES = {"only-a-test": FIXTURE, "every-kind": KINDS}
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The site with one more lesson and one more language: files in a folder, no code."""
+    """The site with more lessons and one more language: files in a folder, no code."""
     more = tmp_path_factory.mktemp("lessons")
     (more / "en").mkdir()
-    (more / "en" / "only-a-test.md").write_text(FIXTURE, encoding="utf-8")
     pseudo.write_language(more)
-    (more / pseudo.CODE / "only-a-test.md").write_text(pseudo.lesson(FIXTURE), encoding="utf-8")
+    for name, text in FIXTURES.items():
+        (more / "en" / f"{name}.md").write_text(text, encoding="utf-8")
+        (more / pseudo.CODE / f"{name}.md").write_text(pseudo.lesson(text), encoding="utf-8")
     folder = tmp_path_factory.mktemp("site")
     write_site(folder / UNDER, lessons=[more])
     with serving(folder) as address:
@@ -90,6 +143,11 @@ def open_lesson(browser: Any, site: str) -> Iterator[Any]:
     for watched in opened:
         watched.page.context.close()
     assert not messages
+
+
+def read_text(name: str) -> Lesson:
+    text = FIXTURES[name]
+    return Lesson(name, {}, read_blocks(text), text)
 
 
 def visit(watched: Watched, lesson: str) -> None:
@@ -140,7 +198,7 @@ def test_lessons_are_listed_and_lead_to_each_other(open_lesson: Any) -> None:
     page: Watched = open_lesson("index")
     entries = page.page.locator("[data-entry]")
     listed = [entries.nth(i).get_attribute("data-entry") for i in range(entries.count())]
-    assert listed == [*LESSONS, "only-a-test"]
+    assert listed == [*LESSONS, *FIXTURES]
     texts = page.page.locator("[data-entry] .count")
     for i, name in enumerate(LESSONS):
         text = texts.nth(i).inner_text()
@@ -165,14 +223,14 @@ def test_lessons_are_listed_and_lead_to_each_other(open_lesson: Any) -> None:
 def test_an_unknown_lesson_is_said_to_be_so(open_lesson: Any) -> None:
     page: Watched = open_lesson("no-such-lesson")
     assert "no-such-lesson" in page.page.locator(".lesson").inner_text()
-    assert page.page.locator("[data-entry]").count() == len(LESSONS) + 1
+    assert page.page.locator("[data-entry]").count() == len(LESSONS) + len(FIXTURES)
 
 
 # -- a lesson that is only a file ------------------------------------------------------------------
 
 
-def test_a_new_file_is_a_lesson_by_keyboard_alone(open_lesson: Any, tmp_path: Path) -> None:
-    page: Watched = open_lesson("only-a-test&at=1")
+def test_a_new_file_is_a_lesson_by_keyboard_alone(open_lesson: Any) -> None:
+    page: Watched = open_lesson("only-a-test&at=one")
     assert "<b>HTML</b>" in page.page.locator(".lesson").inner_text()
     assert page.page.locator(".lesson b").count() == 0
     graph = page.page.locator("[data-graph=one]")
@@ -197,7 +255,7 @@ def test_a_new_file_is_a_lesson_by_keyboard_alone(open_lesson: Any, tmp_path: Pa
     page.press("ArrowLeft")
 
     tab_to("[data-task=two] form input")
-    assert "at=2" in page.link
+    assert page.link.endswith("lesson=only-a-test&at=two")
     before = position.get_attribute("data-position")
     for key in ("1", "0", "ArrowLeft", "Enter"):
         page.press(key)
@@ -213,20 +271,21 @@ def test_a_new_file_is_a_lesson_by_keyboard_alone(open_lesson: Any, tmp_path: Pa
     page.press("Enter")
     page.page.wait_for_selector("[data-all-done]")
     assert position.get_attribute("data-position") == before  # no key went to the graph
-
-    path = tmp_path / "only-a-test.md"
-    path.write_text(FIXTURE, encoding="utf-8")
-    assert Learner(page.page, read_lesson(path)).progress() == (2, 2)
+    assert Learner(page.page, read_text("only-a-test")).progress() == (2, 2)
 
 
 def test_a_link_leads_to_a_place_in_a_lesson(open_lesson: Any) -> None:
-    page: Watched = open_lesson("walk-it-backward&at=9")
-    page.page.wait_for_selector("#at-9:focus")
-    top = page.page.evaluate("document.getElementById('at-9').getBoundingClientRect().top")
+    page: Watched = open_lesson("walk-it-backward&at=nine")
+    page.page.wait_for_selector("#at-nine:focus")
+    top = page.page.evaluate("document.getElementById('at-nine').getBoundingClientRect().top")
     assert 0 <= top < 200
-    assert "lesson=walk-it-backward&at=9" in page.link
-    page.page.evaluate("location.hash = '#v=1&lesson=walk-it-backward&at=3'")
-    page.page.wait_for_selector("#at-3:focus")
+    assert page.link.endswith("lesson=walk-it-backward&at=nine")
+    third = LESSONS["walk-it-backward"].blocks[2].id
+    page.page.evaluate("location.hash = '#v=1&lesson=walk-it-backward&at=3'")  # as of old
+    page.page.wait_for_selector(f"#at-{third}:focus")
+    assert page.link.endswith(f"lesson=walk-it-backward&at={third}")
+    page.page.evaluate("location.hash = '#v=1&lesson=walk-it-backward&at=nowhere'")
+    page.page.wait_for_selector("h2:focus")
     page.page.evaluate("location.hash = '#v=1&preset=square&step=3'")
     page.page.wait_for_selector(".workbench")
     assert page.position == 3
@@ -242,6 +301,89 @@ def test_the_answer_is_shown_to_who_has_tried(open_lesson: Any) -> None:
     task.locator("[data-reveal]").click()
     assert "10" in page.page.locator("[data-announced]").inner_text()
     assert task.get_attribute("data-done") == "false"
+
+
+def test_the_right_choice_is_shown_too(open_lesson: Any) -> None:
+    page: Watched = open_lesson("every-kind")
+    task = page.page.locator("[data-task=pick]")
+    task.locator("[data-more]").click()
+    assert task.locator("[data-reveal]").count() == 0
+    task.locator("input[type=radio]").first.check()
+    task.locator("[data-check]").click()
+    task.locator("[data-reveal]").click()
+    assert "the second" in page.page.locator("[data-announced]").inner_text()
+    assert task.get_attribute("data-done") == "false"
+
+
+def test_an_order_is_found_by_ordering(open_lesson: Any) -> None:
+    """Not by ticking `=` for `+=`; and one is shown to who has tried."""
+    page: Watched = open_lesson("every-kind")
+    task = page.page.locator("[data-task=lose]")
+    assert task.locator("[data-overwrite]").count() == 0
+    learner = Learner(page.page, read_text("every-kind"))
+    learner._arrange(task, ["d", "b", "c", "a"])
+    task.locator("[data-more]").click()
+    assert task.locator("[data-reveal]").count() == 0
+    task.locator("[data-run]").click()
+    assert task.locator("[data-outcome=x]").get_attribute("data-got") == "15"
+    assert task.get_attribute("data-done") == "false"
+    task.locator("[data-reveal]").click()
+    said = page.page.locator("[data-announced]").inner_text()
+    (shown,) = re.findall(r"(?:\w, )+\w", said)
+    learner._arrange(task, shown.split(", "))
+    task.locator("[data-run]").click()
+    page.page.wait_for_selector("[data-task=lose][data-done=true]")
+
+    fixed = page.page.locator("[data-task=replace]")
+    switch = fixed.locator("[data-overwrite]")
+    assert switch.is_checked() and switch.is_disabled()
+    learner._arrange(fixed, ["d", "b", "c", "a"])
+    fixed.locator("[data-run]").click()
+    page.page.wait_for_selector("[data-task=replace][data-done=true]")
+
+
+def test_numbers_that_were_revealed_are_not_found(open_lesson: Any) -> None:
+    page: Watched = open_lesson("every-kind")
+    task = page.page.locator("[data-task=hand]")
+    right = {"value f": "10", "grad a": "5", "grad b": "2"}
+
+    def answer(*reveal: str) -> None:
+        for asked, number in right.items():
+            form = task.locator(f'[data-asked="{asked}"]')
+            form.locator("input").focus()  # its buttons are shown then
+            if asked in reveal:
+                form.get_by_role("button", name="reveal").click()
+            else:
+                form.locator("input").fill(number)
+                form.locator("input").press("Enter")
+            task.locator(f'[data-asked="{asked}"]:not([data-done=""])').wait_for()
+
+    answer("value f", "grad b")
+    progress = task.locator(".progress")
+    assert "2 revealed" in progress.inner_text() and "does not count" in progress.inner_text()
+    assert task.get_attribute("data-done") == "false"
+    task.get_by_role("button", name="start again").click()
+    answer("value f")
+    page.page.wait_for_selector("[data-task=hand][data-done=true]")
+    assert "1 revealed" in progress.inner_text() and "All done" in progress.inner_text()
+
+
+def test_a_comma_may_be_a_point_or_not(open_lesson: Any) -> None:
+    page: Watched = open_lesson("every-kind")
+    task = page.page.locator("[data-task=comma]")
+    task.locator("form input").fill("1,000")
+    task.locator("[data-check]").click()
+    task.locator("[data-feedback=unread]").wait_for()
+    assert "1,000" in task.locator("[data-feedback=unread]").inner_text()
+    assert task.get_attribute("data-done") == "false"
+
+
+def test_a_lesson_is_shared_but_not_saved(open_lesson: Any) -> None:
+    page: Watched = open_lesson("every-kind")
+    assert page.page.get_by_role("button", name="Share").count() == 1
+    assert page.page.get_by_role("button", name="Export").count() == 0
+    page.page.locator("[data-lessons]").click()
+    page.page.get_by_role("button", name="Export").wait_for()
 
 
 def test_without_its_files_the_page_says_so(open_lesson: Any) -> None:
@@ -277,7 +419,7 @@ def test_axe_finds_nothing_in_lessons(open_lesson: Any, scheme: str, width: int)
         "index", viewport={"width": width, "height": 800}, color_scheme=scheme
     )
     found = {"index": complaints(page)}
-    for name in ["only-a-test", *LESSONS]:
+    for name in [*FIXTURES, *LESSONS]:
         visit(page, name)
         page.page.wait_for_selector("[data-task]")
         page.page.locator("[data-task] form:has([data-check]) input").first.focus()
@@ -357,7 +499,7 @@ def test_another_language_shows_no_english(open_lesson: Any) -> None:
     page.page.wait_for_selector(f"html[lang={pseudo.CODE}]")
     reader = Reader(page)
     reader.look("index")
-    for name in [*LESSONS, "only-a-test", "missing"]:
+    for name in [*LESSONS, *FIXTURES, "missing"]:
         visit(page, f"{name}&lang={pseudo.CODE}")
         page.page.wait_for_selector(f"html[lang={pseudo.CODE}]")
         page.page.wait_for_selector("[data-task], [data-entry]")

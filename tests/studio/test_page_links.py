@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,27 @@ def _float(kept: Any) -> float | None:
     return None if kept is None else float(kept)  # "nan" and "inf" are written as text
 
 
-def test_there_are_thirty() -> None:
+# What a link can name; of each there is a frozen one.
+KINDS = {
+    "preset": r"preset=", "expression": r"source=", "values": r"set=", "lesson": r"lesson=",
+    "block of a lesson": r"at=[a-z]", "block by its number, of old": r"at=\d", "step": r"step=",
+    "node": r"select=\w+(&|$)", "edge": r"select=\w+\.\d(&|$)", "path": r"select=.*%3E",
+    "panel": r"panel=", "drawing": r"drawing=", "order": r"order=", "overwrite": r"overwrite=",
+    "language": r"lang=",
+}  # fmt: skip
+
+
+def test_there_are_thirty_of_all_kinds() -> None:
     assert len(FROZEN) >= 30
-    assert len({row["link"] for row in FROZEN}) == len(FROZEN)
+    links = {row["link"] for row in FROZEN}
+    assert len(links) == len(FROZEN)
+    for kind, pattern in KINDS.items():
+        assert any(re.search(f"&{pattern}", link) for link in links), kind
 
 
 def test_frozen_links_open_as_ever(open_page: Any) -> None:
     page: Watched = open_page()
-    for row in FROZEN:
+    for row in (row for row in FROZEN if "lesson" not in row):
         page.go(row["link"])
         link = row["link"]
         assert not page.page.locator(".notices").count(), link
@@ -50,6 +64,18 @@ def test_frozen_links_open_as_ever(open_page: Any) -> None:
         if row["product"] is not None:
             product = number(page.page.get_attribute("[data-product]", "data-product"))
             assert same(product, row["product"]), link
+
+
+def test_frozen_links_to_lessons_open_as_ever(open_page: Any) -> None:
+    page: Watched = open_page()
+    for row in (row for row in FROZEN if "lesson" in row):
+        page.page.goto("about:blank")
+        page.page.goto(page.address + row["link"])
+        page.page.wait_for_selector(f".lesson h2:text-is('{row['lesson']}')")
+        assert not page.page.locator(".notices").count(), row
+        if row["block"]:
+            page.page.wait_for_selector(f"[data-task={row['block']}]:focus, "
+                                        f"[data-graph={row['block']}]:focus")  # fmt: skip
 
 
 def _chosen(page: Watched, selector: str, what: str) -> list[str]:

@@ -13,7 +13,8 @@ import pytest
 import gradwalk as gw
 from gradwalk.inspect.files import describe
 from tests.studio.node import Node, bundle
-from tests.studio.recordings import transformer
+from tests.studio.recordings import made_inside, transformer
+from tests.studio.serving import sick_trace
 
 Description = dict[str, Any]
 
@@ -127,6 +128,32 @@ def test_a_leaf_stands_in_the_module_that_uses_it(node: Node, described: Descrip
     assert home[1] == 0 and not described["nodes"][1]["op"]
 
 
+@pytest.mark.slow
+def test_what_the_loss_does_not_hang_on_stands_aside(node: Node) -> None:
+    """The initialisation of weights, which a program records with its first step."""
+    trace = made_inside()
+    described = describe(trace)[0]
+    outline = node("outline", described)
+    check_outline(outline, described)
+    check_layout(node("layout", described))
+    used = {edge.node for edge in trace.sweep.seeds}
+    for entry in reversed(trace.nodes):  # all of it leads to the loss, or to nothing
+        if entry.index in used:
+            used |= {edge.node for _, edge in entry.edges}
+    aside = outline["aside"]
+    inside = {i for i, scope in enumerate(outline["home"]) if scope == aside}
+    assert inside == set(range(len(trace))) - used
+    assert {trace.nodes[i].op for i in inside} == {"", "setitem"}
+    assert outline["scopes"][aside]["operations"] == 4
+    assert node("outline", describe(transformer(1))[0])["aside"] == -1
+
+
+def test_parameters_are_counted_once(node: Node) -> None:
+    """Their states are nodes too, and layers apart from each other may call theirs the same."""
+    assert node("parameters", describe(made_inside())[0]) == 4
+    assert node("parameters", describe(sick_trace())[0]) == 14
+
+
 def test_equal_blocks_are_laid_out_once(node: Node) -> None:
     few, many = (node("layout", describe(transformer(n))[0]) for n in (3, 12))
     check_layout(many)
@@ -143,6 +170,7 @@ def test_any_groups_at_all(node: Node, seed: int) -> None:
     check_layout(node("layout", described))
 
 
+@pytest.mark.slow
 def test_a_large_graph_without_modules_is_put_into_parts(node: Node) -> None:
     described = plain(5000, [], 1)
     outline = node("outline", described)
@@ -155,6 +183,7 @@ def test_a_large_graph_without_modules_is_put_into_parts(node: Node) -> None:
     assert max(operations) <= 240
 
 
+@pytest.mark.slow
 def test_few_items_are_shown_however_much_is_open(node: Node) -> None:
     layout = node("layout", describe(transformer(24))[0])
     assert layout["shown"] <= 300

@@ -1,10 +1,8 @@
-"""Recorded traces in the page: opened from files and from Python, looked into, walked."""
+"""Recorded traces in the page: opened from files, looked into, walked."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,11 @@ import gradwalk as gw
 from gradwalk.inspect.files import describe
 from gradwalk.inspect.statistics import Statistics
 from gradwalk.inspect.trace import Trace
-from gradwalk.studio import answers
-from gradwalk.studio.findings import findings as findings_of
-from gradwalk.studio.launch import Studio
 from gradwalk.studio.presets import PRESETS
-from gradwalk.studio.sessions import Sessions
-from tests.studio.recordings import not_a_number, transformer
-from tests.studio.serving import sick_trace
+from tests.studio import recordings
+from tests.studio.recordings import transformer
 from tests.studio.test_page_access import complaints
+from tests.studio.traced import check_numbers, find, heat_cells, open_file, saved, scope
 from tests.studio.watched import Watched, number
 
 pytestmark = pytest.mark.slow
@@ -39,62 +34,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path]:
     trace = transformer(BLOCKS)
     assert sum(1 for node in trace.nodes if node.op) > 2000
     return trace, saved(trace, tmp_path_factory.mktemp("large"))
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path]:
-    """Two blocks, with all of their numbers."""
-    trace = transformer(2, keep="all")
-    return trace, saved(trace, tmp_path_factory.mktemp("small"))
-
-
-@pytest.fixture
-def studio() -> Iterator[Studio]:
-    """A server with the built page."""
-    started = Studio(Sessions(), port=0)
-    yield started
-    started.stop()
-
-
-@pytest.fixture
-def visit(browser: Any) -> Iterator[Any]:
-    """`visit(url)`: a page of a server."""
-    opened: list[Watched] = []
-
-    def visit(url: str) -> Watched:
-        context = browser.new_context(viewport={"width": 1280, "height": 800})
-        watched = Watched(context, url)
-        opened.append(watched)
-        watched.go("")
-        return watched
-
-    yield visit
-    messages = [message for watched in opened for message in watched.messages]
-    for watched in opened:
-        watched.page.context.close()
-    assert not messages
-
-
-def saved(trace: Trace, folder: Path, name: str = "step.trace") -> Path:
-    gw.save_trace(trace, folder / name)
-    return folder / name
-
-
-def open_file(page: Watched, path: Path) -> None:
-    page.page.set_input_files("[data-trace-file]", path)
-    page.page.wait_for_selector("[data-trace-drawing] .box")
-
-
-def scope(page: Watched, name: str) -> Any:
-    return page.page.locator(f'[data-scope][data-name="{name}"]')
-
-
-def find(page: Watched, name: str) -> None:
-    """Search for a name and go there."""
-    page.page.fill("#trace-search", name)
-    page.page.wait_for_selector(f'[data-result="{name}"]')
-    page.page.click(f'[data-result="{name}"]')
-    page.page.wait_for_selector("[data-selected]")
 
 
 def elements(page: Watched) -> int:
@@ -246,72 +185,9 @@ def test_search_by_name_operation_and_line(open_page: Any, large: tuple[Trace, P
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-def heat_cells(page: Watched, tensor: str, moves: str) -> list[tuple[str, float]]:
-    """Numbers under the cursor of a heat map, after each of some arrow keys."""
-    part = page.page.locator(f'[data-tensor="{tensor}"]')
-    if part.locator("[data-show-elements]").count():
-        part.locator("[data-show-elements]").click()
-    part.locator("canvas").wait_for()
-    keys = {"d": "ArrowDown", "r": "ArrowRight", "u": "ArrowUp", "l": "ArrowLeft"}
-    found = []
-    for move in moves:
-        part.locator("canvas").press(keys[move])
-        cell = part.locator("[data-cell]")
-        found.append((cell.get_attribute("data-cell"), float(cell.get_attribute("data-number"))))
-    return found
-
-
-def check_numbers(page: Watched, trace: Trace) -> None:
-    """Of a matrix, of slices of an array with more dimensions, and of one too large to be shown."""
-    find(page, "blocks.1.q.weight")
-    index = trace.find("blocks.1.q.weight")
-    for tensor, array in (("value", trace.nodes[index].value), ("gradient", trace.grad(index))):
-        for cell, shown in heat_cells(page, tensor, "drdrrddlu"):
-            row, column = map(int, cell.split(","))
-            assert shown == float(array[row, column]), (tensor, cell)
-        shown = page.page.locator(f'[data-tensor="{tensor}"] [data-statistic]')
-        statistics = Statistics.of(array)
-        for name, text in shown.evaluate_all(
-            "all => all.map(e => [e.dataset.statistic, e.dataset.number])"
-        ):
-            assert float(text) == getattr(statistics, name)
-        counts = page.page.get_attribute(
-            f'[data-tensor="{tensor}"] [data-histogram]', "data-histogram"
-        )
-        assert tuple(map(int, counts.split(","))) == statistics.histogram
-
-    softmax = next(n for n in trace.nodes if n.op == "softmax")
-    find(page, trace.name(softmax.index))
-    heat_cells(page, "value", "d")
-    page.page.locator('[data-tensor="value"] .slices input').nth(0).fill("1")
-    page.page.locator('[data-tensor="value"] .slices input').nth(1).fill("1")
-    page.page.locator('[data-tensor="value"] output', has_text="[1, 1,").wait_for()
-    for cell, shown in heat_cells(page, "value", "drrd"):
-        row, column = map(int, cell.split(","))
-        assert shown == float(softmax.value[1, 1, row, column])
-
-    find(page, "head.weight")  # 160 rows, of which 128 are shown at once
-    value = trace["head.weight"].value
-    heat_cells(page, "value", "d")
-    page.page.locator('[data-tensor="value"] .slices input').fill("150")
-    page.page.locator('[data-tensor="value"] output', has_text="[33,").wait_for()
-    for cell, shown in heat_cells(page, "value", "rr"):
-        row, column = map(int, cell.split(","))
-        assert shown == float(value[32 + row, column])
-
-
 def test_numbers_of_a_file_are_pythons(open_page: Any, small: tuple[Trace, Path]) -> None:
     page: Watched = open_page()
     open_file(page, small[1])
-    check_numbers(page, small[0])
-
-
-def test_numbers_of_a_session_are_pythons(
-    visit: Any, studio: Studio, small: tuple[Trace, Path]
-) -> None:
-    session = studio.sessions.show(small[0], "two blocks")
-    page: Watched = visit(studio.url(session))
-    page.page.wait_for_selector("[data-trace-drawing] .box")
     check_numbers(page, small[0])
 
 
@@ -372,6 +248,7 @@ def test_walking_a_small_trace(open_page: Any, name: str) -> None:
     page: Watched = open_page(f"#v=1&preset={name}")
     operations = [n.index for n in trace.nodes if n.op]
     page.page.locator("#main").focus()
+    page.press("0")  # all of it in sight
     for position in range(len(operations)):
         assert page.position == position
         later = page.page.locator("[data-known=false]").evaluate_all(
@@ -429,87 +306,6 @@ def test_a_link_opens_a_preset_where_it_was(open_page: Any) -> None:
     assert page.page.inner_text("[data-selected]") == "W"
 
 
-# -- what is wrong ---------------------------------------------------------------------------------
-
-
-def test_nan_is_marked(open_page: Any, tmp_path: Path) -> None:
-    trace = not_a_number()
-    page: Watched = open_page()
-    open_file(page, saved(trace, tmp_path))
-    nodes = [n.index for n in trace.nodes if not np.isfinite(n.value).all()]
-    grads = [i for i, g in trace.sweep.grads.items() if not np.isfinite(g[0]).all()]
-    broken = set(nodes) | set(grads)
-    marked = page.page.locator(".node:has(.mark.broken) [data-node]").evaluate_all(
-        "all => all.map(e => Number(e.dataset.node))"
-    )
-    assert set(marked) == broken
-    cause = min(nodes)  # what the first bad value came from; gradients are bad because of it
-    first = page.page.locator(".mistake .link")
-    assert first.inner_text() == trace.name(cause) == gw.find_nan(trace).name
-    first.click()
-    assert page.page.get_attribute("[data-selected]", "data-selected") == str(cause)
-    assert "∇ NaN" in page.page.inner_text("[data-trace-drawing]")
-
-
-def damaged(small: Path, folder: Path) -> dict[str, tuple[bytes, str]]:
-    """Files that are no good, and a part of what the page must say."""
-    content = small.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    description = json.loads(header["__metadata__"]["gradwalk_trace"])
-
-    def written(described: Any) -> bytes:
-        changed = {**header, "__metadata__": {"gradwalk_trace": json.dumps(described)}}
-        text = json.dumps(changed).encode()
-        return len(text).to_bytes(8, "little") + text + content[8 + length :]
-
-    def with_nodes(**changes: Any) -> bytes:
-        nodes = [*description["nodes"]]
-        nodes[2] = {**nodes[2], **changes}
-        return written({**description, "nodes": nodes})
-
-    gw.save({"weight": gw.ones(3)}, folder / "state")
-    overlapping = json.dumps(
-        {
-            "__metadata__": {"gradwalk_trace": json.dumps(description)},
-            "v0.0": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]},
-        }
-    ).encode()
-    return {
-        "truncated numbers": (content[:-100], "cut off"),
-        "truncated header": (content[: 8 + length // 2], "cut off"),
-        "nothing": (b"", "0 bytes"),
-        "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(200), "not a trace file"),
-        "text": (b"import gradwalk as gw\n" * 20, "not a trace file"),
-        "a state dict": ((folder / "state").read_bytes(), "no trace in it"),
-        "a newer version": (written({**description, "version": 7}), "version 7"),
-        "an input that is not there": (with_nodes(args=[[10**9, 0]]), "nodes[2].args"),
-        "a hostile shape": (with_nodes(metas=[[[2**53], "float32"]]), "nodes[2].metas"),
-        "a hostile number": (with_nodes(values=[{"float": "9" * 400}]), "nodes[2].values"),
-        "a hostile array": (
-            len(overlapping).to_bytes(8, "little") + overlapping, "cut off"
-        ),
-        "a length beyond everything": (b"\xff" * 8 + content[8:], "not a trace file"),
-    }  # fmt: skip
-
-
-def test_bad_files_are_told_and_change_nothing(
-    open_page: Any, small: tuple[Trace, Path], tmp_path: Path
-) -> None:
-    page: Watched = open_page("#v=1&preset=square")
-    for name, (content, told) in damaged(small[1], tmp_path).items():
-        path = tmp_path / "bad.trace"
-        path.write_bytes(content)
-        page.page.set_input_files("[data-trace-file]", path)
-        page.page.wait_for_selector(".notices")
-        text = page.page.inner_text(".notices li")
-        assert told in text, (name, text)
-        page.page.click(".notices button")
-        assert page.page.get_attribute("[data-presets]", "data-presets") is not None
-        assert "f" in page.nodes, f"after {name} the graph is gone"
-    open_file(page, small[1])
-
-
 def test_a_file_can_be_dropped(open_page: Any, small: tuple[Trace, Path]) -> None:
     page: Watched = open_page()
     page.page.evaluate(
@@ -525,127 +321,86 @@ def test_a_file_can_be_dropped(open_page: Any, small: tuple[Trace, Path]) -> Non
     assert page.page.inner_text("#scene-title") == "dropped"
 
 
-def test_without_python_the_page_says_so(open_page: Any, small: tuple[Trace, Path]) -> None:
+# -- what is drawn ---------------------------------------------------------------------------------
+
+# Texts that leave the box they stand in, or (what is handed back) lie on another box.
+STRAY = """() => {
+  const spot = (e) => e.getBoundingClientRect();
+  const boxes = [...document.querySelectorAll("[data-trace-drawing] .node, .scope.closed")];
+  const stray = boxes.flatMap((g) => [...g.querySelectorAll("text")].filter((text) => {
+    const [inner, outer] = [spot(text), spot(g.querySelector(".box"))];
+    return inner.left < outer.left || inner.right > outer.right;
+  }));
+  const rows = boxes.flatMap((g) => {
+    const [name, mark] = [g.querySelector(".name"), g.querySelector(".mark")];
+    return mark && spot(name).right > spot(mark).left ? [name] : [];
+  });
+  const labels = [...document.querySelectorAll(".pushed")].filter((text) => boxes.some((g) => {
+    const [one, other] = [spot(text), spot(g.querySelector(".box"))];
+    return one.left < other.right && other.left < one.right && one.top < other.bottom - 2 &&
+      other.top < one.bottom - 2;
+  }));
+  return [...stray, ...rows, ...labels].map((text) => text.textContent);
+}"""
+
+
+@pytest.mark.parametrize("name", ["exploding", "not_a_number", "transformer"])
+def test_texts_stay_in_their_boxes(open_page: Any, tmp_path: Path, name: str) -> None:
+    trace = transformer(1, keep="all") if name == "transformer" else getattr(recordings, name)()
     page: Watched = open_page()
-    open_file(page, small[1])
-    assert "needs Python" in page.page.inner_text("#panel")
-    find(page, "blocks.0.q.weight")
-    assert "needs Python" in page.page.inner_text("#panel")
-    assert page.page.locator("[data-why]").count() == 0
-
-
-# -- with Python -----------------------------------------------------------------------------------
-
-
-def test_a_live_session_with_its_findings(visit: Any, studio: Studio) -> None:
-    sick = studio.sessions.show(sick_trace(), "seven sigmoids")
-    studio.sessions.show(transformer(1), "another")
-    page: Watched = visit(studio.url(sick))
-    page.page.wait_for_selector("[data-finding]")
-    findings = sick.findings
-    assert findings
-    listed = page.page.locator("[data-finding]").evaluate_all(
-        "all => all.map(e => e.dataset.finding)"
+    open_file(page, saved(trace, tmp_path))
+    page.page.evaluate(
+        "() => {const t = gradwalkStudio.trace; t.open.value = new Set(t.outline.scopes.keys())}"
     )
-    assert listed == [finding["kind"] for finding in findings]
-    for finding in findings:
-        assert finding["text"] in page.page.inner_text("#panel")
-    # marked on the graph: on operations, or on the closed modules around them
-    assert page.page.locator(".mark.sick").count() > 0
-    page.page.locator("[data-finding] button").first.click()
-    assert page.page.get_attribute("[data-selected]", "data-selected") == str(
-        findings[0]["nodes"][0]
-    )
-    # the other one, from the list
-    page.page.click("[data-open-trace]")
-    page.page.locator("[data-session]", has_text="another").click()
-    page.page.locator("#scene-title", has_text="another").wait_for()
-    page.page.reload()
-    page.page.wait_for_selector("[data-trace-drawing] .box")
-    assert page.page.inner_text("#scene-title") == "another"
+    page.page.wait_for_timeout(100)
+    assert page.page.locator("[data-trace-drawing] .node .fact").count() > 5
+    assert page.page.evaluate(STRAY) == []
+    page.page.evaluate("gradwalkStudio.trace.closeAll()")
+    page.page.wait_for_timeout(100)
+    assert page.page.evaluate(STRAY) == []
 
 
-def test_why_and_one_element_are_asked_from_python(
-    visit: Any, studio: Studio, small: tuple[Trace, Path]
-) -> None:
-    trace = small[0]
-    page: Watched = visit(studio.url(studio.sessions.show(trace, "two blocks")))
-    page.page.wait_for_selector("[data-trace-drawing] .box")
-    norm = next(n for n in trace.nodes if n.op == "standardize_affine")  # goes into q, k and v
-    find(page, trace.name(norm.index))
-    page.page.click("[data-why]")
-    page.page.wait_for_selector("[data-why-answer]")
-    why = gw.why(norm.index, trace)
-    assert {str(edge.consumer) for edge in why.edges} == set(
-        page.page.locator("[data-contribution]").evaluate_all(
-            "all => all.map(e => e.dataset.contribution)"
-        )
-    )
-    page.page.locator(".ask input").fill("0, 1, 99")
-    page.page.click("[data-why-element]")
-    page.page.wait_for_selector(".ask [role=alert]")
-    assert "no element 0, 1, 99" in page.page.inner_text(".ask [role=alert]")
-
-    find(page, "linear#14")
-    page.page.locator(".ask input").fill("0, 1, 2")
-    page.page.click("[data-element]")
-    page.page.wait_for_selector("[data-to-trace]")  # a graph of numbers, live
-    page.page.locator("#main").focus()
-    page.press("End")
-    found = answers.element(trace, {"node": 14, "element": [0, 1, 2]})
-    values = [number(node["value"]) for node in page.nodes.values()]
-    # recorded in single precision, and computed in double here
-    assert any(v is not None and math.isclose(v, found["value"], rel_tol=1e-5) for v in values)
-    page.page.click("[data-to-trace]")
-    page.page.wait_for_selector("[data-trace-drawing] .box")
-
-
-def test_a_file_in_a_server_page_gets_pythons_tools(
-    visit: Any, studio: Studio, tmp_path: Path
-) -> None:
-    studio.sessions.show(transformer(1), "one")
-    page: Watched = visit(studio.url())
-    page.page.wait_for_selector("[data-trace-drawing] .box")
-    open_file(page, saved(sick_trace(), tmp_path))
-    page.page.wait_for_selector("[data-finding]")
-    kinds = page.page.locator("[data-finding]").evaluate_all(
-        "all => all.map(e => e.dataset.finding)"
-    )
-    assert kinds == [finding["kind"] for finding in findings_of(sick_trace())]
-
-
-def test_numbers_recorded_by_python_are_live(visit: Any, studio: Studio) -> None:
-    """A graph of Values is computed in the page, and can be changed there."""
-    a = gw.Value(2.0, label="a")
-    b = a + 1
-    b.label = "b"
-    d = b * (3 * a)
-    d.label = "d"
-    page: Watched = visit(studio.url(studio.sessions.show(gw.record(d), "diamond")))
-    page.page.wait_for_selector('[data-node="d"]')
-    page.page.locator("#main").focus()
-    page.press("End")
-    assert page.grad("a") == 15.0
-    page.page.fill("[data-leaf=a]", "3")
-    page.page.wait_for_selector('[data-node="d"][data-value="36"]')
-
-
-def test_an_exported_trace_opens_from_disk(
-    open_page: Any, browser: Any, small: tuple[Trace, Path], tmp_path: Path
-) -> None:
+def test_a_long_trace_begins_with_what_can_be_read(open_page: Any, tmp_path: Path) -> None:
     page: Watched = open_page()
-    open_file(page, small[1])
-    with page.page.expect_download() as download:
-        page.page.get_by_role("button", name="Export").click()
-    path = tmp_path / "copy.html"
-    download.value.save_as(path)
-    context = browser.new_context(offline=True)
-    copy = Watched(context, path.as_uri())
-    copy.go("")
-    copy.page.wait_for_selector("[data-trace-drawing] .box")
-    check_numbers(copy, small[0])
-    assert not copy.messages
-    context.close()
+    open_file(page, saved(transformer(12), tmp_path))
+
+    def scale() -> float:
+        return float(page.page.evaluate("document.querySelector('.trace .box').getScreenCTM().a"))
+
+    assert scale() >= 0.7
+    first = page.page.locator("[data-trace-drawing] .box").first.bounding_box()
+    frame = page.page.locator("[data-trace-drawing]").bounding_box()
+    assert first["x"] >= frame["x"], "it begins with the beginning"
+    page.page.get_by_role("button", name="Fit").click()
+    assert scale() < 0.5, "all of it, when that is asked for"
+
+
+def test_what_is_opened_stays_in_sight(open_page: Any, tmp_path: Path) -> None:
+    """However far it is from where the walk stands."""
+    page: Watched = open_page()
+    open_file(page, saved(transformer(12), tmp_path))
+    page.page.fill("#trace-search", "blocks.9")
+    page.page.click('[data-result="blocks.9"]')
+    scope(page, "blocks.9").press("Enter")
+    page.page.wait_for_selector('[data-name="blocks.9"][aria-expanded="true"]')
+    page.page.wait_for_timeout(100)
+    box = scope(page, "blocks.9").bounding_box()
+    frame = page.page.locator("[data-trace-drawing]").bounding_box()
+    assert frame["x"] <= box["x"] < frame["x"] + frame["width"] - 100
+
+
+def test_a_sick_trace_begins_with_what_is_wrong(open_page: Any, tmp_path: Path) -> None:
+    gw.manual_seed(0)
+    model = recordings.Deep(24, 1.0)
+    with gw.record() as trace:
+        (model(gw.randn(8, 16)) - 10).sqrt().mean().backward()
+    page: Watched = open_page()
+    open_file(page, saved(trace, tmp_path))
+    cause = min(n.index for n in trace.nodes if not np.isfinite(n.value).all())
+    page.page.wait_for_timeout(100)
+    box = page.page.locator(f'[data-node="{cause}"]').bounding_box()
+    frame = page.page.locator("[data-trace-drawing]").bounding_box()
+    assert frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"]
 
 
 # -- for everybody ---------------------------------------------------------------------------------

@@ -244,6 +244,7 @@ def test_recorded_numbers_are_those_of_the_recording_to_twelve_digits() -> None:
             assert np.allclose(decode(kept), trace.sweep.grad(index), 1e-11, 0)
 
 
+@pytest.mark.slow
 def test_they_are_the_same_in_every_process(tmp_path: Any) -> None:
     code = "import json; from gradwalk.studio.presets import as_data; print(json.dumps(as_data()))"
     assert json.loads(run_here(code, tmp_path)) == as_data()

@@ -360,6 +360,7 @@ def test_findings_name_their_nodes(served: Served) -> None:
         finding.chain,
         finding.change,
     )
+    assert found["line"] == str(finding.line) and "h = layer(h).sigmoid()" in found["line"]
     ops = {trace.nodes[node].op for node in found["nodes"]}
     assert ops == {"sigmoid", "linear"} and len(found["nodes"]) == 12
 
@@ -371,6 +372,7 @@ def test_the_first_cause_of_a_nan_is_a_finding(served: Served) -> None:
     assert found["kind"] == "nan"
     assert trace.nodes[found["nodes"][0]].op == "log"
     assert found["fix"] and "log(0)" in found["text"]
+    assert found["line"].endswith("trace = gw.record(0 * p.log())")
 
 
 def test_what_is_healthy_has_no_finding(served: Served) -> None:
@@ -383,6 +385,7 @@ def test_without_a_backward_pass_nothing_is_called_healthy(served: Served) -> No
         gw.ones(2, requires_grad=True) * 3
     (found,) = served.client.get(api(served.show(trace), "health")).json()
     assert found["kind"] == "no backward pass" and "backward()" in found["fix"]
+    assert found["line"] is None
 
 
 def test_a_detached_parameter_is_a_finding_and_why_names_the_cut(served: Served) -> None:
@@ -397,6 +400,7 @@ def test_a_detached_parameter_is_a_finding_and_why_names_the_cut(served: Served)
     assert found["kind"] == "no gradient"
     assert found["layer"].split(", ") == [trace.name(trace.find(p)) for p in cut.parameters()]
     assert trace.nodes[found["nodes"][0]].op == "detach" and weight in found["nodes"]
+    assert found["line"].endswith("used(cut(gw.randn(4, 3)).detach()).square().mean().backward()")
     answer = served.client.post(api(session, "why"), {"node": weight})
     assert answer.status == 400 and "detach() hands on the numbers" in answer.error
     assert (

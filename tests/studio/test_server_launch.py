@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -95,6 +97,7 @@ def test_it_listens_on_the_loopback_interface(host: str) -> None:
         socket.create_connection(("127.0.0.1", studio.port), timeout=1).close()
 
 
+@pytest.mark.slow
 def test_every_server_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with running(monkeypatch) as one, running(monkeypatch) as two:
         assert one.token != two.token and len(one.token) >= 32
@@ -178,8 +181,9 @@ def boot_at(url: str) -> dict[str, Any]:
 
 
 def test_show_starts_one_server_for_all(
-    capsys: pytest.CaptureFixture[str], no_browser: list[str]
+    capsys: pytest.CaptureFixture[str], no_browser: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)  # whatever other tests began
     a = gw.Value(3.0, label="a")
     one = gw.studio.show(a * a, "a square", port=0)
     two = gw.studio.show(tensor_trace(), open_browser=False)
@@ -201,6 +205,18 @@ def test_show_starts_one_server_for_all(
     three = gw.studio.show(scalar_trace(), port=0)
     assert boot_at(three.url)["session"] == three._session.id
     three.stop()
+
+
+def test_a_program_is_told_to_wait_and_a_notebook_is_not(
+    capsys: pytest.CaptureFixture[str], no_browser: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = ModuleType("IPython")
+    monkeypatch.setitem(sys.modules, "IPython", python)
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    for shell in (None, object()):  # imported by some library, and running
+        monkeypatch.setattr(python, "get_ipython", itertools.repeat(shell).__next__, raising=False)
+        gw.studio.show(scalar_trace(), port=0).stop()
+        assert ("wait=True" in capsys.readouterr().out) is (shell is None)
 
 
 def test_show_without_an_argument_is_the_last_recording() -> None:
@@ -287,6 +303,7 @@ def test_the_command_opens_an_expression_by_link(at_once: list[Studio]) -> None:
     assert at_once[0].sessions.all() == []
 
 
+@pytest.mark.slow
 def test_the_command_opens_a_trace_and_a_program(at_once: list[Studio], tmp_path: Path) -> None:
     path = tmp_path / "step.trace"
     gw.save_trace(tensor_trace(), path)

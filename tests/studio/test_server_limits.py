@@ -109,6 +109,7 @@ def test_what_takes_too_long_is_interrupted(
     assert served.client.post("/api/walk", {"source": "x·x"}).status == 200
 
 
+@pytest.mark.slow
 def test_when_every_thread_is_busy_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

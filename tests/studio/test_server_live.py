@@ -156,6 +156,7 @@ paths = st.sampled_from(
 fuzz = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @fuzz
 @given(path=paths, question=questions | values, which=st.integers(0, 1))
 def test_no_question_breaks_it(studio: Studio, path: str, question: Any, which: int) -> None:
@@ -267,6 +268,7 @@ def test_no_trace_file_breaks_it(studio: Studio, tmp_path: Path, seed: int) -> N
 # -- load --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fifty_clients_step_graphs(studio: Studio) -> None:
     """Each client walks the diamond visit by visit, as the order lab does."""
     expected = {}

@@ -188,6 +188,26 @@ def test_the_command(tmp_path: Path, static: Path, monkeypatch: pytest.MonkeyPat
         assert result.exit_code == 2 and said in result.output
 
 
+def test_the_command_tells_of_blocks_that_cannot_be_shown(
+    tmp_path: Path, static: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert write_site.__kwdefaults__ is not None
+    monkeypatch.setitem(write_site.__kwdefaults__, "static", static)
+    more = make_lessons(tmp_path / "more", "xx", Fixture=9)
+    path = more / "xx" / "Fixture.md"
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n```question\nid: one\nask: ?\nanswer: value q\n```\n")
+    out = tmp_path / "site"
+    result = CliRunner().invoke(app, ["site", str(out), "--lessons", str(more)])
+    assert result.exit_code == 0, result.output
+    said = f"warning: {path}, line 10, question one: 'value q' cannot be computed"
+    assert said in result.output.splitlines()
+    assert "lessons/xx/Fixture.md" in files_in(out)
+    path.write_text(path.read_text("utf-8").replace("value q", "7"), encoding="utf-8")
+    result = CliRunner().invoke(app, ["site", str(out), "--lessons", str(more)])
+    assert result.exit_code == 0 and "warning" not in result.output
+
+
 # -- lessons -----------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 // Outlines and layouts of traces for the tests: answers calls in JSON, as engine.ts does.
 
 import { inSight, type Plan, planOf, type Plans, spotOf } from "../src/layout/nested";
-import { Fault, readTrace } from "../src/trace/description";
+import { Fault, parameterCount, readTrace } from "../src/trace/description";
 import { outlineOf } from "../src/trace/outline";
 import { search, entriesOf } from "../src/trace/search";
 
@@ -55,7 +55,15 @@ function find(description: unknown, asked: string): unknown {
   return search(entriesOf(trace, outlineOf(trace)), asked, 1000);
 }
 
-const calls: Record<string, (...args: never[]) => unknown> = { fault, outline, layout, find };
+const parameters = (description: unknown): number => parameterCount(readTrace(description));
+
+const calls: Record<string, (...args: never[]) => unknown> = {
+  fault,
+  outline,
+  layout,
+  find,
+  parameters,
+};
 
 export function answer(line: string): string {
   const { call, args } = JSON.parse(line) as { call: string; args: never[] };

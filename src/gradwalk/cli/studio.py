@@ -9,6 +9,7 @@ import typer
 
 from gradwalk.cli.console import fail
 from gradwalk.cli.sources import Source, source_of
+from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.files import load_trace
 from gradwalk.studio.exporting import document_of, document_of_expression, write_page
 from gradwalk.studio.launch import (
@@ -155,13 +156,17 @@ def site(
 ) -> None:
     """Write the studio as files for any web server: presets, typing, order lab, lessons.
 
+    What is wrong in further lessons is told, with file and line, and the site is written.
     Nothing in it needs Python. Put the folder on any web server, under any path, or into a frame.
     """
     try:
         written = write_site(out, lessons=lessons or ())
+        faults = Catalogue(list(map(Path, lessons or ()))).faults()
     except (ValueError, NotBuilt) as error:
         raise fail(str(error)) from error
     except OSError as error:
         raise fail(f"cannot write {error.filename}: {error.strerror}") from error
+    for fault in faults:
+        typer.echo(f"warning: {fault}", err=True)
     typer.echo(f"wrote {len(written)} files to {out}: open it through a web server, for example")
     typer.echo(f'  python -m http.server --bind 127.0.0.1 --directory "{out}"')

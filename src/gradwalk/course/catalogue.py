@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gradwalk.course.reading import TASKS, faults, fenced
+
 LESSONS = Path(__file__).parent / "lessons"
 WORDS = "strings.json"
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 _LESSON = re.compile(r"[A-Za-z0-9][\w-]*")
 _WHOLE_NUMBERS = ("minutes", "order")
-_FENCE = re.compile(r"```\s*(\w*)\s*")
-_TASKS = ("question", "order", "byhand")  # blocks that count as done or not
 
 
 class Catalogue:
@@ -72,6 +72,15 @@ class Catalogue:
             raise ValueError(f"{path} must be one object of texts: {{key: words}}")
         return found
 
+    def faults(self) -> list[str]:
+        """What the page could not show of these lessons: file, line and what is wrong there."""
+        return [
+            f"{path}, {fault}"
+            for name, path in self.files.items()
+            if name.endswith(".md")
+            for fault in faults(path.read_text(encoding="utf-8"))
+        ]
+
     def index(self) -> dict[str, Any]:
         """What `lessons/index.json` says."""
         return {
@@ -84,7 +93,7 @@ class Catalogue:
 
 def front_matter(path: Path) -> dict[str, Any]:
     """The block at the head of a lesson; title, minutes and order must be in it."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
     end = next((i for i, line in enumerate(lines) if i and line.strip() == "---"), None)
     if not lines or lines[0].strip() != "---" or end is None:
         raise ValueError(f"{path} does not begin with a block between two lines of ---")
@@ -106,10 +115,4 @@ def front_matter(path: Path) -> dict[str, Any]:
 
 def count_tasks(path: Path) -> int:
     """How many things a lesson has to do: what progress is counted against."""
-    opened, found = False, 0
-    for line in path.read_text(encoding="utf-8").splitlines():
-        fence = _FENCE.fullmatch(line)
-        if fence and not opened:
-            found += fence[1] in _TASKS
-        opened ^= fence is not None and (not opened or not fence[1])
-    return found
+    return sum(kind in TASKS for kind, _, _ in fenced(path.read_text(encoding="utf-8")))

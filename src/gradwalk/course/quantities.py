@@ -6,9 +6,9 @@ question bank (docs/course.md has all of them).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any
 
 from gradwalk.inspect.expressions import expression, parse
@@ -22,6 +22,33 @@ _FORM = re.compile(
     r"(?P<word>[a-z]+)(?: (?P<name>\w+)(?:\.(?P<argument>\d))?)?(?: \((?P<more>.+)\))?"
 )
 _MOST_PATHS = 64
+# 1,500 may be meant as one and a half or as a thousand and more: it is neither.
+_NUMBER = re.compile(
+    r"(?![1-9]\d?\d?,\d{3}$)(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII
+)
+_NAMED = {"inf": math.inf, "∞": math.inf, "nan": math.nan}
+
+
+def read_number(text: str) -> float | None:
+    """A number as people write it, read as the page reads it; None if it is nothing such.
+
+    >>> read_number("1,5"), read_number("− 3/2"), read_number("1,500")
+    (1.5, -1.5, None)
+    """
+    above, slash, below = (part.strip() for part in re.sub("[−–]", "-", text).partition("/"))
+    top, bottom = _read_plain(above), _read_plain(below) if slash else 1.0
+    if top is None or bottom is None:
+        return None
+    if bottom == 0:
+        return math.nan if top == 0 else math.copysign(math.inf, top) * math.copysign(1, bottom)
+    return top / bottom
+
+
+def _read_plain(text: str) -> float | None:
+    sign, size = ("", text) if text[:1] not in ("+", "-") else (text[0], text[1:].strip())
+    plain = _NUMBER.fullmatch(size)
+    number = float(size.replace(",", ".")) if plain else _NAMED.get(size.lower())
+    return -number if number is not None and sign == "-" else number
 
 
 class Quantities:
@@ -43,10 +70,9 @@ class Quantities:
             return -self(text.removeprefix("minus "), **more)
         if text.startswith("compute "):
             return self._compute(text.removeprefix("compute "), more)
-        try:
-            return float(Fraction(text)) if "/" in text else float(text)
-        except ValueError:
-            pass
+        plain = read_number(text)
+        if plain is not None:
+            return plain
         match = _FORM.fullmatch(text)
         measure = _MEASURES.get(match["word"]) if match else None
         if match is None or measure is None:

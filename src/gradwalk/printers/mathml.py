@@ -169,5 +169,5 @@ def mathml_number(value: Any) -> str:
             f"{mathml_number(int(exponent))}</msup></mrow>"
         )
     else:
-        shown = f"<mn>{'∞' if text == 'inf' else 'NaN' if text == 'nan' else text}</mn>"
+        shown = f"<mn>{text}</mn>"  # inf and nan as everywhere else: a reader compares them
     return f"<mrow>{operator('−')}{shown}</mrow>" if negative else shown

@@ -19,13 +19,13 @@ def names_of(order: list[Any]) -> dict[Any, str]:
 def number(value: float) -> str:
     """A number in at most four decimals, with a real minus sign.
 
-    What four decimals would show as 0 is written with an exponent: a small gradient is not none.
+    Of a small one four digits are shown: small gradients are multiplied, and are not none.
 
-    >>> number(-1.5), number(0.70710678), number(-2.5e-7)
-    ('−1.5', '0.7071', '−2.5e−07')
+    >>> number(-1.5), number(0.70710678), number(0.00061234), number(-2.5e-7)
+    ('−1.5', '0.7071', '0.0006123', '−2.5e−07')
     """
     size = abs(value)
-    if 0 < size < 5e-5 or size >= 1e6:
+    if 0 < size < 0.01 or size >= 1e6:
         text = f"{value:.4g}"
     else:
         text = f"{value:.4f}".rstrip("0").rstrip(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.find_nan import find_nan
 from gradwalk.inspect.health import health
 from gradwalk.inspect.no_grad_report import WhyNoGrad
@@ -31,6 +32,7 @@ def findings(trace: Trace) -> list[dict[str, Any]]:
                 "layer": finding.layer,
                 "nodes": nodes,
                 "text": finding.message,
+                "line": _line(trace, finding.line, nodes),
                 "chain": finding.chain if finding.factors else "",
                 "fix": finding.change,
             }
@@ -51,6 +53,12 @@ def no_gradient(trace: Trace, edge: Edge) -> str | None:
     return " ".join(said)
 
 
+def _line(trace: Trace, line: SourceLine | None, nodes: list[int]) -> str | None:
+    """Where in the program, `file.py:12: y = x * w`: the report's own line, else a node's."""
+    found = line or next((n.line for n in map(trace.nodes.__getitem__, nodes) if n.line), None)
+    return None if found is None else str(found)
+
+
 def _first_nan(trace: Trace) -> list[dict[str, Any]]:
     nan = find_nan(trace)
     if not nan or nan.node is None:
@@ -63,6 +71,7 @@ def _first_nan(trace: Trace) -> list[dict[str, Any]]:
             "layer": nan.layer or nan.name,
             "nodes": list(dict.fromkeys([nan.node, *passed])),  # the first is the cause
             "text": f"{nan.name}: {nan.text}; {nan.reason}",
+            "line": _line(trace, nan.line, [nan.node]),
             "chain": " → ".join(dict.fromkeys([nan.name, *(s.name for s in steps)])),
             "fix": nan.fix,
         }
@@ -75,6 +84,7 @@ def _not_judged(trace: Trace) -> dict[str, Any]:
         "layer": trace.name(len(trace) - 1),
         "nodes": [],
         "text": "only the forward pass was recorded: values were looked at, gradients were not.",
+        "line": None,
         "chain": "",
         "fix": "call loss.backward() inside `with gradwalk.record():`",
     }
@@ -107,6 +117,7 @@ def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
                 "layer": ", ".join(trace.name(index) for index in members),
                 "nodes": list(dict.fromkeys([*([] if cut is None else [cut]), *members])),
                 "text": reason,
+                "line": _line(trace, why.line, [] if cut is None else [cut]),
                 "chain": " → ".join(step.name for step in why.path) if len(why.path) > 1 else "",
                 "fix": why.fix,
             }

@@ -276,4 +276,6 @@ def say(text: str) -> None:
 
 def _interactive() -> bool:
     """A prompt or a notebook: the program does not end by itself."""
-    return hasattr(sys, "ps1") or "ipykernel" in sys.modules or bool(sys.flags.interactive)
+    # That something has imported IPython makes no notebook; a running shell of it does.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(sys, "ps1") or shell is not None or bool(sys.flags.interactive)

@@ -49,7 +49,7 @@ export const TEXT: Style<string> = {
 
 export const MATH: Style<Markup[]> = {
   name: (name) => [mathName(name)],
-  part: mathPart,
+  part: (tree) => mathPart(tree),
   number: (value) => [mathNumber(value)],
   brackets: (content) => [inBrackets(content)],
   joined: (parts, sign) => {

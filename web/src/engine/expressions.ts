@@ -2,6 +2,7 @@
 // (grammar.ts) finds every mistake; what it lets pass is turned into steps, operands first.
 
 import { Reader, type Sentence, type Token, Wrong } from "./grammar";
+import { leavesOf } from "./graph";
 import { attributesOf, OPS } from "./ops";
 import { own } from "./own";
 import { tables } from "./tables";
@@ -38,13 +39,25 @@ interface Statement {
   line: number;
 }
 
-/** The graph of what was typed, at these values; or what is wrong with it. */
+/**
+ * The graph of what was typed, at these values of leaves; or what is wrong with it. With `typed`
+ * a number in the source is stronger than one in `values`. Names that are no leaf change nothing.
+ */
 export function parse(
   source: string,
   values: Record<string, number> = {},
+  typed = false,
 ): Built | { mistake: Mistake } {
   try {
-    return build(statements(source), values);
+    const built = build(statements(source));
+    const { assumed, graph } = built;
+    for (const leaf of typed ? assumed : leavesOf(graph)) {
+      const value = own(values, graph.nodes[leaf]!.label);
+      if (value === undefined) continue;
+      built.values[leaf] = Number(value);
+      built.assumed = built.assumed.filter((other) => other !== leaf);
+    }
+    return built;
   } catch (error) {
     if (error instanceof Wrong) return { mistake: error.mistake };
     throw error;
@@ -155,8 +168,7 @@ interface Made extends GraphNode {
 }
 
 /** A number stays a number until it meets a name, so 2·3·x has one constant, 6. */
-function build(program: Statement[], given: Record<string, number>): Built {
-  checkGiven(program, given);
+function build(program: Statement[]): Built {
   const nodes: Made[] = [];
   const names = new Map<string, number>();
   const assumed = new Set<number>();
@@ -167,8 +179,8 @@ function build(program: Statement[], given: Record<string, number>): Built {
   const variable = (name: string): Operand => {
     const known = names.get(name);
     if (known !== undefined) return { node: known };
-    const made = leaf(name, own(given, name) ?? DEFAULT);
-    if (!Object.hasOwn(given, name)) assumed.add(made.node);
+    const made = leaf(name, DEFAULT);
+    assumed.add(made.node);
     names.set(name, made.node);
     return made;
   };
@@ -202,24 +214,12 @@ function build(program: Statement[], given: Record<string, number>): Built {
     }
     result = stack[0]!;
     if (!at.name) continue;
-    if ("constant" in result) result = leaf(at.name, own(given, at.name) ?? result.constant);
+    if ("constant" in result) result = leaf(at.name, result.constant);
     nodes[result.node]!.label ||= at.name;
     names.set(at.name, result.node);
   }
   const root = "node" in result ? result : leaf("", result.constant);
   return ordered(nodes, root.node, names, assumed, program);
-}
-
-function checkGiven(program: Statement[], given: Record<string, number>): void {
-  const used = program.flatMap((s) => s.steps).flatMap((s) => (s.kind === "name" ? [s.text] : []));
-  const isComputed = ({ steps }: Statement): boolean => steps.some((s) => s.kind === "name");
-  const computed = new Set(program.filter((s) => s.name && isComputed(s)).map((s) => s.name));
-  const known = new Set([...used, ...program.map((s) => s.name)]);
-  for (const name of Object.keys(given)) {
-    if (known.has(name) && !computed.has(name)) continue;
-    const key = computed.has(name) ? "parse.computed" : "parse.noLeaf";
-    throw new Wrong({ key, values: { name }, line: 1, column: 1 });
-  }
 }
 
 /** What the root is made of, inputs first, and a name for every node. */

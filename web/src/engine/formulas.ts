@@ -5,7 +5,7 @@ import { general, shortNumber } from "./numbers";
 import { attributesOf, namedAttributes, OPS, opOf, type Tree } from "./ops";
 import { own } from "./own";
 import { tables } from "./tables";
-import type { Edge, Graph, GraphNode, Operand } from "./types";
+import type { Edge, Graph, Operand } from "./types";
 
 const { around, greek, infix, letters, signs, symbols } = tables;
 const ATOM = 9;
@@ -87,23 +87,18 @@ export function expressionTree(graph: Graph, index: number): Tree {
     const whole = Number.isInteger(value) && !WHOLE.has(name);
     return [name, [value, value == null ? "None" : whole ? `${value}.0` : String(value)]];
   });
-  if (node.op === "mul" && sameNode(node)) return ["square", args[0]!];
   return [node.op, ...args, ...(attrs.length ? [Object.fromEntries(attrs)] : [])];
-}
-
-function sameNode({ args: [one, other] }: GraphNode): boolean {
-  return Boolean(one && other && "node" in one && "node" in other && one.node === other.node);
 }
 
 /** What a node computes: `x1 × w1`. */
 export const expressionText = (graph: Graph, node: number): string =>
-  formulaText(expressionTree(graph, node));
+  textPart(expressionTree(graph, node), true)[0];
 
 /** The same as an equation: name = what it computes. */
 export const nodeFormula = (graph: Graph, node: number): Markup[] => [
   mathName(graph.nodes[node]!.label),
   mathSign("="),
-  ...math(expressionTree(graph, node)),
+  ...mathPart(expressionTree(graph, node), true)[0],
 ];
 
 /** The local derivative of an edge; null (as text: "") if it has no formula. */
@@ -154,7 +149,8 @@ export const formulaText = (tree: Tree): string => textPart(tree)[0];
 
 const numberText = (value: number): string => general(value, 6).replaceAll("-", "−");
 
-export function textPart(tree: Tree): Part {
+/** `asIs`: a product by 1 or −1 is written out. */
+export function textPart(tree: Tree, asIs = false): Part {
   const found = operation(tree);
   if (!found) {
     const text = typeof tree === "number" ? numberText(tree) : String(tree ?? "None");
@@ -162,14 +158,15 @@ export function textPart(tree: Tree): Part {
   }
   const { op, args, attrs } = found;
   const symbol = own(OPS, op)?.symbol;
-  if (op === "mul") return textProduct(args[0]!, args[1]!);
+  const unit = op === "mul" && !asIs ? byOne(args) : undefined;
+  if (unit?.[0] === 1) return textPart(unit[1]);
+  if (unit || op === "neg") return [`−${textWrapped(unit?.[1] ?? args[0]!, PREFIX)}`, PREFIX];
   if (own(infix, op) !== undefined) {
     const binding = infix[op]!;
     const left = textWrapped(args[0]!, binding);
     const right = textAfter(args[1]!, binding + (op === "sub" || op === "div" ? 1 : 0));
     return [`${left} ${symbols[op]} ${right}`, binding];
   }
-  if (op === "neg") return [`−${textWrapped(args[0]!, PREFIX)}`, PREFIX];
   if (op === "power" || op === "square") {
     return [textWrapped(args[0]!, 6) + raised(attrs.exponent?.[0] ?? 2), POWER];
   }
@@ -182,15 +179,10 @@ export function textPart(tree: Tree): Part {
   return [`${symbol ?? op}(${listed.join(", ")})`, ATOM];
 }
 
-function textProduct(first: Tree, second: Tree): Part {
-  for (const [one, other] of [
-    [first, second],
-    [second, first],
-  ] as const) {
-    if (one === 1) return textPart(other);
-    if (one === -1) return [`−${textWrapped(other, PREFIX)}`, PREFIX];
-  }
-  return [`${textWrapped(first, 3)} × ${textAfter(second, 3)}`, 3];
+/** Of a product by 1 or −1: which, and the other factor. */
+function byOne([first, second]: Tree[]): [one: number, other: Tree] | undefined {
+  if (first === 1 || first === -1) return [first, second!];
+  return second === 1 || second === -1 ? [second, first!] : undefined;
 }
 
 function textWrapped(tree: Tree, binding: number): string {
@@ -251,7 +243,7 @@ export const inBrackets = (content: Markup[]): Markup => [
 ];
 const number = (text: string): Markup => ["mn", text];
 
-export function mathPart(tree: Tree): MathPart {
+export function mathPart(tree: Tree, asIs = false): MathPart {
   const found = operation(tree);
   if (!found) {
     if (typeof tree === "number") {
@@ -260,7 +252,11 @@ export function mathPart(tree: Tree): MathPart {
     return [[tree === null ? ["mtext", "None"] : mathName(tree as string)], ATOM];
   }
   const { op, args, attrs } = found;
-  if (op === "mul") return mathProduct(args[0]!, args[1]!);
+  const unit = op === "mul" && !asIs ? byOne(args) : undefined;
+  if (unit?.[0] === 1) return mathPart(unit[1]);
+  if (unit || op === "neg") {
+    return [[mathSign("−"), mathWrapped(unit?.[1] ?? args[0]!, PREFIX)], PREFIX];
+  }
   if (op === "div") return [[["mfrac", row(args[0]!), row(args[1]!)]], ATOM];
   if (op === "power" || op === "square" || op === "pow") {
     const exponent = op === "pow" ? args[1]! : (attrs.exponent?.[0] ?? 2);
@@ -271,7 +267,6 @@ export function mathPart(tree: Tree): MathPart {
     const right = mathAfter(args[1]!, binding + (op === "sub" ? 1 : 0));
     return [[mathWrapped(args[0]!, binding), mathSign(signs[op]!), right], binding];
   }
-  if (op === "neg") return [[mathSign("−"), mathWrapped(args[0]!, PREFIX)], PREFIX];
   if (op === "where") {
     const [condition, chosen, other] = args.map(math);
     const test: Markup = ["mtd", ["mtext", "if\u00a0"], ...condition!];
@@ -299,17 +294,6 @@ function mathCall(op: string, args: Tree[], attrs: Operation["attrs"]): MathPart
   }
   const between = listed.flatMap((part, i) => (i ? [mathSign(","), ...part] : part));
   return [[["mrow", ["mi", own(letters, op) ?? op], inBrackets(between)]], ATOM];
-}
-
-function mathProduct(first: Tree, second: Tree): MathPart {
-  for (const [one, other] of [
-    [first, second],
-    [second, first],
-  ] as const) {
-    if (one === 1) return mathPart(other);
-    if (one === -1) return [[mathSign("−"), mathWrapped(other, PREFIX)], PREFIX];
-  }
-  return [[mathWrapped(first, 3), mathSign("⋅"), mathAfter(second, 3)], 3];
 }
 
 /** Whether it is a single element, of these kinds, with nothing but text in it. */
@@ -351,7 +335,7 @@ export function mathNumber(value: number): Markup {
   const text = general(value, 6);
   const plain = text.replace(/^-/, "");
   const [mantissa, exponent] = plain.split("e");
-  let shown = number({ inf: "∞", nan: "NaN" }[plain] ?? plain);
+  let shown = number(plain);
   if (exponent !== undefined) {
     const power: Markup = ["msup", number("10"), mathNumber(Number(exponent))];
     shown = ["mrow", number(mantissa!), mathSign("⋅"), power];

@@ -28,6 +28,10 @@ export const edgesOf = (graph: Graph, node: number): Edge[] => edgeListsOf(graph
 export const sameEdge = (one: Edge, other: Edge): boolean =>
   one.node === other.node && one.argument === other.argument;
 
+/** Whether another edge joins the same two nodes: `a·a`. */
+export const hasTwin = (graph: Graph, { node, source }: Edge): boolean =>
+  edgesOf(graph, node).filter((edge) => edge.source === source).length > 1;
+
 /** The leaves, in computed order. */
 export const leavesOf = (graph: Graph): number[] =>
   graph.nodes.flatMap((node, i) => (isLeaf(node) ? [i] : []));

@@ -35,14 +35,18 @@ export function general(value: number, digits = 4): string {
   return stripped(fixed(value, digits - 1 - exponent));
 }
 
+/** All digits, as links have it. */
+export const exactNumber = (value: number): string =>
+  Number.isFinite(value) ? String(value) : general(value);
+
 /**
- * A number in at most four decimals, with a real minus sign, as drawings show it. What four
- * decimals would show as 0 is written with an exponent: a small gradient is not none.
+ * A number in at most four decimals, with a real minus sign, as drawings show it. Of a small one
+ * four digits are shown: small gradients are multiplied, and are not none.
  */
 export function shortNumber(value: number): string {
   if (!Number.isFinite(value)) return general(value).replace("-", "−");
   const size = Math.abs(value);
-  const extreme = (size > 0 && size < 5e-5) || size >= 1e6;
+  const extreme = (size > 0 && size < 0.01) || size >= 1e6;
   const text = extreme ? general(value) : stripped(fixed(value, 4));
   return text === "-0" ? "0" : text.replaceAll("-", "−");
 }
@@ -54,11 +58,12 @@ export function countText(count: bigint): string {
   return `${digits[0]}.${digits.slice(1, 3)}e${digits.length - 1}`;
 }
 
-const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const PLAIN = /^(?![1-9]\d?\d?,\d{3}$)(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?$/i;
 
 /**
  * A typed answer: 1.5, 3/2, 1,5, −1.5, 1e-3, and inf or nan; undefined if it is nothing such. A
- * comma is a decimal comma.
+ * comma is a decimal comma; 1,500 may also be meant as a thousand and more, so it is neither. The
+ * same in Python: `read_number` of gradwalk.course.quantities.
  */
 export function readNumber(text: string): number | undefined {
   const plain = text.trim().replaceAll("−", "-").replaceAll("–", "-");
@@ -72,10 +77,9 @@ export function readNumber(text: string): number | undefined {
 
 function readPlain(text: string): number | undefined {
   const words: Record<string, number> = { inf: Infinity, "∞": Infinity, nan: NaN };
-  const word = own(words, text.replace(/^[+-]/, "").toLowerCase());
-  if (word !== undefined) return text.startsWith("-") ? -word : word;
-  const point = text.replace(",", ".");
-  return PLAIN.test(point) ? Number(point) : undefined;
+  const [, sign, size = ""] = /^([+-]?)\s*(.*)$/.exec(text) ?? [];
+  const number = PLAIN.test(size) ? Number(size.replace(",", ".")) : own(words, size.toLowerCase());
+  return sign === "-" && number !== undefined ? -number : number;
 }
 
 /** Whether two numbers are the same but for rounding; an answer may be given in four digits. */

@@ -51,7 +51,7 @@ export function why(computed: Computed, node: number, top = 5): Why {
 }
 
 function cancellation(magnitudes: number, gradient: number): number {
-  if (gradient) return Math.max(magnitudes / Math.abs(gradient), 1);
+  if (gradient !== 0) return Math.max(magnitudes / Math.abs(gradient), 1); // NaN of NaN
   return magnitudes ? Infinity : 1;
 }
 

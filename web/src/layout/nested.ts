@@ -1,12 +1,12 @@
 // Where everything stands in a trace whose scopes are open or closed. Every open scope is laid out
 // by itself, in columns; one that looks like another (as the blocks of a transformer do) only once.
 
-import { type Item, type Outline, type Scope, wayTo } from "../trace/outline";
+import { around, type Item, keyOf, type Outline, type Scope } from "../trace/outline";
 import { type Arc, layered } from "./layered";
 import { bow, round, spread } from "./sheet";
 
 export const box = { width: 138, height: 46 };
-const gap = { x: 52, y: 18, port: 26 };
+const gap = { x: 56, y: 18, port: 26 }; // what is handed back along a wire is written in x
 export const frame = { head: 30, side: 12, foot: 14 };
 
 export interface Spot {
@@ -16,13 +16,11 @@ export interface Spot {
   height: number;
 }
 
-/** A wire on paper; `from` and `to` are its ends. */
+/** A wire on paper; it lies within `spot`, and ends at `to`. */
 export interface Run {
   curve: string;
-  from: { x: number; y: number };
   to: { x: number; y: number };
-  top: number;
-  bottom: number;
+  spot: Spot;
 }
 
 /** One scope on paper: all within its own frame. */
@@ -34,6 +32,7 @@ export interface Plan {
   portsIn: number[]; // heights at which they enter at the left, and leave at the right
   portsOut: number[];
   inner: (Plan | undefined)[]; // of the items that are open scopes
+  look: number; // the same plan, the same number
 }
 
 /** Plans by what they depend on: kept as long as the trace is. */
@@ -51,28 +50,15 @@ export function planOf(
     "scope" in item && open.has(item.scope) ? planOf(outline, item.scope, open, plans) : undefined,
   );
   // What a plan depends on: the wires, and the looks of what is open inside.
-  const looks = inner.map((plan) => plan && lookOf(plan));
-  const ends = scope.wires
-    .map((wire) => [wire.from, wire.to, wire.portFrom, wire.portTo].join("-"))
-    .join();
-  const key = [at === 0, scope.portsIn.length, scope.items.length, looks.join("|"), ends].join("/");
-  const known = plans.get(key);
-  if (known) return known;
-  const plan = draw(scope, inner, at === 0);
+  const looks = inner.map((plan) => plan?.look);
+  const ends = scope.wires.map(({ from, to, portFrom, portTo }) => [from, to, portFrom, portTo]);
+  const key = JSON.stringify([at === 0, scope.portsIn.length, looks, ends]);
+  const plan = plans.get(key) ?? { ...draw(scope, inner, at === 0), look: plans.size };
   plans.set(key, plan);
   return plan;
 }
 
-const looksKnown = new WeakMap<Plan, number>();
-let looksCount = 0;
-
-/** A number for a plan: the same plan, the same number. */
-function lookOf(plan: Plan): number {
-  if (!looksKnown.has(plan)) looksKnown.set(plan, ++looksCount);
-  return looksKnown.get(plan)!;
-}
-
-function draw(scope: Scope, inner: (Plan | undefined)[], whole: boolean): Plan {
+function draw(scope: Scope, inner: Plan["inner"], whole: boolean): Omit<Plan, "look"> {
   const before = scope.portsIn.length;
   const after = before + scope.items.length;
   const count = after + scope.portsOut.length;
@@ -97,11 +83,10 @@ function draw(scope: Scope, inner: (Plan | undefined)[], whole: boolean): Plan {
   let x = whole || before ? 0 : frame.side;
   widths.forEach((wide, column) => {
     lefts.push(x);
-    x += wide + (wide === 0 || widths[column + 1] === 0 ? gap.port : gap.x);
+    x += wide + (widths[column + 1] === 0 ? gap.port : gap.x);
   });
   const lastWide = widths.at(-1) ?? 0;
-  const right =
-    x - (lastWide === 0 ? gap.port : gap.x) + (whole || lastWide === 0 ? 0 : frame.side);
+  const right = x - gap.x + (whole || lastWide === 0 ? 0 : frame.side);
   const top = whole ? 0 : frame.head;
   const middle = (at: number): number => top + at * row + box.height / 2;
   const spots = numbers.map((i): Spot => {
@@ -150,7 +135,9 @@ function draw(scope: Scope, inner: (Plan | undefined)[], whole: boolean): Plan {
       highest = Math.min(highest, y);
       lowest = Math.max(lowest, y);
     }
-    return { curve: curve + bow(at, goal), from: start, to: goal, top: highest, bottom: lowest };
+    const x = Math.min(start.x, goal.x);
+    const spot = { x, y: highest, width: Math.abs(goal.x - start.x), height: lowest - highest };
+    return { curve: curve + bow(at, goal), to: goal, spot };
   });
   const heights = spots.map((spot) => spot.y + spot.height / 2);
   return {
@@ -189,7 +176,7 @@ export function inSight(outline: Outline, plan: Plan, region: Spot, zoom: number
     const seen = { ...region, x: region.x - x, y: region.y - y };
     const items = numbersOf(inner.spots, (spot) => overlap(spot, seen));
     const folded = scope > 0 && (items.length > room || inner.width * zoom < leastWidth);
-    const wires = folded ? [] : numbersOf(inner.runs, (run) => overlap(extent(run), seen));
+    const wires = folded ? [] : numbersOf(inner.runs, (run) => overlap(run.spot, seen));
     found.push({ scope, plan: inner, x, y, items: folded ? [] : items, wires, folded });
     if (folded) continue;
     room -= items.length;
@@ -208,11 +195,6 @@ function numbersOf<T>(list: T[], holds: (one: T) => boolean): number[] {
   return list.flatMap((one, i) => (holds(one) ? [i] : []));
 }
 
-function extent({ from, to, top, bottom }: Run): Spot {
-  const x = Math.min(from.x, to.x);
-  return { x, y: top, width: Math.abs(to.x - from.x), height: bottom - top };
-}
-
 function overlap(one: Spot, other: Spot): boolean {
   return (
     one.x <= other.x + other.width &&
@@ -224,32 +206,16 @@ function overlap(one: Spot, other: Spot): boolean {
 
 /** Where an item stands, all told; undefined if a scope around it is closed. */
 export function spotOf(outline: Outline, plan: Plan, item: Item): Spot | undefined {
-  if ("scope" in item && item.scope === 0)
-    return { x: 0, y: 0, width: plan.width, height: plan.height };
-  const inside = "node" in item ? outline.home[item.node]! : outline.scopes[item.scope]!.above;
-  let [x, y] = [0, 0];
-  let at = plan;
-  const way = [
-    ...wayTo(outline, inside)
-      .slice(1)
-      .map((scope): Item => ({ scope })),
-    item,
-  ];
-  let scope = 0;
-  for (const [step, next] of way.entries()) {
-    const i = outline.scopes[scope]!.items.findIndex((one) =>
-      "node" in next
-        ? "node" in one && one.node === next.node
-        : "scope" in one && one.scope === next.scope,
-    );
-    const spot = at.spots[i];
-    if (!spot) return undefined;
-    [x, y] = [x + spot.x, y + spot.y];
-    if (step === way.length - 1) return { ...spot, x, y };
-    const inner = at.inner[i];
-    if (!inner || "node" in next) return undefined;
-    at = inner;
-    scope = next.scope;
+  let spot: Spot | undefined = { x: 0, y: 0, width: plan.width, height: plan.height };
+  let [at, scope]: [Plan | undefined, number] = [plan, 0];
+  const way = around(outline, item).map((inner): Item => ({ scope: inner }));
+  for (const next of keyOf(item) === keyOf({ scope: 0 }) ? [] : [...way, item]) {
+    const i = outline.scopes[scope]!.items.findIndex((one) => keyOf(one) === keyOf(next));
+    const found: Spot | undefined = at?.spots[i];
+    if (!found) return undefined;
+    spot = { ...found, x: spot.x + found.x, y: spot.y + found.y };
+    at = at!.inner[i];
+    if ("scope" in next) scope = next.scope;
   }
-  return undefined;
+  return spot;
 }

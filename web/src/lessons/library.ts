@@ -11,6 +11,7 @@ export interface Entry {
   id: string;
   title: string;
   minutes: number;
+  order: number;
   tasks: number;
   language: string; // English, where there is no translation
 }
@@ -32,21 +33,19 @@ export const failed = signal(false);
 export const entries = computed<Entry[] | null>(() => {
   if (!index.value) return null;
   const found = new Map<string, Entry>();
-  const order = new Map<string, number>();
   for (const code of ["en", language.value]) {
     for (const entry of index.value.languages[code]?.lessons ?? []) {
       found.set(entry.id, { ...entry, language: code });
-      order.set(entry.id, (entry as Entry & { order: number }).order);
     }
   }
-  return [...found.values()].sort((a, b) => order.get(a.id)! - order.get(b.id)!);
+  return [...found.values()].sort((a, b) => a.order - b.order);
 });
 
 /** The lesson on the page. */
 export const opened = signal<{ entry: Entry; lesson: Lesson } | null>(null);
 
-export function openLesson(id: string, at = 0): void {
-  place.value = { kind: "lesson", id, at };
+export function openLesson(id: string): void {
+  place.value = { kind: "lesson", id };
 }
 
 const wanted = computed(() =>
@@ -87,8 +86,4 @@ function get(address: string, use: (text: string) => void): void {
       });
     })
     .catch(() => (failed.value = true));
-}
-
-export function again(): void {
-  failed.value = false;
 }

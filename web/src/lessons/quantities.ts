@@ -120,10 +120,8 @@ export function problemOf(block: Block): Message | null {
   const bad = (text: string): Message => ({ key: "lesson.wrong.quantity", values: { text } });
   if (block.kind !== "question") {
     if (!numbers) return { key: "lesson.wrong.missing", values: { text: "source" } };
-    if (block.kind === "order" && !goalOf(numbers, block.goal)) return bad(block.goal);
-    return block.kind === "byhand" && !asksOfBlock(numbers, block.asks, () => [])
-      ? bad(block.asks)
-      : null;
+    if (block.goal && !goalOf(numbers, block.goal)) return bad(block.goal);
+    return block.asks && !asksOfBlock(numbers, block.asks, () => []) ? bad(block.asks) : null;
   }
   const wrong = [block.answer, ...block.wrong.map((one) => one.quantity)].find(
     (text) => text && quantity(numbers, text) === undefined,

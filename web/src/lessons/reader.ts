@@ -32,7 +32,6 @@ export interface Wrong {
 /** A thing to look at or to do. What a kind does not have is empty. */
 export interface Block {
   kind: BlockKind;
-  number: number; // its place among the blocks, from 1: what links call `at`
   line: number; // of the file
   id: string;
   source: string; // its own, or that of the block before it
@@ -60,12 +59,12 @@ export interface Lesson {
 
 const common = ["id", "source", "set"];
 const asking = ["ask", "hint", "explain"];
-/** By kind, what a block may say; what it must say ends with an exclamation mark. */
+/** By kind, what a block may say; the first it must. */
 const fields: Record<BlockKind, string[]> = {
-  graph: ["step"],
-  question: [...asking, "ask!", "answer", "choice", "wrong"],
-  order: [...asking, "goal", "goal!", "overwrite"],
-  byhand: [...asking, "asks", "asks!"],
+  graph: ["id", "step"],
+  question: ["ask", "answer", "choice", "wrong", ...asking],
+  order: ["goal", "overwrite", ...asking],
+  byhand: ["asks", ...asking],
 };
 const several = ["hint", "wrong", "choice"];
 
@@ -96,7 +95,7 @@ export function readLesson(file: string): Lesson {
       do at++;
       while (at < lines.length && !/^```\s*$/.test(lines[at]!));
       const inside = lines.slice(begin, at);
-      if (fence[1]! in fields) {
+      if (Object.hasOwn(fields, fence[1]!)) {
         const block = readBlock(fence[1] as BlockKind, inside, begin + 1, blocks);
         blocks.push(block);
         parts.push({ kind: "block", block });
@@ -130,7 +129,7 @@ export function readLesson(file: string): Lesson {
 const marks =
   /`([^`]+)`|\*\*(?=\S)(.+?)(?<=\S)\*\*|(?<![\w*])\*(?=[^\s*])(.+?)(?<=\S)\*(?![\w*])|\[([^\]]+)\]\(([^)\s]+)\)/g;
 
-export function readInline(text: string): Inline[] {
+export function readInline(text = ""): Inline[] {
   const found: Inline[] = [];
   let from = 0;
   for (const match of text.matchAll(marks)) {
@@ -140,11 +139,9 @@ export function readInline(text: string): Inline[] {
     const to =
       address &&
       (/^([\w-]+)\.md$/.exec(address)?.[1] ?? (/^https:\/\//.test(address) ? address : ""));
-    if (code !== undefined) found.push({ tag: "code", inside: [code] });
-    else if (strong !== undefined) found.push({ tag: "strong", inside: readInline(strong) });
-    else if (em !== undefined) found.push({ tag: "em", inside: readInline(em) });
-    else if (to) found.push({ tag: "a", to, inside: readInline(name!) });
-    else found.push(whole);
+    const tag = code ? "code" : strong ? "strong" : em ? "em" : to && "a";
+    const inside = code ? [code] : readInline(strong ?? em ?? name);
+    found.push(tag ? { tag, inside, to } : whole);
   }
   if (from < text.length) found.push(text.slice(from));
   return found;
@@ -174,12 +171,9 @@ function readBlock(kind: BlockKind, lines: string[], line: number, before: Block
     }
   }
   const one = (name: string): string => found[name]?.[0] ?? "";
-  const needed = [
-    "id",
-    ...fields[kind].flatMap((name) => (name.endsWith("!") ? [name.slice(0, -1)] : [])),
-  ];
-  for (const name of needed) if (!one(name)) wrong("missing", name);
-  if (kind === "question" && !found.answer === !found.choice) wrong("missing", "answer");
+  for (const name of ["id", fields[kind][0]!]) if (!one(name)) wrong("missing", name);
+  const chosen = found.choice?.some((text) => /^yes\s*\|/.test(text));
+  if (kind === "question" && !found.answer === !chosen) wrong("missing", "answer");
   if (before.some(({ id }) => id === one("id"))) wrong("twice", one("id"));
   const set: Record<string, number> = {};
   for (const pair of one("set").split(/\s+/).filter(Boolean)) {
@@ -188,12 +182,9 @@ function readBlock(kind: BlockKind, lines: string[], line: number, before: Block
     if (!name || number === undefined) wrong("field", pair);
     else set[name] = number;
   }
-  const scene = found.source
-    ? { source: one("source"), set }
-    : (before.at(-1) ?? { source: "", set });
+  const scene = (!found.source && before.at(-1)) || { source: one("source"), set };
   return {
     kind,
-    number: before.length + 1,
     line,
     id: one("id"),
     source: scene.source,
@@ -206,11 +197,11 @@ function readBlock(kind: BlockKind, lines: string[], line: number, before: Block
     answer: one("answer"),
     choices: (found.choice ?? []).map((text) => {
       const [right, said, feedback] = cells(text, 3);
-      return { right: right === "yes", text: readInline(said!), feedback: readInline(feedback!) };
+      return { right: right === "yes", text: readInline(said), feedback: readInline(feedback) };
     }),
     wrong: (found.wrong ?? []).map((text) => {
       const [quantity, feedback] = cells(text, 2);
-      return { quantity: quantity!, feedback: readInline(feedback!) };
+      return { quantity: quantity!, feedback: readInline(feedback) };
     }),
     goal: one("goal"),
     overwrite: one("overwrite") === "yes",
@@ -222,6 +213,5 @@ function readBlock(kind: BlockKind, lines: string[], line: number, before: Block
 /** `a | b | c`; the last cell may hold further bars. */
 function cells(text: string, count: number): string[] {
   const all = text.split("|");
-  const first = all.slice(0, count - 1);
-  return [...first, all.slice(count - 1).join("|")].map((cell) => cell.trim());
+  return [...all.splice(0, count - 1), all.join("|")].map((cell) => cell.trim());
 }

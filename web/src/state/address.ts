@@ -5,6 +5,7 @@ import { batch, effect } from "@preact/signals";
 import { leavesOf } from "../engine/graph";
 import { AGAIN } from "../engine/order-steps";
 import { pathOf } from "../engine/why";
+import type { Message } from "../engine/types";
 import { boot } from "./boot";
 import {
   edgeToken,
@@ -16,7 +17,8 @@ import {
   readLink,
   writeLink,
 } from "./links";
-import type { Stage } from "./stage";
+import { token } from "./server";
+import type { Origin, Stage } from "./stage";
 import {
   defaultPanel,
   mistake,
@@ -45,19 +47,20 @@ export function currentLink(): Link {
   }
   if (place.value.kind === "trace") return { ...found, ...traceStage.link() };
   const { origin, given: opened } = stage.scene.value;
-  if (origin.kind === "trace") return found; // no link can hold a recording
+  if (origin.kind === "trace" && !origin.session) return found; // no link can hold a recording
   const graph = stage.graph.value;
   const given = leavesOf(stage.scene.value.graph).map((leaf) => opened[leaf]);
   if (origin.kind === "preset") found.preset = origin.id;
   if (origin.kind === "expression") found.source = origin.source;
   const values = stage.numbers.value.values;
   found.set = leavesOf(graph).flatMap((leaf, i): [string, number][] =>
-    origin.kind === "preset" && Object.is(values[leaf], given[i])
+    origin.kind !== "expression" && Object.is(values[leaf], given[i])
       ? []
       : [[nodeToken(graph, leaf), values[leaf]!]],
   );
   found.open = stage.opened.value.map(({ label }) => label);
-  found.step = stage.position.value;
+  // Every walk begins at 0, but in the lab.
+  found.step = panel.value === "order" ? stage.position.value : stage.position.value || undefined;
   found.select = selectionToken(stage);
   if (panel.value !== defaultPanel) found.panel = panel.value;
   found.drawing = stage.drawing.value;
@@ -74,9 +77,22 @@ export function selectionToken({ selection, graph }: Stage): string | undefined 
   return pathToken(graph.value, selected.path.edges);
 }
 
-/** The whole address of what is on the page now, for sharing. */
-export function currentAddress(): string {
-  return location.href.replace(/#.*$/, "") + writeLink(currentLink());
+/** Where what is on the page now came from. */
+export function originNow(): Origin {
+  const traced = place.value.kind === "trace" ? traceStage.document.value : null;
+  return (traced ?? stage.scene.value).origin;
+}
+
+/** The whole address of what is on the page now, for sharing; and what must be said of it. */
+export function currentAddress(): { address: string; note?: Message } {
+  const link = writeLink(currentLink());
+  const page = location.href.replace(/#.*$/, "");
+  const origin = originNow();
+  if (place.value.kind === "lesson" || origin.kind !== "trace") return { address: page + link };
+  if (!origin.session) return { address: page + link, note: { key: "share.recording" } };
+  // Only who has the token may see a session.
+  const address = `${page}#token=${token}${link.replace("#", "&")}`;
+  return { address, note: { key: "share.session" } };
 }
 
 /** Show what a link names. What cannot be shown is told; the rest is. */
@@ -90,7 +106,7 @@ export function openLink(fragment: string): void {
     }
     if (link.lesson) {
       if (stage.scene.peek() === untouched) openPreset(firstPreset); // what lies behind the lesson
-      place.value = { kind: "lesson", id: link.lesson, at: link.at ?? 0 };
+      place.value = { kind: "lesson", id: link.lesson, at: link.at };
       return;
     }
     openGraph(link);
@@ -99,7 +115,11 @@ export function openLink(fragment: string): void {
 
 function openGraph(link: Link): void {
   const set = Object.fromEntries(link.set ?? []);
-  if (link.source !== undefined) {
+  const origin = originNow();
+  const session = origin.kind === "trace" && origin.session;
+  if (session && !link.preset && link.source === undefined) {
+    for (const [name, value] of link.set ?? []) setByName(name, value);
+  } else if (link.source !== undefined) {
     if (!openSource(link.source, set)) {
       const wrong = mistake.value; // shown where it would have been typed
       openPreset(firstPreset);
@@ -164,7 +184,10 @@ export function followAddress(unnamed: () => void): void {
   const recorded = boot.session !== null || boot.document?.kind === "trace";
   const named = /[#&](preset|source|lesson)=/.test(location.hash);
   if (/(^#|&)v=/.test(location.hash) && (named || !recorded)) openLink(location.hash);
-  else unnamed();
+  else {
+    unnamed();
+    notify(...readLink(location.hash).problems);
+  }
   let waiting = 0;
   effect(() => {
     const link = writeLink(currentLink());

@@ -26,6 +26,10 @@ export interface Progress {
   total: number;
 }
 
+/** Every number is there, and no more of them were revealed than found. */
+export const isFound = ({ right, revealed, total }: Progress): boolean =>
+  right + revealed === total && right >= revealed;
+
 export const keyOf = (asked: Asked): string =>
   asked.kind === "local"
     ? `local ${asked.edge.node}.${asked.edge.argument}`

@@ -5,11 +5,9 @@
 // pages that hold everything.
 
 import { writeLink } from "./links";
-import { currentLink } from "./address";
+import { currentLink, originNow } from "./address";
 import { boot, type Boot } from "./boot";
-import type { Origin } from "./stage";
-import { place, stage, titleOf } from "./studio";
-import { traceStage } from "./trace";
+import { titleOf } from "./studio";
 import { traceDocument } from "./traces";
 
 const asLoaded = globalThis.document?.documentElement.outerHTML ?? "";
@@ -46,11 +44,6 @@ export async function copyOfPage(): Promise<string> {
   ];
   const copy = parts.reduce((page, [part, now]) => page.replace(part, () => now), asLoaded);
   return `<!doctype html>\n${copy}\n`;
-}
-
-function originNow(): Origin {
-  const traced = place.value.kind === "trace" ? traceStage.document.value : null;
-  return (traced ?? stage.scene.value).origin;
 }
 
 /** Numbers and position travel in the link; a recorded trace in the boot block. */

@@ -2,14 +2,15 @@
 // A link that opened once opens the same in every later release (tests/studio/links.json).
 
 import type { Edge, Graph, Message } from "../engine/types";
-import { edgesOf } from "../engine/graph";
+import { edgesOf, hasTwin } from "../engine/graph";
+import { exactNumber, readNumber } from "../engine/numbers";
 
 export interface Link {
   preset?: string;
   source?: string;
   set?: [name: string, value: number][];
   lesson?: string;
-  at?: number;
+  at?: string; // a block's id; in links of old, its number
   step?: number;
   select?: string;
   panel?: string;
@@ -44,22 +45,25 @@ export function readLink(fragment: string): ReadLink {
     }
   }
   if (found !== version && Object.keys(link).length + problems.length > 0) {
-    return { link: {}, problems: [{ key: "link.version", values: { version: found || "?" } }] };
+    const wrong: Message = found
+      ? { key: "link.version", values: { version: found } }
+      : { key: "link.part", values: { part: fragment.slice(0, 80) } };
+    return { link: {}, problems: [wrong] };
   }
   return { link, problems };
 }
 
 /** Whether the part was understood. */
 function put(link: Link, key: string, value: string): boolean {
-  if (key === "preset" || key === "lesson" || key === "panel" || key === "lang") {
+  if (key === "preset" || key === "lesson" || key === "at" || key === "panel" || key === "lang") {
     if (!/^[\w-]{1,60}$/.test(value)) return false;
     link[key] = value;
   } else if (key === "source" || key === "select") {
     if (!value || value.length > 10_000) return false;
     link[key] = value;
-  } else if (key === "step" || key === "at") {
+  } else if (key === "step") {
     if (!/^\d{1,7}$/.test(value)) return false;
-    link[key] = Number(value);
+    link.step = Number(value);
   } else if (key === "drawing") {
     if (value !== "nodes" && value !== "edges") return false;
     link.drawing = value;
@@ -69,20 +73,15 @@ function put(link: Link, key: string, value: string): boolean {
   } else if (key === "order" || key === "open") {
     link[key] = value ? value.split(",") : [];
   } else if (key === "set") {
-    const pairs = value.split(",").map((pair): [string, number] => {
+    const pairs = value.split(",");
+    link.set = pairs.flatMap((pair): [string, number][] => {
       const cut = pair.lastIndexOf(":");
-      return [pair.slice(0, cut), cut < 1 ? Number.NaN : asNumber(pair.slice(cut + 1))];
+      const number = readNumber(pair.slice(cut + 1));
+      return cut < 1 || number === undefined ? [] : [[pair.slice(0, cut), number]];
     });
-    link.set = pairs.filter(([name, number]) => name && !Number.isNaN(number));
     return link.set.length === pairs.length;
   } else return false;
   return true;
-}
-
-function asNumber(text: string): number {
-  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)
-    ? Number(text)
-    : ({ inf: Infinity, "-inf": -Infinity }[text] ?? Number.NaN);
 }
 
 export function writeLink(link: Link): string {
@@ -94,11 +93,11 @@ export function writeLink(link: Link): string {
   add("source", link.source);
   add(
     "set",
-    link.set?.map(([name, value]) => `${name}:${numberText(value)}`).join(",") || undefined,
+    link.set?.map(([name, value]) => `${name}:${exactNumber(value)}`).join(",") || undefined,
   );
   add("lesson", link.lesson);
-  add("at", link.at || undefined);
-  add("step", link.panel === "order" ? link.step : link.step || undefined); // the lab begins later
+  add("at", link.at);
+  add("step", link.step);
   add("select", link.select);
   add("panel", link.panel);
   add("drawing", link.drawing === "edges" ? "edges" : undefined);
@@ -107,10 +106,6 @@ export function writeLink(link: Link): string {
   add("overwrite", link.overwrite ? 1 : undefined);
   add("lang", link.lang);
   return parts.length ? `#v=${version}&${parts.join("&")}` : "";
-}
-
-function numberText(value: number): string {
-  return Number.isFinite(value) ? String(value) : value > 0 ? "inf" : "-inf";
 }
 
 /** A + stays a +, as people write it; brackets are hidden from who guesses where a link ends. */
@@ -151,8 +146,7 @@ export function edgeToken(graph: Graph, edge: Edge): string {
 /** A path from the root down; the argument is named only where two edges join the same nodes. */
 export function pathToken(graph: Graph, edges: Edge[]): string {
   const tokens = edges.map((edge) => {
-    const twins = edgesOf(graph, edge.node).filter((other) => other.source === edge.source);
-    return twins.length > 1 ? edgeToken(graph, edge) : nodeToken(graph, edge.node);
+    return hasTwin(graph, edge) ? edgeToken(graph, edge) : nodeToken(graph, edge.node);
   });
   const last = edges.at(-1);
   return [...tokens, ...(last ? [nodeToken(graph, last.source)] : [])].join(">");

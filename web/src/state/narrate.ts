@@ -21,12 +21,13 @@ export function narrate(stage: Stage): string {
 function sentences(stage: Stage, step: Step): string[] {
   const { values, grads, graph } = stage.numbers.value;
   const name = stage.name(step.node);
+  const first = stage.cause.value === step ? [say("walk.cause")] : [];
   if (step.phase === "seed") return [say("walk.seed", { name })];
   if (step.phase === "forward") {
     const node = graph.nodes[step.node]!;
     const value = shortNumber(values[step.node]!);
-    if (!node.op) return [say("walk.leaf", { name, value })];
-    return [say("walk.forward", { name, value, formula: expressionText(graph, step.node) })];
+    const formula = expressionText(graph, step.node);
+    return [say(node.op ? "walk.forward" : "walk.leaf", { name, value, formula }), ...first];
   }
   const found = [
     say(step.early ? "order.visit" : "walk.backward", { name, grad: shortNumber(step.received) }),
@@ -36,7 +37,7 @@ function sentences(stage: Stage, step: Step): string[] {
     found.push(say("order.early", { name, consumers, count: step.early.length }));
   }
   for (const push of step.pushes) {
-    const plain = push.before === 0 && push.after === push.amount;
+    const plain = push.before === 0;
     const over = !plain && stage.lab.value && stage.overwrite.value;
     found.push(
       say(plain ? "walk.push" : over ? "order.pushOver" : "walk.pushAdds", {
@@ -62,10 +63,10 @@ function sentences(stage: Stage, step: Step): string[] {
   }
   for (const node of step.incomplete)
     found.push(say("walk.incomplete", { name: stage.name(node) }));
-  return found;
+  return [...found, ...first];
 }
 
-/** Which way to move a value to lower the root. */
-export function wayDown(grad: number): "raise" | "lower" | "none" {
-  return grad < 0 ? "raise" : grad > 0 ? "lower" : "none";
+/** Which way to move a value to lower the root; a gradient of NaN does not say. */
+export function wayDown(grad: number): "raise" | "lower" | "none" | "unknown" {
+  return grad < 0 ? "raise" : grad > 0 ? "lower" : grad === 0 ? "none" : "unknown";
 }

@@ -1,6 +1,7 @@
 // Asking Python, where there is a server: see "What the server answers" in docs/studio-design.md.
 
 import { boot } from "./boot";
+import { say } from "./words";
 
 const kept = "gradwalk.token";
 
@@ -16,12 +17,13 @@ function findToken(): string {
   }
 }
 
-const token = findToken();
+/** With it in its address a page may ask: see `currentAddress`. */
+export const token = findToken();
 
 /** Whether there is a Python to ask. */
 export const hasServer: boolean = boot.mode === "server";
 
-/** What the server says no with, in its own words. */
+/** What the server says no with, in its own words; of one that does not answer, in ours. */
 export class ServerError extends Error {
   constructor(
     readonly status: number,
@@ -41,6 +43,8 @@ export async function ask<Answer>(path: string, body?: object | Blob): Promise<A
       ...(typeof sent === "string" && { "Content-Type": "application/json" }),
     },
     ...(sent !== undefined && { body: sent }),
+  }).catch(() => {
+    throw new ServerError(0, say("server.stopped"));
   });
   const found = (await answer.json()) as Answer & { error?: string };
   if (!answer.ok) throw new ServerError(answer.status, found.error ?? answer.statusText);

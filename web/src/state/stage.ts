@@ -16,7 +16,7 @@ import { Walker } from "./walker";
 export type Origin =
   | { kind: "preset"; id: string }
   | { kind: "expression"; source: string; title?: string }
-  | { kind: "trace"; title: string }
+  | { kind: "trace"; title: string; session?: string } // the session that the address names
   | { kind: "lesson"; id: string };
 
 export interface Scene {
@@ -97,6 +97,16 @@ export class Stage extends Walker {
       this.byHand.value?.standing.value ??
       standingAt(this.graph.value, this.steps.value, this.position.value),
   );
+  /** Of the steps done, the one that made the first NaN or infinity. */
+  readonly cause = computed(() => {
+    const { values } = this.numbers.value;
+    const done = this.byHand.value ? [] : this.steps.value.slice(0, this.position.value);
+    return done.find((step) =>
+      step.phase === "backward"
+        ? step.pushes.some(({ after }) => !Number.isFinite(after))
+        : !Number.isFinite(values[step.node]),
+    );
+  });
   /** By node: how many contributions its gradient is made of. */
   readonly expected = computed(
     () => standingAt(this.graph.value, this.rightSteps.value, Infinity).arrived,

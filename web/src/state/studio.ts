@@ -14,7 +14,7 @@ import { say } from "./words";
 export interface Place {
   kind: string; // "graph" is the stage
   id?: string; // of a lesson, a session, ...
-  at?: number; // where in it
+  at?: string; // where in it
 }
 
 export type Theme = "auto" | "light" | "dark";
@@ -66,29 +66,26 @@ export function openPreset(id: string): boolean {
 
 /**
  * Open what was typed; where it is wrong, `mistake` says so and what is open stays. Of `values` the
- * leaves' are used.
+ * leaves' are used; with `typed` only of leaves that the source gives no number.
  */
 export function openSource(
   source: string,
   values: Record<string, number> = {},
   origin: Origin = { kind: "expression", source },
+  typed = false,
 ): boolean {
-  let found = parse(source);
-  if (!("mistake" in found)) {
-    const { nodes } = found.graph;
-    const leaves = nodes.flatMap((node) => (!node.op && node.label in values ? [node.label] : []));
-    found = parse(source, Object.fromEntries(leaves.map((name) => [name, Number(values[name])])));
-  }
+  const found = parse(source, values, typed);
   if ("mistake" in found) {
     mistake.value = { source, mistake: found.mistake };
     return false;
   }
+  const { graph, values: given, assumed } = found;
   batch(() => {
     mistake.value = null;
     place.value = { kind: "graph" };
-    stage.open({ origin, graph: found.graph, given: found.values, assumed: found.assumed });
+    stage.open({ origin, graph, given, assumed });
   });
-  announce(say("page.opened", { title: titleOf(origin), count: found.graph.nodes.length }));
+  announce(say("page.opened", { title: titleOf(origin), count: graph.nodes.length }));
   return true;
 }
 

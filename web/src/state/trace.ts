@@ -4,8 +4,23 @@ import { batch, computed, signal } from "@preact/signals";
 
 import type { Edge, Step } from "../engine/types";
 import { planOf, type Plans } from "../layout/nested";
-import { type Kept, nodeName, type Sweep, type Trace, type TraceNode } from "../trace/description";
-import { type Outline, outlineOf, scopeName, wayTo } from "../trace/outline";
+import {
+  type Kept,
+  nodeName,
+  shapeText,
+  type Sweep,
+  type Trace,
+  type TraceNode,
+} from "../trace/description";
+import {
+  around,
+  type Item,
+  keyOf,
+  type Outline,
+  outlineOf,
+  scopeName,
+  wayTo,
+} from "../trace/outline";
 import type { ArraySource } from "../trace/source";
 import { isBroken, normText } from "../trace/statistics";
 import type { Link } from "./links";
@@ -21,7 +36,7 @@ export interface TraceDocument {
   arrays: ArraySource;
   description: unknown; // as it was read: for exports
   origin: Origin;
-  session: string; // Python's name for it; "" while it has none
+  session?: string; // Python's name for it, once it has one
   file?: Blob;
 }
 
@@ -41,9 +56,18 @@ export interface Finding {
   layer: string;
   nodes: number[];
   text: string;
+  line: string | null; // of the program
   chain: string;
   fix: string;
 }
+
+/** What is wrong with an operation or in a scope. */
+interface Marks {
+  broken: boolean; // NaN or infinity, in a value or a gradient
+  sick: Finding[];
+}
+
+const unmarked: Marks = { broken: false, sick: [] };
 
 export type TraceStep = Pick<Step, "phase" | "node">;
 
@@ -59,7 +83,7 @@ export class TraceStage extends Walker<TraceStep> {
   readonly findings = signal<Finding[] | null>(null); // null: not known
   readonly noFindings = signal(""); // why they are not known, in the server's words
   /** What should be brought into sight: every object is one wish. */
-  readonly wanted = signal<{ item: { node: number } | { scope: number } } | null>(null);
+  readonly wanted = signal<{ item: Item } | null>(null);
 
   private plans: Plans = new Map();
   readonly plan = computed(() => {
@@ -80,50 +104,53 @@ export class TraceStage extends Walker<TraceStep> {
     ];
   });
   /** By node: after which step it is computed, visited, and has its whole gradient. */
-  private readonly times = computed(() => {
-    const trace = this.document.value?.trace;
-    const computedAt = (trace?.nodes ?? []).map(() => 0);
-    const visitedAt = computedAt.map(() => Infinity);
-    const completeAt = computedAt.map(() => Infinity);
+  readonly times = computed(() => {
+    const nodes = this.document.value?.trace.nodes ?? [];
+    const computed = nodes.map(() => 0);
+    const visited = nodes.map(() => Infinity);
+    const complete = [...visited];
     this.steps.value.forEach(({ phase, node }, i) => {
-      if (phase === "forward") computedAt[node] = i + 1;
-      else if (phase === "seed") completeAt[node] = i + 1;
-      else {
-        visitedAt[node] = i + 1;
-        trace!.nodes[node]!.args.forEach((arg, argument) => {
+      const times = { forward: computed, seed: complete, backward: visited }[phase];
+      times[node] = i + 1;
+      if (phase === "backward")
+        nodes[node]!.args.forEach((arg, argument) => {
           // Visits come in order, so the last one stays.
-          if ("node" in arg && this.pushed(node, argument)) completeAt[arg.node] = i + 1;
+          if ("node" in arg && this.pushed(node, argument)) complete[arg.node] = i + 1;
         });
-      }
     });
-    return { computedAt, visitedAt, completeAt };
+    return { computed, visited, complete };
   });
 
-  /** Nodes in which a value or a gradient is NaN or infinite, and findings, by node and by scope. */
+  /** Nodes in which a value or a gradient is NaN or infinite; with findings, by node and scope. */
   readonly marks = computed(() => {
     const found = this.document.value;
     const broken = new Set<number>();
-    const sick = new Map<number, Finding[]>();
-    const scopes = new Map<number, { broken: number; sick: Set<Finding> }>();
-    if (!found) return { broken, sick, scopes };
+    const nodes = new Map<number, Marks>();
+    const scopes = new Map<number, Marks>();
     const grads = this.sweep.value?.grads;
-    found.trace.nodes.forEach(({ values }, node) => {
+    found?.trace.nodes.forEach(({ values }, node) => {
       if (values.some(isBroken) || grads?.get(node)?.some(isBroken)) broken.add(node);
     });
-    for (const finding of this.findings.value ?? []) {
-      for (const node of finding.nodes) sick.set(node, [...(sick.get(node) ?? []), finding]);
-    }
-    for (const node of new Set([...broken, ...sick.keys()])) {
-      if (node >= found.outline.home.length) continue;
-      for (const scope of wayTo(found.outline, found.outline.home[node]!)) {
-        const marks = scopes.get(scope) ?? { broken: 0, sick: new Set() };
-        if (broken.has(node)) marks.broken++;
-        for (const finding of sick.get(node) ?? []) marks.sick.add(finding);
-        scopes.set(scope, marks);
+    const mark = (node: number, finding?: Finding): void => {
+      const home = found?.outline.home[node];
+      if (home === undefined) return;
+      const places = wayTo(found!.outline, home).map((scope) => [scopes, scope] as const);
+      for (const [marked, at] of [[nodes, node] as const, ...places]) {
+        const { broken: before, sick } = marked.get(at) ?? unmarked;
+        const more = finding && !sick.includes(finding) ? [finding] : [];
+        marked.set(at, { broken: before || !finding, sick: [...sick, ...more] });
       }
-    }
-    return { broken, sick, scopes };
+    };
+    for (const node of broken) mark(node);
+    for (const finding of this.findings.value ?? [])
+      for (const node of finding.nodes) mark(node, finding);
+    return { broken, nodes, scopes };
   });
+
+  marksAt(item: Item): Marks {
+    const { nodes, scopes } = this.marks.value;
+    return ("node" in item ? nodes.get(item.node) : scopes.get(item.scope)) ?? unmarked;
+  }
 
   show(document: Omit<TraceDocument, "outline"> & { outline?: Outline }, keep = false): void {
     const found = { ...document, outline: document.outline ?? outlineOf(document.trace) };
@@ -150,32 +177,47 @@ export class TraceStage extends Walker<TraceStep> {
     this.open.value = openAtFirst(document.outline);
     this.document.value = document;
     this.selection.value = null;
+    this.wanted.value = null;
     this.findings.value = null;
     this.noFindings.value = "";
     this.sweepIndex.value = Math.max(0, document.trace.sweeps.length - 1);
-    // What is to be learned begins at the start; what was recorded is all there.
-    this.position.value = document.origin.kind === "preset" ? 0 : this.steps.value.length;
+    this.position.value = this.startOf(document);
   }
 
-  /** As links name it: only presets can be named. */
+  /** What is to be learned begins at the start; what was recorded is all there. */
+  private startOf({ origin }: TraceDocument): number {
+    return origin.kind === "preset" ? 0 : this.steps.value.length;
+  }
+
+  /** As links name it: a preset, or the session that the page's address names. */
   link(): Link {
-    const origin = this.document.value?.origin;
+    const found = this.document.value;
+    if (!found) return {};
+    const { origin } = found;
+    if (origin.kind === "trace" && !origin.session) return {};
     const selected = this.selection.value;
-    if (origin?.kind !== "preset") return {};
-    const found: Link = { preset: origin.id, step: this.position.value };
-    if (selected?.kind === "node") found.select = `~${selected.node}`;
+    const link: Link = {};
+    if (origin.kind === "preset") link.preset = origin.id;
+    if (this.position.value !== this.startOf(found)) link.step = this.position.value;
+    if (selected?.kind === "node") link.select = `~${selected.node}`;
     if (selected?.kind === "edges")
-      found.select = `~${selected.edges[0]!.node}.${selected.edges[0]!.argument}`;
-    return found;
+      link.select = `~${selected.edges[0]!.node}.${selected.edges[0]!.argument}`;
+    const [open, before] = [this.open.value, openAtFirst(found.outline)];
+    // All of it (0) is always open: so a list is there where everything else is closed, too.
+    if (open.size !== before.size || [...open].some((scope) => !before.has(scope)))
+      link.open = [0, ...open].map((scope) => `~${scope}`);
+    return link;
   }
 
   /** Show what a link names; says whether its selection is there. */
-  follow({ step, select }: Link): boolean {
+  follow({ step, select, open }: Link): boolean {
     this.position.value = Math.min(step ?? this.position.value, this.steps.value.length);
+    const numbers = open?.map((scope) => Number(scope.slice(1)));
+    if (numbers) this.open.value = new Set(numbers.filter((n) => n && this.outline.scopes[n]));
     if (!select) return true;
     const [, index, argument] = /^~(\d+)(?:\.(\d+))?$/.exec(select) ?? [];
     const node = index === undefined ? this.find(select) : Number(index);
-    if (!(node >= 0 && node < this.trace.nodes.length)) return false;
+    if (!this.trace.nodes[node]) return false;
     if (argument === undefined) {
       this.select({ kind: "node", node });
       return true;
@@ -209,15 +251,17 @@ export class TraceStage extends Walker<TraceStep> {
   }
 
   scopeName(scope: number): string {
-    return scopeName(this.trace, this.outline, scope);
+    return scope === this.outline.aside
+      ? say("trace.aside")
+      : scopeName(this.trace, this.outline, scope);
   }
 
-  /** The first value with a NaN or an infinity; if all are finite, the first gradient. */
+  /** The first value with a NaN or an infinity; if all are finite, the first gradient to arrive. */
   firstBroken(): number {
-    const { broken } = this.marks.value;
     const value = this.trace.nodes.findIndex(({ values }) => values.some(isBroken));
-    const visited = this.sweep.value?.visits.find((node) => broken.has(node));
-    return value >= 0 ? value : (visited ?? Math.min(...broken));
+    if (value >= 0) return value;
+    const { complete } = this.times.value;
+    return [...this.marks.value.broken].sort((a, b) => complete[a]! - complete[b]!)[0]!;
   }
 
   /** The recorded gradient of a node. */
@@ -231,21 +275,15 @@ export class TraceStage extends Walker<TraceStep> {
   }
 
   isKnown(node: number): boolean {
-    return this.times.value.computedAt[node]! <= this.position.value;
+    return this.times.value.computed[node]! <= this.position.value;
   }
 
   isVisited(node: number): boolean {
-    return this.times.value.visitedAt[node]! <= this.position.value;
+    return this.times.value.visited[node]! <= this.position.value;
   }
 
   isComplete(node: number): boolean {
-    return this.times.value.completeAt[node]! <= this.position.value;
-  }
-
-  /** The steps at which it is computed and visited. */
-  stepsAt(node: number): { computed: number; visited: number } {
-    const { computedAt, visitedAt } = this.times.value;
-    return { computed: computedAt[node]!, visited: visitedAt[node]! };
+    return this.times.value.complete[node]! <= this.position.value;
   }
 
   narrate(): string {
@@ -264,7 +302,7 @@ export class TraceStage extends Walker<TraceStep> {
     if (phase === "seed") return [say("walk.seed", { name })];
     const { op, args, metas, values } = this.node(node);
     if (phase === "forward") {
-      const shape = metas[0]!.shape.join("×") || "1";
+      const shape = shapeText(metas[0]!.shape) || "1";
       return [say("trace.forward", { name, op, shape, norm: normText(values[0]) })];
     }
     const sent = args.flatMap((arg, argument) => {
@@ -292,16 +330,31 @@ export class TraceStage extends Walker<TraceStep> {
     this.wanted.value = { item: { scope: 0 } };
   }
 
+  /** What to begin with: what is selected, else what is wrong. */
+  lookAt(): Item | undefined {
+    const selected = this.selection.value;
+    if (selected?.kind === "scope") return selected;
+    const { broken } = this.marks.value;
+    const node =
+      (selected?.kind === "edges" ? selected.edges[0]!.node : selected?.node) ??
+      this.findings.value?.[0]?.nodes[0] ??
+      (broken.size ? this.firstBroken() : undefined);
+    return node === undefined ? undefined : this.shownFor(node);
+  }
+
   select(selection: TraceSelection): void {
     this.selection.value = selection;
   }
 
+  isChosen(item: Item): boolean {
+    const selected = this.selection.value;
+    return selected !== null && selected.kind !== "edges" && keyOf(selected) === keyOf(item);
+  }
+
   /** Select a node or a scope, open what is around it, and bring it into sight. */
-  reveal(item: { node: number } | { scope: number }): void {
-    const inside =
-      "node" in item ? this.outline.home[item.node]! : this.outline.scopes[item.scope]!.above;
+  reveal(item: Item): void {
     batch(() => {
-      this.open.value = new Set([...this.open.value, ...wayTo(this.outline, inside).slice(1)]);
+      this.open.value = new Set([...this.open.value, ...around(this.outline, item)]);
       this.selection.value =
         "node" in item ? { kind: "node", ...item } : { kind: "scope", ...item };
       this.wanted.value = { item };
@@ -309,21 +362,22 @@ export class TraceStage extends Walker<TraceStep> {
   }
 
   /** The item in the drawing that stands for a node: itself, or the closed scope around it. */
-  shownFor(node: number): { node: number } | { scope: number } {
-    const way = wayTo(this.outline, this.outline.home[node]!);
-    const closed = way.find((scope) => scope > 0 && !this.open.value.has(scope));
-    return closed === undefined ? { node } : { scope: closed };
+  shownFor(node: number): Item {
+    const scope = around(this.outline, { node }).find((one) => !this.open.value.has(one));
+    return scope ? { scope } : { node };
   }
 }
 
-function openAtFirst(outline: Outline): Set<number> {
-  const { scopes } = outline;
-  if (scopes[0]!.operations <= wholeInSight) return new Set(scopes.keys());
+function openAtFirst({ scopes, aside }: Outline): Set<number> {
+  const shown = (scope: number): boolean => scope !== aside;
+  if (scopes[0]!.operations <= wholeInSight)
+    return new Set([...scopes.keys()].filter((scope) => scope && shown(scope)));
   const open = new Set<number>();
   for (let at = 0; ;) {
     const inner = scopes[at]!.items.flatMap((item) => ("scope" in item ? [item.scope] : []));
-    if (inner.length !== 1 || scopes[inner[0]!]!.items.length > fewItems) return open;
-    open.add((at = inner[0]!));
+    const [only, more] = inner.filter(shown);
+    if (only === undefined || more || scopes[only]!.items.length > fewItems) return open;
+    open.add((at = only));
   }
 }
 

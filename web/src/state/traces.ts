@@ -13,6 +13,7 @@ import {
   noArrays,
   servedArrays,
 } from "../trace/source";
+import { openLink, originNow } from "./address";
 import { announce } from "./announce";
 import { boot, type BootDocument } from "./boot";
 import { ask, hasServer, ServerError } from "./server";
@@ -47,22 +48,24 @@ interface Opened {
   file?: Blob;
 }
 
-/** Show a trace: numbers on the stage, where they are live; anything else where traces are shown. */
+/** Show a trace: numbers on the stage, where they are live; else where traces are shown. */
 export function openDescription(opened: Opened, keep = false): void {
   const trace = readTrace(opened.description);
   latest = opened;
   const live = liveGraph(trace);
   batch(() => {
     if (live) {
-      stage.open({ origin: opened.origin, ...live, assumed: [] });
+      const { graph, given } = live;
+      stage.open({ origin: opened.origin, graph, given, assumed: [] });
       place.value = { kind: "graph" };
     } else {
-      traceStage.show({ session: "", ...opened, trace }, keep);
+      traceStage.show({ ...opened, trace }, keep);
       place.value = { kind: "trace" };
     }
   });
   announce(say("page.opened", { title: opened.title, count: trace.nodes.length }));
   if (!live) void askPython(traceStage.document.value!);
+  else if (opened.session || opened.file) void askAboutNumbers(opened, live.place);
 }
 
 /** As `openers.trace` of state/studio.ts. */
@@ -70,24 +73,25 @@ export function openTrace(title: string, description: unknown, origin: Origin): 
   const first = boot.document;
   const own = first?.kind === "trace" && first.trace === description;
   const arrays = own ? encodedArrays(first.arrays ?? {}) : noArrays;
-  told(() => openDescription({ title, description, origin, arrays }));
+  void measured(async () => openDescription({ title, description, origin, arrays }));
 }
 
 export async function openFile(file: File): Promise<void> {
   const title = file.name.replace(/\.\w+$/, "");
-  await measured("gradwalk.trace", async () => {
+  await measured(async () => {
     const { description, arrays } = await readTraceFile(file);
     openDescription({ title, description, arrays, file, origin: { kind: "trace", title } });
   });
 }
 
 export async function openSession(id: string): Promise<void> {
-  await measured("gradwalk.trace", async () => {
+  await measured(async () => {
     const below = `sessions/${encodeURIComponent(id)}/`;
     const [description] = await Promise.all([ask<unknown>(`${below}trace`), listSessions()]);
     const title = sessions.value.find((session) => session.id === id)?.title || id;
     const arrays = servedArrays((path) => ask(below + path));
-    openDescription({ title, description, arrays, session: id, origin: { kind: "trace", title } });
+    const origin: Origin = { kind: "trace", title, session: id };
+    openDescription({ title, description, arrays, session: id, origin });
     try {
       history.replaceState(null, "", `?session=${encodeURIComponent(id)}${location.hash}`);
     } catch {
@@ -98,9 +102,12 @@ export async function openSession(id: string): Promise<void> {
 
 /** The session that the page was started with; `otherwise` where it cannot be had. */
 export function openFirstSession(id: string, otherwise: () => void): void {
+  const link = location.hash; // the address follows what is shown, and that is nothing yet
   place.value = { kind: "trace" };
   void openSession(id).then(() => {
-    if (!traceStage.document.value && place.value.kind === "trace") otherwise();
+    const origin = originNow();
+    if (origin.kind === "trace" && origin.session === id) openLink(link);
+    else if (!traceStage.document.value && place.value.kind === "trace") otherwise();
   });
 }
 
@@ -109,12 +116,12 @@ export async function listSessions(): Promise<void> {
 }
 
 /** Do it, tell what went wrong, and note how long it took until it was drawn. */
-async function measured(name: string, open: () => Promise<void>): Promise<void> {
+async function measured(open: () => Promise<void>): Promise<void> {
   const start = performance.now();
   opening.value = true;
   try {
     await open();
-    requestAnimationFrame(() => setTimeout(() => performance.measure(name, { start })));
+    requestAnimationFrame(() => setTimeout(() => performance.measure("gradwalk.trace", { start })));
   } catch (error) {
     tell(error);
   } finally {
@@ -122,42 +129,45 @@ async function measured(name: string, open: () => Promise<void>): Promise<void> 
   }
 }
 
-function told(open: () => void): void {
-  try {
-    open();
-  } catch (error) {
-    tell(error);
-  }
-}
-
 function tell(error: unknown): void {
-  if (error instanceof Fault) notify(error.told);
-  else
-    notify({
-      key: "trace.fault.other",
-      values: { error: String((error as Error).message ?? error) },
-    });
+  const values = { error: (error as Error).message };
+  notify(error instanceof Fault ? error.told : { key: "trace.fault.other", values });
 }
 
 // -- what Python says -----------------------------------------------------------------------------
 
 /** Findings of `health`, where there is a server; a trace that it has not got is sent to it. */
-async function askPython(document: TraceDocument): Promise<void> {
-  if (!hasServer) return;
-  try {
-    if (!document.session) document.session = await upload(document);
-    const found = await ask<Finding[]>(`sessions/${document.session}/health`);
-    if (traceStage.document.value === document) traceStage.findings.value = found;
-  } catch (error) {
-    if (traceStage.document.value === document)
-      traceStage.noFindings.value = (error as Error).message;
-  }
+async function findingsOf(opened: Opened): Promise<Finding[]> {
+  opened.session ||= await upload(opened);
+  return ask<Finding[]>(`sessions/${opened.session}/health`);
 }
 
-async function upload(document: TraceDocument): Promise<string> {
-  const file = document.file ?? asFile(document.description);
-  if (file.size > largestUpload) throw new ServerError(413, say("trace.tooLarge"));
-  return (await ask<{ id: string }>("sessions", file)).id;
+async function askPython(document: TraceDocument): Promise<void> {
+  if (!hasServer) return;
+  const { findings, noFindings } = traceStage;
+  const isOpen = (): boolean => traceStage.document.value === document;
+  await findingsOf(document).then(
+    (found) => isOpen() && (findings.value = found),
+    (error: Error) => isOpen() && (noFindings.value = error.message),
+  );
+}
+
+/** Numbers are drawn where there is no list of findings: they are told, and the first is shown. */
+async function askAboutNumbers(opened: Opened, at: Map<number, number>): Promise<void> {
+  if (!hasServer) return;
+  const scene = stage.scene.value;
+  const found = await findingsOf(opened).catch(() => []); // it can be walked all the same
+  if (stage.scene.value !== scene) return;
+  for (const { text, line, fix } of found)
+    notify({ key: "trace.found", values: { text, line: line ? `(${line})` : "", fix } });
+  const node = at.get(found[0]?.nodes[0] ?? -1);
+  if (node !== undefined && !stage.selection.value) stage.selectNode(node);
+}
+
+async function upload({ file, description }: Opened): Promise<string> {
+  const sent = file ?? asFile(description);
+  if (sent.size > largestUpload) throw new ServerError(413, say("trace.tooLarge"));
+  return (await ask<{ id: string }>("sessions", sent)).id;
 }
 
 /** A description whose numbers all stand in it, as a trace file. */
@@ -179,12 +189,9 @@ export function askAbout<Answer>(
 
 /** Open what Python answered, and keep what is open now to go back to. */
 export function openAnswer(title: string, description: unknown): void {
-  told(() =>
-    openDescription(
-      { title, description, arrays: noArrays, origin: { kind: "trace", title } },
-      true,
-    ),
-  );
+  const origin: Origin = { kind: "trace", title };
+  const opened: Opened = { title, description, arrays: noArrays, origin };
+  void measured(async () => openDescription(opened, true));
 }
 
 // -- exports --------------------------------------------------------------------------------------
@@ -193,38 +200,23 @@ export function openAnswer(title: string, description: unknown): void {
 export async function traceDocument(): Promise<BootDocument | null> {
   const found = place.value.kind === "trace" ? traceStage.document.value : latest;
   if (!found) return null;
-  const { title, description, arrays } = found;
-  const kept: Record<string, EncodedArray> = {};
-  let room = exportBudget;
-  const named = [...arrayNames(description)].sort((a, b) => a[1] - b[1]);
-  for (const [name, count] of named) {
-    const found = count > room ? null : await arrays.bytes(name);
-    if (!found || found.bytes.length > room) continue;
-    room -= found.bytes.length;
-    kept[name] = { dtype: found.dtype, shape: found.shape, base64: encoded(found.bytes) };
-  }
-  const known = (_key: string, value: unknown): unknown => {
-    const { array, ...rest } = (value ?? {}) as { array?: unknown };
-    return typeof array === "string" && "statistics" in rest && !(array in kept) ? rest : value;
-  };
-  return {
-    kind: "trace",
-    title,
-    trace: JSON.parse(JSON.stringify(description, known)),
-    arrays: kept,
-  };
-}
-
-/** The arrays that a description names, and how many elements each has. */
-function arrayNames(description: unknown): Map<string, number> {
-  const found = new Map<string, number>();
-  JSON.stringify(description, (_key, value: unknown) => {
-    const { array, statistics } = (value ?? {}) as {
-      array?: unknown;
-      statistics?: { count: number };
-    };
-    if (typeof array === "string" && statistics) found.set(array, statistics.count);
+  const { title, arrays } = found;
+  const trace = structuredClone(found.description);
+  const named: { array?: string; statistics: { count: number } }[] = [];
+  JSON.stringify(trace, (_key, value: (typeof named)[0] | null) => {
+    if (typeof value?.array === "string" && value.statistics) named.push(value);
     return value;
   });
-  return found;
+  const kept: Record<string, EncodedArray> = {};
+  let room = exportBudget;
+  for (const entry of named.sort((a, b) => a.statistics.count - b.statistics.count)) {
+    const name = entry.array!;
+    if (Object.hasOwn(kept, name)) continue;
+    const found = entry.statistics.count > room ? null : await arrays.bytes(name);
+    if (found && found.bytes.length <= room) {
+      room -= found.bytes.length;
+      kept[name] = { dtype: found.dtype, shape: found.shape, base64: encoded(found.bytes) };
+    } else delete entry.array;
+  }
+  return { kind: "trace", title, trace, arrays: kept };
 }

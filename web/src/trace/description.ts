@@ -97,62 +97,71 @@ export const itemSize = (dtype: string): number | undefined =>
 
 type Json = Record<string, unknown>;
 
-/** What is being read, for messages: nodes[5]. A path into the description needs no translation. */
-const reading = { part: "", index: 0 };
+/** What is being read, for messages: nodes[5].args. A path into the description is no word. */
+const reading = { part: "", key: "" };
 
-function wrong(where: string): never {
-  const { part, index } = reading;
-  throw new Fault("trace.fault.content", { where: part ? `${part}[${index}].${where}` : where });
+function wrong(): never {
+  throw new Fault("trace.fault.content", { where: reading.part + reading.key });
+}
+
+/** What an object has by a name, read. */
+function from<T>(owner: Json, key: string, read: (value: unknown) => T): T {
+  const before = reading.key;
+  reading.key = key;
+  const found = read(owner[key]);
+  reading.key = before;
+  return found;
 }
 
 /** Read the entries of a list, each under its own name. */
-function each<T>(value: unknown, part: string, read: (entry: unknown, index: number) => T): T[] {
-  const found = list(value, part).map((entry, index) => {
-    reading.part = part;
-    reading.index = index;
-    return read(entry, index);
+function each<T>(all: Json, part: string, read: (entry: Json, index: number) => T): T[] {
+  const found = from(all, part, list).map((entry, index) => {
+    reading.part = `${part}[${index}].`;
+    return read(object(entry), index);
   });
   reading.part = "";
   return found;
 }
 
-function object(value: unknown, where: string): Json {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) wrong(where);
-  return value as Json;
+function object(value: unknown = {}): Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Json)
+    : wrong();
 }
 
 /** A list; statistics are written as attributes are, where Python's tuples are marked. */
-function list(value: unknown, where: string): unknown[] {
+function list(value: unknown): unknown[] {
   const found = Array.isArray(value) ? value : (value as { tuple?: unknown } | null)?.tuple;
-  return Array.isArray(found) ? found : wrong(where);
+  return Array.isArray(found) ? found : wrong();
 }
 
-function whole(value: unknown, where: string, below = Number.MAX_SAFE_INTEGER): number {
-  if (!Number.isInteger(value) || (value as number) < 0 || (value as number) >= below) wrong(where);
-  return value as number;
+/** A whole number, 0 or larger; of an index, below the number of what it counts. */
+function whole(value: unknown, below = Number.MAX_SAFE_INTEGER): number {
+  const number = value as number;
+  return Number.isInteger(value) && number >= 0 && number < below ? number : wrong();
 }
 
 const text = (value: unknown): string => (typeof value === "string" ? value : String(value ?? ""));
 
-function number(value: unknown, where: string): number {
+function number(value: unknown): number {
   if (typeof value === "number") return value;
   if (typeof value === "boolean") return Number(value);
-  const written = object(value, where);
-  if (typeof written.float === "string") {
-    const known: Json = { nan: NaN, inf: Infinity, "-inf": -Infinity };
-    if (Object.hasOwn(known, written.float)) return known[written.float] as number;
-  }
-  if (typeof written.integer === "string") return Number(written.integer);
-  return wrong(where);
+  const { float, integer } = object(value);
+  if (float === "nan") return NaN;
+  if (float === "inf") return Infinity;
+  if (float === "-inf") return -Infinity;
+  return typeof integer === "string" ? Number(integer) : wrong();
 }
 
 export function countOf(shape: Shape): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-export function readShape(value: unknown, where: string): Shape {
-  const shape = list(value, where).map((size) => whole(size, where));
-  return shape.length <= 64 && countOf(shape) < Number.MAX_SAFE_INTEGER ? shape : wrong(where);
+/** Of an array in a file, `where` is its name. */
+export function readShape(value: unknown, where = reading.key): Shape {
+  reading.key = where;
+  const shape = list(value).map((size) => whole(size));
+  return shape.length <= 64 && countOf(shape) < Number.MAX_SAFE_INTEGER ? shape : wrong();
 }
 
 export function sameShape(one: Shape, other: Shape): boolean {
@@ -161,176 +170,161 @@ export function sameShape(one: Shape, other: Shape): boolean {
 
 // -- numbers --------------------------------------------------------------------------------------
 
-function readSmall(value: Json, where: string): { shape: Shape; elements: number[] } {
-  const shape = readShape(value.shape, where);
-  const elements = list(value.small, where).map((item) => number(item, where));
-  return elements.length === countOf(shape) ? { shape, elements } : wrong(where);
+function readSmall(found: Json): { shape: Shape; elements: number[] } {
+  const shape = readShape(found.shape);
+  const elements = list(found.small).map(number);
+  return elements.length === countOf(shape) ? { shape, elements } : wrong();
 }
 
-function readStatistics(value: unknown, where: string): Statistics {
-  const found = object(value, where);
-  const real = (name: string): number => number(found[name], name);
-  const count = (name: string): number => whole(found[name], name);
-  const histogram = list(found.histogram, "histogram").map((bin) => whole(bin, "histogram"));
+function readStatistics(found: Json): Statistics {
+  const all = <K extends string>(names: K[], read: (value: unknown) => number) =>
+    Object.fromEntries(names.map((name) => [name, from(found, name, read)])) as Record<K, number>;
+  const histogram = list(found.histogram).map((bin) => whole(bin));
   return {
-    count: count("count"),
-    mean: real("mean"),
-    std: real("std"),
-    low: real("low"),
-    high: real("high"),
-    norm: real("norm"),
-    zeros: count("zeros"),
-    nans: count("nans"),
-    infs: count("infs"),
-    histogram: histogram.length <= mostBins ? histogram : wrong("histogram"),
+    ...all(["mean", "std", "low", "high", "norm"], number),
+    ...all(["count", "zeros", "nans", "infs"], whole),
+    histogram: histogram.length <= mostBins ? histogram : wrong(),
   };
 }
 
-function readKept(value: unknown, where: string): Kept | null {
-  if (value === null || value === undefined) return null;
+function readKept(value: unknown): Kept | null {
+  if (value == null) return null;
   if (typeof value !== "object" || "float" in value || "integer" in value) {
-    return { shape: [], dtype: "float", elements: [number(value, where)] };
+    return { shape: [], dtype: "float", elements: [number(value)] };
   }
-  const found = value as Json;
-  if ("small" in found) return { ...readSmall(found, where), dtype: text(found.dtype) };
-  if (!("statistics" in found)) wrong(where);
-  const known = object(found.statistics, where);
+  const { small, statistics, dtype, array, thumbnail } = value as Json;
+  if (small) return { ...readSmall(value as Json), dtype: text(dtype) };
+  const known = statistics ? object(statistics) : wrong();
   const kept: Kept = {
-    shape: readShape(known.shape, where),
+    shape: readShape(known.shape),
     dtype: text(known.dtype),
-    statistics: readStatistics(known, where),
+    statistics: readStatistics(known),
   };
-  if (found.array !== undefined) kept.array = text(found.array);
-  if (found.thumbnail !== undefined)
-    kept.thumbnail = readSmall(object(found.thumbnail, where), where);
+  if (array !== undefined) kept.array = text(array);
+  if (thumbnail !== undefined) kept.thumbnail = readSmall(object(thumbnail));
   return kept;
 }
 
 /** Values or gradients of the shapes they must have. */
-function readParts(parts: unknown, where: string, shapes: (Shape | null)[]): (Kept | null)[] {
-  const found = list(parts, where).map((part) => readKept(part, where));
-  if (found.length !== shapes.length) wrong(where);
-  found.forEach((kept, i) => {
-    const shape = shapes[i];
-    if (kept && shape && !sameShape(kept.shape, shape)) wrong(where);
-  });
-  return found;
+function readParts(parts: unknown, shapes: (Shape | null)[]): (Kept | null)[] {
+  const found = list(parts).map(readKept);
+  const fit = found.every((kept, i) => !kept || !shapes[i] || sameShape(kept.shape, shapes[i]));
+  return fit && found.length === shapes.length ? found : wrong();
 }
 
 // -- the whole ------------------------------------------------------------------------------------
 
 /** Read a description; throws a `Fault` if it does not hold together. */
 export function readTrace(description: unknown): Trace {
-  const all = object(description, "{}");
+  Object.assign(reading, { part: "", key: "{}" });
+  const all = object(description);
   if (!versions.includes(all.version as number)) {
-    throw new Fault("trace.fault.version", { version: shortText(all.version) });
+    throw new Fault("trace.fault.version", { version: text(all.version).slice(0, 40) });
   }
-  const groups = each(all.groups, "groups", readGroup);
+  const groups = each(all, "groups", readGroup);
   const nodes: TraceNode[] = [];
-  each(all.nodes, "nodes", (node) => nodes.push(readNode(node, nodes, groups.length)));
+  each(all, "nodes", (node) => nodes.push(readNode(node, nodes, groups.length)));
   if (!nodes.length) throw new Fault("trace.fault.empty");
-  const names = Object.entries(object(all.names ?? {}, "names")).map(
-    ([index, name]): [number, string] => [whole(Number(index), "names", nodes.length), text(name)],
-  );
+  const names = Object.entries(from(all, "names", object)).map(([index, name]) => {
+    reading.key = "names";
+    return [whole(Number(index), nodes.length), text(name)] as const;
+  });
   return {
     scalar: all.scalar === true,
     nodes,
     groups,
-    sweeps: each(all.sweeps, "sweeps", (sweep) => readSweep(sweep, nodes)),
+    sweeps: each(all, "sweeps", (sweep) => readSweep(sweep, nodes)),
     names: new Map(names),
-    reduced: Object.keys(object(all.reduced ?? {}, "reduced")).length > 0,
+    reduced: Object.keys(from(all, "reduced", object)).length > 0,
   };
 }
 
-const shortText = (value: unknown): string => text(value).slice(0, 40);
-
-function readGroup(value: unknown, index: number): Group {
-  const group = object(value, "");
+function readGroup(group: Json, index: number): Group {
   return {
     path: text(group.path),
     className: text(group.class),
-    call: whole(group.call, "call"),
-    above: group.above === null ? -1 : whole(group.above, "above", index),
+    call: from(group, "call", whole),
+    above: from(group, "above", (above) => (above === null ? -1 : whole(above, index))),
   };
 }
 
-function readNode(value: unknown, before: TraceNode[], groups: number): TraceNode {
-  const node = object(value, "");
-  const metas = list(node.metas, "metas").map((meta): Meta => {
-    const [shape, dtype] = list(meta, "metas");
-    return { shape: readShape(shape, "metas"), dtype: text(dtype) };
-  });
-  if (!metas.length) wrong("metas");
+function readNode(node: Json, before: TraceNode[], groups: number): TraceNode {
+  const metas = from(node, "metas", (found) =>
+    list(found).map((meta): Meta => {
+      const [shape, dtype] = list(meta);
+      return { shape: readShape(shape), dtype: text(dtype) };
+    }),
+  );
   const found: TraceNode = {
     op: text(node.op),
-    args: list(node.args, "args").map((arg) => readArgument(arg, before)),
-    attrs: object(node.attrs ?? {}, "attrs"),
-    metas,
-    values: readParts(
-      node.values,
-      "values",
-      metas.map(({ shape }) => shape),
-    ),
+    args: from(node, "args", (args) => list(args).map((arg) => readArgument(arg, before))),
+    attrs: from(node, "attrs", object),
+    metas: metas.length ? metas : wrong(),
+    values: from(node, "values", (values) => readParts(values, shapesOf({ metas }))),
     label: text(node.label),
     note: text(node.note),
-    group:
-      node.group === undefined || node.group === null ? -1 : whole(node.group, "group", groups),
+    group: from(node, "group", (group) => (group == null ? -1 : whole(group, groups))),
   };
   if (node.line) {
-    const [file, line, source, scope] = list(node.line, "line");
-    found.line = [text(file), whole(line, "line"), text(source), text(scope)];
+    const [file, line, source, scope] = from(node, "line", list);
+    found.line = [text(file), whole(line), text(source), text(scope)];
   }
   return found;
 }
 
+const shapesOf = ({ metas }: Pick<TraceNode, "metas">): Shape[] =>
+  metas.map(({ shape }) => shape);
+
 function readArgument(value: unknown, before: TraceNode[]): TraceArgument {
-  const where = "args";
   if (!Array.isArray(value)) {
-    const given = object(value, where).constant;
-    const plain = typeof given === "number" || (typeof given === "object" && given !== null);
-    // What is no number (a text, a flag) is of no use here.
-    return { constant: plain && isKept(given) ? readKept(given, where) : null };
+    const given = object(value).constant;
+    return { constant: isKept(given) ? readKept(given) : null };
   }
-  const node = whole(value[0], where, before.length);
-  return { node, output: whole(value[1], where, before[node]!.metas.length) };
+  const node = whole(value[0], before.length);
+  return { node, output: whole(value[1], before[node]!.metas.length) };
 }
 
+/** What is no number (a text, a flag, a list) is of no use here. */
 function isKept(value: unknown): boolean {
   const forms = ["float", "integer", "small", "statistics"];
-  return typeof value === "number" || forms.some((form) => Object.hasOwn(value as object, form));
+  return typeof value === "number" || forms.some((form) => Object.hasOwn(Object(value), form));
 }
 
-function readSweep(value: unknown, nodes: TraceNode[]): Sweep {
-  const sweep = object(value, "");
-  const node = (index: unknown, part: string): number => whole(index, part, nodes.length);
-  const seeds = list(sweep.seeds, "seeds").map((seed) => {
-    const [index, output, amount] = list(seed, "seeds");
-    const at = node(index, "seeds");
-    return {
-      node: at,
-      output: whole(output, "seeds", nodes[at]!.metas.length),
-      seed: readKept(amount, "seeds"),
-    };
+function readSweep(sweep: Json, nodes: TraceNode[]): Sweep {
+  const index = (value: unknown): number => whole(value, nodes.length);
+  const seeds = from(sweep, "seeds", (found) =>
+    list(found).map((entry) => {
+      const [at, output, seed] = list(entry);
+      const node = index(at);
+      return { node, output: whole(output, nodes[node]!.metas.length), seed: readKept(seed) };
+    }),
+  );
+  const visits = from(sweep, "visits", (found) => {
+    const nodes = list(found).map(index);
+    return seeds.length && new Set(nodes).size === nodes.length ? nodes : wrong();
   });
-  const visits = list(sweep.visits, "visits").map((index) => node(index, "visits"));
-  if (!seeds.length || new Set(visits).size !== visits.length) wrong("visits");
-  const by = (part: "grads" | "pushed", shapes: (at: TraceNode) => (Shape | null)[]) =>
-    new Map(
-      list(sweep[part], part).map((entry) => {
-        const [index, parts] = list(entry, part);
-        const at = node(index, part);
-        // Nothing at all was pushed: a write through a view, whose operands are not its inputs.
-        const wanted =
-          part === "pushed" && list(parts, part).length === 0 ? [] : shapes(nodes[at]!);
-        return [at, readParts(parts, part, wanted)] as const;
-      }),
+  const by = (part: string, shapes: (at: TraceNode, found: unknown[]) => (Shape | null)[]) =>
+    from(
+      sweep,
+      part,
+      (found) =>
+        new Map(
+          list(found).map((entry) => {
+            const [at, parts] = list(entry);
+            const node = nodes[index(at)]!;
+            return [at as number, readParts(parts, shapes(node, list(parts)))] as const;
+          }),
+        ),
     );
   return {
     seeds,
     visits,
-    grads: by("grads", ({ metas }) => metas.map(({ shape }) => shape)),
-    pushed: by("pushed", ({ args }) =>
-      args.map((arg) => ("node" in arg ? nodes[arg.node]!.metas[arg.output]!.shape : null)),
+    grads: by("grads", shapesOf),
+    // Nothing at all was pushed: a write through a view, whose operands are not its inputs.
+    pushed: by("pushed", ({ args }, found) =>
+      found.length
+        ? args.map((arg) => ("node" in arg ? nodes[arg.node]!.metas[arg.output]!.shape : null))
+        : [],
     ),
   };
 }
@@ -343,6 +337,16 @@ export function nodeName(trace: Trace, index: number): string {
   return node.label || trace.names.get(index) || `${node.op || "leaf"}#${index}`;
 }
 
+/**
+ * A parameter has a node for each of its states (initialised, updated), and different layers may
+ * call theirs the same: there are as many as names, or as a backward pass knows apart.
+ */
+export const parameterCount = ({ names, sweeps }: Trace): number =>
+  Math.max(
+    new Set(names.values()).size,
+    ...sweeps.map(({ grads }) => [...names.keys()].filter((node) => grads.has(node)).length),
+  );
+
 export function groupName({ path, call }: Group): string {
   return call > 1 ? `${path} (${call})` : path;
 }
@@ -350,6 +354,10 @@ export function groupName({ path, call }: Group): string {
 export function shapeText(shape: Shape): string {
   return shape.join("×");
 }
+
+/** Where a line of a program stands: the file's name without its folders. */
+export const lineText = ([file, line]: SourceLine): string =>
+  `${file.split(/[\\/]/).at(-1)}:${line}`;
 
 /** An attribute as Python would write it, roughly. */
 export function attributeText(value: unknown, depth = 0): string {
@@ -363,7 +371,7 @@ export function attributeText(value: unknown, depth = 0): string {
   if (kind === "tuple") return attributeText(content, depth + 1).replace(/^\[(.*)\]$/, "($1)");
   if (kind === "ellipsis") return "...";
   if (kind === "slice")
-    return list(content, "")
+    return list(content)
       .map((part) => (part === null ? "" : attributeText(part, 4)))
       .join(":");
   return attributeText(kind === "small" || kind === "dict" ? content : text(content), depth + 1);

@@ -22,9 +22,7 @@ export async function readTraceFile(
   if (typeof description?.beside === "string") {
     const beside = arrays.get(description.beside);
     if (!beside) throw new Fault("trace.fault.content", { where: "beside" });
-    description = parsed(
-      decoded(await beside.slice(0, beside.stop - beside.start)),
-    ) as typeof description;
+    description = parsed(await beside.slice(0, beside.stop - beside.start)) as typeof description;
   }
   return { description, arrays: storedArrays((name) => arrays.get(name)) };
 }
@@ -37,7 +35,7 @@ async function readHeader(file: Blob): Promise<{ content: Record<string, unknown
   if (length > file.size - 8) {
     throw new Fault("trace.fault.cut", { needed: length + 8, bytes: file.size });
   }
-  const content = parsed(decoded(await file.slice(8, 8 + length).arrayBuffer()));
+  const content = parsed(await file.slice(8, 8 + length).arrayBuffer());
   if (typeof content !== "object" || content === null || Array.isArray(content)) {
     throw new Fault("trace.fault.foreign");
   }
@@ -82,16 +80,13 @@ function readEntries(
   return found;
 }
 
-function decoded(bytes: ArrayBuffer): string {
+/** JSON, as text or as its bytes. */
+function parsed(content: string | ArrayBuffer): unknown {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    throw new Fault("trace.fault.foreign");
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
+    const text =
+      typeof content === "string"
+        ? content
+        : new TextDecoder("utf-8", { fatal: true }).decode(content);
     return JSON.parse(text);
   } catch {
     throw new Fault("trace.fault.foreign");

@@ -38,6 +38,7 @@ export interface Outline {
   scopes: Scope[]; // 0 is the whole trace
   home: number[]; // by node: the scope it stands in
   consumers: Edge[][]; // by node
+  aside: number; // the scope of what no backward pass has to do with; -1 if there is none
 }
 
 const deepest = 48; // groups beyond are drawn in the one above them
@@ -48,12 +49,37 @@ const manyItems = 14; // in a scope as large, a leaf stands beside each of its c
 export function outlineOf(trace: Trace): Outline {
   const { scopes, scopeOfGroup } = scopesOf(trace);
   const home = trace.nodes.map(({ group }) => (group < 0 ? 0 : scopeOfGroup[group]!));
-  divide(trace, scopes, home);
   const consumers = consumersOf(trace);
-  bringLeavesDown(trace, scopes, home, consumers);
-  const places = place(trace, scopes, home, consumers);
-  connect(trace, scopes, home, places);
-  return { scopes, home, consumers };
+  const near = connected(trace, consumers);
+  const aside = divide(trace, scopes, home, near);
+  trace.nodes.forEach(({ op }, leaf) => {
+    if (op) return;
+    const users = consumers[leaf]!.map(({ node }) => home[node]!);
+    // A leaf belongs where it is used: into the innermost scope that has all of its consumers.
+    if (users.length) home[leaf] = users.reduce((one, other) => common(scopes, one, other));
+    else if (aside > 0 && !near[leaf]) home[leaf] = aside;
+    else
+      while (home[leaf] && !scopes[home[leaf]!]!.operations)
+        home[leaf] = scopes[home[leaf]!]!.above;
+  });
+  connect(consumers, scopes, home, place(trace, scopes, home, consumers));
+  return { scopes, home, consumers, aside };
+}
+
+/**
+ * By node: whether it hangs together with what a backward pass began from. A program records more:
+ * weights being initialised, data being made.
+ */
+function connected({ nodes, sweeps }: Trace, consumers: Edge[][]): boolean[] {
+  const found = nodes.map(() => !sweeps.length);
+  const waiting = sweeps.flatMap(({ seeds }) => seeds.map(({ node }) => node));
+  for (const node of waiting) {
+    if (found[node]) continue;
+    found[node] = true;
+    for (const arg of nodes[node]!.args) if ("node" in arg) waiting.push(arg.node);
+    for (const edge of consumers[node]!) waiting.push(edge.node);
+  }
+  return found;
 }
 
 function newScope(above: number, depth: number, group: number): Scope {
@@ -82,50 +108,63 @@ function scopesOf(trace: Trace): { scopes: Scope[]; scopeOfGroup: number[] } {
   return { scopes, scopeOfGroup };
 }
 
-/** Count operations, and put the items of a scope with very many into parts of it, in order. */
-function divide(trace: Trace, scopes: Scope[], home: number[]): void {
-  const inside: Item[][] = scopes.map(() => []);
+/**
+ * Put operations and scopes into the scopes they lie in; where those are very many, into parts, in
+ * order. What is not `near` is put into a scope of its own, which is answered; -1 if there is none.
+ */
+function divide(trace: Trace, scopes: Scope[], home: number[], near: boolean[]): number {
+  const placed = new Set([0]);
+  const nearScopes = new Set<number>();
   trace.nodes.forEach(({ op }, node) => {
     if (!op) return;
-    for (let at = home[node]!; at >= 0; at = scopes[at]!.above) {
-      const scope = scopes[at]!;
-      if (scope.operations === 0 && scope.above >= 0) inside[scope.above]!.push({ scope: at });
-      scope.operations++;
-      scope.first = Math.min(scope.first, node);
-      scope.last = node;
+    scopes[home[node]!]!.items.push({ node });
+    for (let scope = home[node]!; scope >= 0; scope = scopes[scope]!.above) {
+      if (!placed.has(scope)) scopes[scopes[scope]!.above]!.items.push({ scope });
+      placed.add(scope);
+      if (near[node]) nearScopes.add(scope);
     }
-    inside[home[node]!]!.push({ node });
   });
-  for (let at = 0; at < scopes.length; at++) {
-    const items = inside[at]!;
-    while (items.length > mostItems) {
-      const parts: Item[] = [];
-      for (let start = 0; start < items.length; start += partSize) {
-        const part = newScope(at, scopes[at]!.depth + 1, -1);
-        const scope = scopes.push(part) - 1;
-        inside.push(items.slice(start, start + partSize));
-        for (const item of inside[scope]!) {
-          if ("node" in item) home[item.node] = scope;
-          else scopes[item.scope]!.above = scope;
-          const [first, last] =
-            "node" in item
-              ? [item.node, item.node]
-              : [scopes[item.scope]!.first, scopes[item.scope]!.last];
-          part.first = Math.min(part.first, first);
-          part.last = Math.max(part.last, last);
-          part.operations += "node" in item ? 1 : scopes[item.scope]!.operations;
-        }
-        parts.push({ scope });
-      }
-      items.splice(0, items.length, ...parts);
+  const gather = (above: number, items: Item[]): Item => {
+    const scope = scopes.push({ ...newScope(above, 0, -1), items }) - 1;
+    for (const item of items) {
+      if ("node" in item) home[item.node] = scope;
+      else scopes[item.scope]!.above = scope;
     }
-    scopes[at]!.items = items;
-  }
-  const deepen = (at: number, depth: number): void => {
-    scopes[at]!.depth = depth;
-    for (const item of scopes[at]!.items) if ("scope" in item) deepen(item.scope, depth + 1);
+    return { scope };
   };
-  deepen(0, 0);
+  const whole = scopes[0]!;
+  const isNear = (item: Item): boolean =>
+    "node" in item ? near[item.node]! : nearScopes.has(item.scope);
+  const others = whole.items.filter((item) => !isNear(item));
+  const aside = others.length && nearScopes.size ? scopes.length : -1;
+  if (aside > 0) whole.items = [...whole.items.filter(isNear), gather(0, others)];
+  for (let at = 0; at < scopes.length; at++) {
+    const scope = scopes[at]!;
+    while (scope.items.length > mostItems) {
+      const parts: Item[] = [];
+      for (let start = 0; start < scope.items.length; start += partSize)
+        parts.push(gather(at, scope.items.slice(start, start + partSize)));
+      scope.items = parts;
+    }
+  }
+  tally(scopes, 0, 0);
+  return aside;
+}
+
+/** Note how deep scopes lie, and what operations are in them. */
+function tally(scopes: Scope[], at: number, depth: number): Scope {
+  const scope = scopes[at]!;
+  scope.depth = depth;
+  for (const item of scope.items) {
+    const { first, last, operations } =
+      "node" in item
+        ? { first: item.node, last: item.node, operations: 1 }
+        : tally(scopes, item.scope, depth + 1);
+    scope.first = Math.min(scope.first, first);
+    scope.last = Math.max(scope.last, last);
+    scope.operations += operations;
+  }
+  return scope;
 }
 
 function consumersOf(trace: Trace): Edge[][] {
@@ -138,21 +177,6 @@ function consumersOf(trace: Trace): Edge[][] {
   return consumers;
 }
 
-/** A leaf belongs where it is used: into the innermost scope that has all of its consumers. */
-function bringLeavesDown(trace: Trace, scopes: Scope[], home: number[], consumers: Edge[][]): void {
-  trace.nodes.forEach(({ op }, node) => {
-    if (op) return;
-    if (!consumers[node]!.length) {
-      while (!scopes[home[node]!]!.operations && home[node])
-        home[node] = scopes[home[node]!]!.above;
-      return;
-    }
-    home[node] = consumers[node]!.map((edge) => home[edge.node]!).reduce((a, b) =>
-      common(scopes, a, b),
-    );
-  });
-}
-
 function common(scopes: Scope[], one: number, other: number): number {
   while (one !== other) {
     if (scopes[one]!.depth >= scopes[other]!.depth) one = scopes[one]!.above;
@@ -161,14 +185,18 @@ function common(scopes: Scope[], one: number, other: number): number {
   return one;
 }
 
-/** The scope right inside `scope` that `inner` lies in, or is. */
-function innerToward(scopes: Scope[], scope: number, inner: number): number {
-  while (scopes[inner]!.above !== scope) inner = scopes[inner]!.above;
-  return inner;
+/** A number for an item: of scopes they are negative. */
+export const keyOf = (item: Item): number => ("node" in item ? item.node : ~item.scope);
+
+/** The item of a scope that a node is, or lies in. */
+function keyToward(scopes: Scope[], home: number[], scope: number, node: number): number {
+  let [key, at] = [node, home[node]!];
+  for (; at !== scope; at = scopes[at]!.above) key = ~at;
+  return key;
 }
 
 /** By scope: where each item is in its list. Copies of a leaf are `leaf:consumer`. */
-type Places = Map<string, number>[];
+type Places = Map<number | string, number>[];
 
 function place(trace: Trace, scopes: Scope[], home: number[], consumers: Edge[][]): Places {
   const leaves: number[][] = scopes.map(() => []);
@@ -176,95 +204,75 @@ function place(trace: Trace, scopes: Scope[], home: number[], consumers: Edge[][
     if (!op) leaves[home[node]!]!.push(node);
   });
   return scopes.map((scope, at) => {
-    const before = new Map<string, Item[]>(); // leaves to be put before an item
+    const before = new Map<number, Item[]>(); // leaves to be put before an item
     const rest: Item[] = [];
-    const keys = new Map<Item, string>();
-    const copies = scope.items.length > manyItems;
-    for (const leaf of leaves[at]!) {
-      const users = consumers[leaf]!.map((edge) => keyToward(scopes, home, at, edge.node));
-      const different = [...new Set(users)];
-      if (!different.length) rest.push({ node: leaf });
-      for (const user of copies ? different : different.slice(0, 1)) {
-        const item = { node: leaf };
-        keys.set(item, copies && different.length > 1 ? `${leaf}:${user}` : `n${leaf}`);
+    const copies = new Map<Item, string>();
+    for (const node of leaves[at]!) {
+      const users = consumers[node]!.map((edge) => keyToward(scopes, home, at, edge.node));
+      const different = scope.items.length > manyItems ? [...new Set(users)] : users.slice(0, 1);
+      if (!different.length) rest.push({ node });
+      for (const user of different) {
+        const item = { node };
+        if (different.length > 1) copies.set(item, `${node}:${user}`);
         before.set(user, [...(before.get(user) ?? []), item]);
       }
     }
     const items = scope.items.flatMap((item) => [...(before.get(keyOf(item)) ?? []), item]);
     scope.items = [...items, ...rest];
-    return new Map(scope.items.map((item, i) => [keys.get(item) ?? keyOf(item), i]));
+    return new Map(scope.items.map((item, i) => [copies.get(item) ?? keyOf(item), i]));
   });
 }
 
-const keyOf = (item: Item): string => ("node" in item ? `n${item.node}` : `s${item.scope}`);
-
-/** The item of a scope that a node is, or lies in. */
-function keyToward(scopes: Scope[], home: number[], scope: number, node: number): string {
-  return home[node] === scope ? `n${node}` : `s${innerToward(scopes, scope, home[node]!)}`;
-}
-
-function connect(trace: Trace, scopes: Scope[], home: number[], places: Places): void {
-  const ports = scopes.map(() => ({
-    in: new Map<number, number>(),
-    out: new Map<number, number>(),
-  }));
+function connect(consumers: Edge[][], scopes: Scope[], home: number[], places: Places): void {
+  // By scope: the nodes that come in and go out, numbered.
+  const ports = scopes.map(() => [new Map<number, number>(), new Map<number, number>()] as const);
   const wires = scopes.map(() => new Map<string, Wire>());
-  const port = (list: number[], known: Map<number, number>, node: number): number => {
-    if (!known.has(node)) known.set(node, list.push(node) - 1);
+  const port = (known: Map<number, number>, node: number): number => {
+    if (!known.has(node)) known.set(node, known.size);
     return known.get(node)!;
   };
   // Ports are numbered once all are known: until then in-ports are -1, -2, ..., out-ports from 1e9.
   const beyond = 1e9;
   const add = (at: number, from: number, to: number, edge: Edge, apart = false): void => {
-    const key = `${from}>${to}>${edge.source}${apart ? `.${edge.argument}` : ""}`;
+    const { source, argument } = edge;
+    const key = [from, to, source, apart && argument].join();
     const wire = wires[at]!.get(key);
     if (wire) wire.edges.push(edge);
-    else
-      wires[at]!.set(key, {
-        from,
-        to,
-        source: edge.source,
-        edges: [edge],
-        portFrom: -1,
-        portTo: -1,
-      });
+    else wires[at]!.set(key, { from, to, source, edges: [edge], portFrom: -1, portTo: -1 });
   };
-  const itemOf = (at: number, key: string, consumer?: string): number =>
-    places[at]!.get(`${key.slice(1)}:${consumer}`) ?? places[at]!.get(key)!;
-  trace.nodes.forEach(({ args }, node) =>
-    args.forEach((arg, argument) => {
-      if (!("node" in arg)) return;
-      const edge = { node, argument, source: arg.node };
-      const meet = common(scopes, home[arg.node]!, home[node]!);
-      let from = `n${arg.node}`;
-      for (let at = home[arg.node]!; at !== meet; at = scopes[at]!.above) {
-        const out = beyond + port(scopes[at]!.portsOut, ports[at]!.out, arg.node);
-        add(at, itemOf(at, from), out, edge);
-        from = `s${at}`;
-      }
-      let to = `n${node}`;
-      for (let at = home[node]!; at !== meet; at = scopes[at]!.above) {
-        const entry = -1 - port(scopes[at]!.portsIn, ports[at]!.in, arg.node);
-        add(at, entry, itemOf(at, to), edge, to.startsWith("n"));
-        to = `s${at}`;
-      }
-      add(meet, itemOf(meet, from, to), itemOf(meet, to), edge, to.startsWith("n"));
-    }),
-  );
+  const itemOf = (at: number, key: number, consumer?: number): number =>
+    places[at]!.get(`${key}:${consumer}`) ?? places[at]!.get(key)!;
+  for (const edge of consumers.flat()) {
+    let [from, to] = [edge.source, edge.node];
+    const meet = common(scopes, home[from]!, home[to]!);
+    for (let at = home[from]!; at !== meet; at = scopes[at]!.above) {
+      add(at, itemOf(at, from), beyond + port(ports[at]![1], edge.source), edge);
+      from = ~at;
+    }
+    for (let at = home[to]!; at !== meet; at = scopes[at]!.above) {
+      add(at, -1 - port(ports[at]![0], edge.source), itemOf(at, to), edge, to >= 0);
+      to = ~at;
+    }
+    add(meet, itemOf(meet, from, to), itemOf(meet, to), edge, to >= 0);
+  }
   scopes.forEach((scope, at) => {
+    [scope.portsIn, scope.portsOut] = ports[at]!.map((known) => [...known.keys()]) as [
+      number[],
+      number[],
+    ];
     const before = scope.portsIn.length;
     const number = (end: number): number => {
       if (end < 0) return -1 - end;
       return end >= beyond ? before + scope.items.length + end - beyond : before + end;
     };
-    const portOf = (end: number, way: "in" | "out", source: number): number => {
+    const portOf = (end: number, way: 0 | 1, source: number): number => {
       const item = scope.items[end];
       return item && "scope" in item ? ports[item.scope]![way].get(source)! : -1;
     };
     scope.wires = [...wires[at]!.values()].map((wire) => ({
       ...wire,
-      portFrom: portOf(wire.from, "out", wire.source),
-      portTo: portOf(wire.to, "in", wire.source),
+      portFrom: portOf(wire.from, 1, wire.source),
+      portTo: portOf(wire.to, 0, wire.source),
       from: number(wire.from),
       to: number(wire.to),
     }));
@@ -290,3 +298,10 @@ export function wayTo(outline: Outline, scope: number): number[] {
   for (let at = scope; at >= 0; at = outline.scopes[at]!.above) way.unshift(at);
   return way;
 }
+
+/** The scopes around an item that must be open for it to be seen, the outermost first. */
+export const around = (outline: Outline, item: Item): number[] =>
+  wayTo(
+    outline,
+    "node" in item ? outline.home[item.node]! : outline.scopes[item.scope]!.above,
+  ).filter(Boolean);

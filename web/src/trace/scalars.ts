@@ -7,8 +7,14 @@ import type { Kept, Trace } from "./description";
 
 const mostNodes = 400; // more are too many to be drawn at once
 
+interface LiveGraph {
+  graph: Graph;
+  given: number[];
+  place: Map<number, number>; // where each node of the trace went
+}
+
 /** Null where the page cannot compute it: other ops, several results, or too large. */
-export function liveGraph(trace: Trace): { graph: Graph; given: number[] } | null {
+export function liveGraph(trace: Trace): LiveGraph | null {
   const { nodes, sweeps } = trace;
   const seeds = sweeps.at(-1)?.seeds ?? [];
   const root = seeds[0]?.node ?? nodes.length - 1;
@@ -48,7 +54,7 @@ export function liveGraph(trace: Trace): { graph: Graph; given: number[] } | nul
     });
     given.push(numberOf(node.values[0]));
   });
-  return { graph: { nodes: found, root: place.get(root)! }, given };
+  return { graph: { nodes: found, root: place.get(root)! }, given, place };
 }
 
 const numbersIn = (attrs: Record<string, unknown>): boolean =>

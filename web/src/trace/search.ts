@@ -1,6 +1,6 @@
 // Finding operations, leaves and modules by name, op or source line.
 
-import { groupName, nodeName, type Trace } from "./description";
+import { groupName, lineText, nodeName, type Trace } from "./description";
 import type { Item, Outline } from "./outline";
 
 export interface Entry {
@@ -23,7 +23,7 @@ export function entriesOf(trace: Trace, outline: Outline): Entry[] {
     return made && operations ? [entry({ scope }, groupName(made), made.className)] : [];
   });
   const nodes = trace.nodes.map(({ op, line, group }, node) => {
-    const place = line ? `${line[0].split(/[\\/]/).at(-1)}:${line[1]}` : "";
+    const place = line ? lineText(line) : "";
     const path = group < 0 ? "" : trace.groups[group]!.path;
     return entry(
       { node },
@@ -46,8 +46,6 @@ export function search(
   const all = entries.filter(({ text }) => words.every((word) => text.includes(word)));
   const rank = ({ text }: Entry): number =>
     text.startsWith(`${words[0]} `) ? 0 : text.startsWith(words[0]!) ? 1 : 2;
-  const found = all
-    .map((one, i) => ({ one, key: rank(one), i }))
-    .sort((a, b) => a.key - b.key || a.i - b.i);
-  return { found: found.slice(0, most).map(({ one }) => one), count: all.length };
+  // (Sorting leaves what ranks alike in its order.)
+  return { found: all.sort((a, b) => rank(a) - rank(b)).slice(0, most), count: all.length };
 }

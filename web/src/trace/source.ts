@@ -23,22 +23,14 @@ export function grid(shape: Shape): [rows: number, columns: number] {
   return [shape.at(-2) ?? 1, shape.at(-1) ?? 1];
 }
 
-export function firstWindow(shape: Shape): Window {
-  return windowAt(
-    shape,
-    shape.slice(0, -2).map(() => 0),
-    0,
-    0,
-  );
-}
-
-export function windowAt(shape: Shape, at: number[], row: number, column: number): Window {
-  const [rows, columns] = grid(shape);
-  const part = (size: number, start: number): [number, number] => {
-    const first = Math.max(0, Math.min(start, size - mostAtOnce));
-    return [first, Math.min(size, first + mostAtOnce)];
-  };
-  return { at, rows: part(rows, row), columns: part(columns, column) };
+/** What is shown from a place on: indices of the outer dimensions, row and column; else 0. */
+export function windowFrom(shape: Shape, place: number[] = []): Window {
+  const at = shape.slice(0, -2).map((_, i) => place[i] ?? 0);
+  const [rows, columns] = grid(shape).map((size, i): [number, number] => {
+    const start = Math.max(0, Math.min(place[at.length + i] ?? 0, size - mostAtOnce));
+    return [start, Math.min(size, start + mostAtOnce)];
+  });
+  return { at, rows: rows!, columns: columns! };
 }
 
 /** Where the matrix of an index begins, counted in elements. */
@@ -48,7 +40,10 @@ function offsetOf(shape: Shape, at: number[]): number {
 }
 
 /** Of an array that is all here. */
-export function smallWindow({ shape, elements = [] }: Kept, window: Window): number[][] {
+export function smallWindow(
+  { shape, elements = [] }: Pick<Kept, "shape" | "elements">,
+  window: Window,
+): number[][] {
   const columns = grid(shape)[1];
   const start = offsetOf(shape, window.at);
   return range(window.rows).map((row) =>
@@ -83,22 +78,17 @@ export function storedArrays(find: (name: string) => StoredArray | undefined): A
       const size = itemSize(dtype)!;
       const width = grid(shape)[1];
       const start = offsetOf(shape, at);
-      const part = async (first: number, count: number): Promise<number[]> =>
-        numbersOf(dtype, await slice((start + first) * size, (start + first + count) * size));
-      const wide = columns[1] - columns[0];
-      if (wide === width) {
-        const all = await part(rows[0] * width, (rows[1] - rows[0]) * width);
-        return range(rows).map((_, i) => all.slice(i * width, (i + 1) * width));
-      }
-      return Promise.all(range(rows).map((row) => part(row * width + columns[0], wide)));
+      const row = async (index: number): Promise<number[]> => {
+        const first = start + index * width;
+        const bytes = await slice((first + columns[0]) * size, (first + columns[1]) * size);
+        return numbersOf(dtype, bytes);
+      };
+      return Promise.all(range(rows).map(row));
     },
     async bytes(name) {
       const { dtype, shape, slice } = stored(name);
-      return {
-        dtype,
-        shape,
-        bytes: new Uint8Array(await slice(0, countOf(shape) * itemSize(dtype)!)),
-      };
+      const bytes = await slice(0, countOf(shape) * itemSize(dtype)!);
+      return { dtype, shape, bytes: new Uint8Array(bytes) };
     },
   };
 }
@@ -111,7 +101,8 @@ function numbersOf(dtype: string, bytes: ArrayBuffer): number[] {
   const view = new DataView(bytes);
   const short = dtype.endsWith("float16");
   const plain = dtype === "bool" ? "uint8" : short ? "uint16" : dtype;
-  const getter = `get${plain.endsWith("int64") ? "Big" : ""}${plain[0]!.toUpperCase()}${plain.slice(1)}`;
+  const big = plain.endsWith("int64") ? "Big" : "";
+  const getter = `get${big}${plain[0]!.toUpperCase()}${plain.slice(1)}`;
   return Array.from({ length: bytes.byteLength / size }, (_, i) => {
     const number = Number(view[getter as Getter](i * size, true));
     return !short ? number : dtype === "float16" ? half(number) : upper(number);
@@ -127,11 +118,8 @@ function half(bits: number): number {
 }
 
 /** A bfloat16 is the upper half of a float32. */
-function upper(bits: number): number {
-  const view = new DataView(new ArrayBuffer(4));
-  view.setUint32(0, bits << 16);
-  return view.getFloat32(0);
-}
+const upper = (bits: number): number =>
+  new Float32Array(new Uint32Array([bits << 16]).buffer)[0]!;
 
 // -- base64 ---------------------------------------------------------------------------------------
 

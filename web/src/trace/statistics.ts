@@ -37,22 +37,20 @@ function histogram(numbers: number[], low: number, high: number): number[] {
   return counts;
 }
 
-/** Root of the sum of squares, of the finite elements: the size of a number is its own. */
+/** Root of the sum of squares: NaN or infinite where an element is. */
 export function normOf(kept: Kept | null | undefined): number | undefined {
   if (!kept) return undefined;
-  return kept.statistics ? kept.statistics.norm : statisticsOf(kept).norm;
+  const { nans, infs, norm } = statisticsOf(kept);
+  return nans ? NaN : infs ? Infinity : norm;
 }
 
-/** The norm as text; of what is not finite the norm of the rest would say little. */
 export function normText(kept: Kept | null | undefined): string {
-  if (!kept) return "·";
-  const { nans, infs, norm } = statisticsOf(kept);
-  return nans ? "NaN" : infs ? "inf" : shortNumber(norm);
+  const norm = normOf(kept);
+  return norm === undefined ? "·" : Number.isNaN(norm) ? "NaN" : shortNumber(norm);
 }
 
 /** Whether there is a NaN or an infinity in it. */
 export function isBroken(kept: Kept | null | undefined): boolean {
-  if (!kept) return false;
-  if (kept.statistics) return kept.statistics.nans + kept.statistics.infs > 0;
-  return !kept.elements!.every(Number.isFinite);
+  const { nans = 0, infs = 0 } = kept?.statistics ?? {};
+  return nans + infs > 0 || kept?.elements?.every(Number.isFinite) === false;
 }

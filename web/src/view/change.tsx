@@ -11,8 +11,11 @@ export function ChangeView() {
   const change = stage.change.value;
   if (!change) return null;
   const { values, graph } = stage.numbers.value;
+  const { known } = stage.standing.value;
   const moved = values.flatMap((value, node) =>
-    Object.is(value, change.before.values[node]) && !change.predicted[node] ? [] : [node],
+    known[node] && (!Object.is(value, change.before.values[node]) || change.predicted[node])
+      ? [node]
+      : [],
   );
   return (
     <section class="change" aria-label={say("change.title")}>

@@ -7,7 +7,7 @@ import type { Edge, Step } from "../engine/types";
 import type { Line } from "../layout/sheet";
 import { say } from "../state/words";
 import { asButton } from "./parts";
-import { asIs, signed, signOf } from "./text";
+import { asIs, classNames, signed, signOf } from "./text";
 import { useStage } from "./stage";
 
 export function EdgeView({ line }: { line: Line }) {
@@ -27,13 +27,15 @@ export function EdgeView({ line }: { line: Line }) {
   const isAmong = (edges: Edge[]): boolean => edges.some((one) => sameEdge(one, edge));
   const onPath = selection?.kind === "path" && isAmong(selection.path.edges);
   const chosen = selection?.kind === "edge" && sameEdge(selection.edge, edge);
-  const classes = ["edge"];
-  if (!known) classes.push("later");
-  if (now !== undefined) classes.push("now");
-  if (next !== undefined) classes.push("next");
-  if (chosen || onPath) classes.push("selected");
-  if (onPath) classes.push("path");
-  if (isAmong(stage.lost.value)) classes.push("lost");
+  const classes = classNames({
+    edge: true,
+    later: !known,
+    now: now !== undefined,
+    next: next !== undefined,
+    selected: chosen || onPath,
+    path: onPath,
+    lost: isAmong(stage.lost.value),
+  });
   const from = stage.name(edge.source);
   const to = stage.name(edge.node);
   const label = known ? (onEdges ? effectText(graph, edge) : `×${shortNumber(local)}`) : "";
@@ -44,7 +46,7 @@ export function EdgeView({ line }: { line: Line }) {
     next !== undefined ? say("edge.willPush", { amount: shortNumber(next) }) : "",
   ];
   return (
-    <g class={classes.join(" ")}>
+    <g class={classes}>
       <path
         class="reach"
         d={line.curve}

@@ -6,7 +6,7 @@ import type { Box } from "../layout/sheet";
 import { wayDown } from "../state/narrate";
 import type { Stage } from "../state/stage";
 import { say } from "../state/words";
-import { asIs, drawnOp, shortened, signed, signOf } from "./text";
+import { asIs, classNames, drawnOp, shortened, signed, signOf, within } from "./text";
 import { LeafInput } from "./leaf";
 import { asButton } from "./parts";
 import { useStage } from "./stage";
@@ -28,28 +28,59 @@ export function NodeView({ box, width, height }: { box: Box; width: number; heig
   const change = stage.change.value;
   const before = change && known ? change.before.values[node]! : value;
   const changed = !Object.is(before, value);
-  const [gate, adder] = badges(stage, node, onEdges);
-  const classes = ["node", leaf ? "leaf" : "op"];
-  if (!known) classes.push("later");
-  if (stage.opened.value.some(({ nodes }) => nodes.includes(node))) classes.push("inside");
-  if (stage.current.value?.node === node) classes.push("now");
-  if (stage.next.value?.node === node) classes.push("next");
-  if (isSelected(stage, node)) classes.push("selected");
-  if (!stage.numbers.value.reached[node]) classes.push("apart");
+  const worn = gatesOf(graph, node).filter((gate) => !onEdges || gate === "adder");
+  const chosen = isSelected(stage, node);
+  const cause = stage.cause.value?.node === node;
+  const classes = classNames({
+    node: true,
+    leaf,
+    later: !known,
+    inside: stage.opened.value.some(({ nodes }) => nodes.includes(node)),
+    now: stage.current.value?.node === node,
+    next: stage.next.value?.node === node,
+    selected: chosen,
+    cause,
+  });
+  if (cause) worn.push("cause");
   const selection = stage.selection.value;
   const editing = leaf && selection?.kind === "node" && selection.node === node;
-  const room = Math.floor((width - 20) / 8.5);
-  const op = onEdges ? "" : leaf ? "" : drawnOp(graph, node);
+  const op = onEdges || leaf ? "" : drawnOp(graph, node);
+  const way = leaf && complete ? say(`node.way.${wayDown(grad!)}`) : "";
+  const waits = arrived > 0 && arrived < expected;
+  const partial = waits ? say("node.partial", { arrived, expected }) : "";
+  const left = onEdges ? 20 : 11;
+  const right = width - (onEdges ? 18 : 11);
+  const room = right - left;
+  const shownValue = !known
+    ? "?"
+    : (changed ? `${shortNumber(before)} → ` : "") + shortNumber(value);
+  const shownGrad = say("node.grad", {
+    grad: grad !== null ? signed(grad) : shown.open?.[node] ? "?" : "·",
+  });
+  const spoken = [
+    name,
+    leaf ? say("node.leaf") : drawnOp(graph, node),
+    known ? say("node.valueIs", { value: shortNumber(value) }) : say("node.noValue"),
+    grad !== null && say("node.gradIs", { grad: shortNumber(grad) }),
+    partial,
+    ...worn.map((gate) => say(`gate.${gate}`)),
+  ];
+  const atEnd = (kind: string, y: number, text: string) =>
+    text && (
+      <text {...(kind === "sign" ? asIs : {})} class={kind} x={right} y={y} text-anchor="end">
+        {text}
+      </text>
+    );
   return (
-    <g class={classes.join(" ")} transform={`translate(${box.x} ${box.y})`}>
+    <g class={classes} transform={`translate(${box.x} ${box.y})`}>
       <rect
         class="box"
         width={width}
         height={height}
         rx={onEdges ? height / 2 : 10}
         {...asButton(() => stage.pick({ kind: "node", node }))}
-        aria-pressed={isSelected(stage, node)}
-        aria-label={described(stage, node)}
+        aria-pressed={chosen}
+        aria-label={spoken.filter(Boolean).join(", ")}
         data-node={name}
         data-value={known ? value : ""}
         data-grad={grad ?? ""}
@@ -62,49 +93,38 @@ export function NodeView({ box, width, height }: { box: Box; width: number; heig
       )}
       <g aria-hidden="true">
         {/* The label of the box says it all, in words. */}
-        <text {...asIs} class="name" x={onEdges ? 20 : 11} y={21}>
-          {shortened(name, room - op.length - 1)}
+        <text {...asIs} class="name" x={left} y={21}>
+          {shortened(name, Math.floor((room + 3) / 8.5) - Math.max(op.length, way.length) - 1)}
         </text>
-        {op && (
-          <text {...asIs} class="sign" x={width - 11} y={21} text-anchor="end">
-            {op}
-          </text>
-        )}
+        {atEnd("sign", 21, op)}
         {!editing && (
-          <text class={changed ? "value changed" : "value"} x={onEdges ? 20 : 11} y={41}>
-            {!known
-              ? "?"
-              : changed
-                ? `${shortNumber(before)} → ${shortNumber(value)}`
-                : shortNumber(value)}
-          </text>
-        )}
-        {grad === null ? (
-          <text class="grad none" x={onEdges ? 20 : 11} y={61}>
-            {say("node.grad", { grad: shown.open?.[node] ? "?" : "·" })}
-          </text>
-        ) : (
-          <text class={`grad ${signOf(grad)}`} x={onEdges ? 20 : 11} y={61}>
-            {say("node.grad", { grad: signed(grad) })}
-          </text>
-        )}
-        {arrived > 0 && arrived < expected && (
-          <text class="partial" x={width - (onEdges ? 18 : 11)} y={41} text-anchor="end">
-            {say("node.partial", { arrived, expected })}
-          </text>
-        )}
-        {leaf && complete && grad !== null && grad !== 0 && !Number.isNaN(grad) && (
           <text
-            class={`way ${wayDown(grad)}`}
-            x={width - (onEdges ? 18 : 11)}
-            y={21}
-            text-anchor="end"
+            class={changed ? "value changed" : "value"}
+            x={left}
+            y={41}
+            {...within(shownValue, room - partial.length * 6.8, changed ? 7 : 8.5)}
           >
-            {say(`node.way.${wayDown(grad)}`)}
+            {shownValue}
           </text>
         )}
-        {gate && <Badge kind={gate} right={width - (onEdges ? 22 : 8)} y={-9} />}
-        {adder && <Badge kind="adder" right={width - (onEdges ? 22 : 8)} y={height - 8} />}
+        <text
+          class={`grad ${grad === null ? "none" : signOf(grad)}`}
+          x={left}
+          y={61}
+          {...within(shownGrad, room, 8.5)}
+        >
+          {shownGrad}
+        </text>
+        {atEnd("partial", 41, partial)}
+        {atEnd("way", 21, way)}
+        {worn.map((kind) => (
+          <Badge
+            key={kind}
+            kind={kind}
+            right={kind === "cause" ? 82 : right + 3}
+            y={kind === "cause" || kind === "adder" ? height - 8 : -9}
+          />
+        ))}
       </g>
     </g>
   );
@@ -123,38 +143,9 @@ function Badge({ kind, right, y }: { kind: string; right: number; y: number }) {
   );
 }
 
-function badges(stage: Stage, node: number, onEdges: boolean): [string, boolean] {
-  const gates = gatesOf(stage.graph.value, node);
-  const own = gates.find((gate) => gate !== "adder") ?? "";
-  return [onEdges ? "" : own, gates.includes("adder")];
-}
-
 function isSelected(stage: Stage, node: number): boolean {
   const selection = stage.selection.value;
   if (selection?.kind === "node") return selection.node === node;
   if (selection?.kind !== "path") return false;
   return selection.path.edges.some((edge) => edge.node === node || edge.source === node);
-}
-
-/** What a screen reader says of a node. */
-function described(stage: Stage, node: number): string {
-  const { known, grads, arrived } = stage.standing.value;
-  const graph = stage.graph.value;
-  const parts = [stage.name(node)];
-  parts.push(graph.nodes[node]!.op ? drawnOp(graph, node) : say("node.leaf"));
-  parts.push(
-    known[node]
-      ? say("node.valueIs", { value: shortNumber(stage.numbers.value.values[node]!) })
-      : say("node.noValue"),
-  );
-  const grad = grads[node]!;
-  if (grad !== null) {
-    parts.push(say("node.gradIs", { grad: shortNumber(grad) }));
-    const expected = stage.expected.value[node]!;
-    if (arrived[node]! < expected) {
-      parts.push(say("node.partial", { arrived: arrived[node]!, expected }));
-    }
-  }
-  parts.push(...gatesOf(graph, node).map((gate) => say(`gate.${gate}`)));
-  return parts.join(", ");
 }

@@ -4,7 +4,7 @@ import { effect, useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
 import { effectText } from "../engine/formulas";
-import { edgesOf, sameEdge } from "../engine/graph";
+import { edgeListsOf, sameEdge } from "../engine/graph";
 import { shortNumber } from "../engine/numbers";
 import type { Computed } from "../engine/types";
 import { type Line, type Sheet, sheetOf } from "../layout/sheet";
@@ -13,8 +13,9 @@ import { say } from "../state/words";
 import { EdgeView } from "./graph-edge";
 import { NodeView } from "./graph-node";
 import { margin, usePanZoom, type View, ZoomButtons } from "./panzoom";
-import { nodesOn } from "./parts";
+import { pathText } from "./parts";
 import { useStage } from "./stage";
+import { signed } from "./text";
 
 const measures = { boxWidth: 134, boxHeight: 72, down: 28 };
 const zooms = { least: 0.15, most: 3, fit: 1.25 };
@@ -36,14 +37,14 @@ export function GraphView(props: { quiet?: boolean }) {
   };
   const canvas = usePanZoom({
     owner: stage,
-    fitted: (box) => fitted(sheet.peek(), box),
+    fitted: (box, whole) => fitted(sheet.peek(), box, whole),
     fittedTo: follow,
     unselect: () => stage.select(null),
     zooms,
     quiet: props.quiet,
   });
   useEffect(() => effect(follow), [stage]);
-  useEffect(() => sheet.subscribe(canvas.fit), [stage]);
+  useEffect(() => sheet.subscribe(() => canvas.fit()), [stage]);
 
   const { x, y, zoom } = canvas.view.value;
   const { boxes, lines, boxWidth, boxHeight } = sheet.value;
@@ -85,7 +86,7 @@ function PathLegend() {
   const { factors, product } = selection.path;
   return (
     <p class="legend" translate={false}>
-      {stage.names(nodesOn(selection.path), " → ")}{" "}
+      {pathText(stage, selection.path)}{" "}
       <span class="product">
         {factors.map(shortNumber).join(" × ")} = {shortNumber(product)}
       </span>
@@ -101,28 +102,25 @@ function ordered(lines: Line[], selection: Selection): Line[] {
   return [...lines.filter((line) => !isChosen(line)), ...lines.filter(isChosen)];
 }
 
-function gapFor({ graph, locals }: Computed, drawing: Drawing): number {
-  const longest = graph.nodes.reduce(
-    (most, _, node) =>
-      edgesOf(graph, node).reduce((longer, edge) => {
-        const text =
-          drawing === "edges"
-            ? effectText(graph, edge)
-            : `×${shortNumber(locals[node]![edge.argument]!)}`;
-        return Math.max(longer, text.length);
-      }, most),
-    0,
-  );
-  return Math.min(180, 46 + 7.4 * Math.max(longest, 3));
+function gapFor({ graph, locals, grads }: Computed, drawing: Drawing): number {
+  const texts = edgeListsOf(graph)
+    .flat()
+    .map((edge) => {
+      const local = locals[edge.node]![edge.argument]!;
+      return drawing === "edges" // an operation at one end, what is handed back at the other
+        ? effectText(graph, edge) + signed(grads[edge.node]! * local)
+        : `×${shortNumber(local)}`;
+    });
+  return Math.min(200, 46 + 7.4 * Math.max(3, ...texts.map((text) => text.length)));
 }
 
-function fitted(sheet: Sheet, box: HTMLElement): View {
+function fitted(sheet: Sheet, box: HTMLElement, small = false): View {
   const width = box.clientWidth - 2 * margin;
   const height = box.clientHeight - 2 * margin;
   const above = 14; // badges stand above their boxes
   const whole = Math.min(width / sheet.width, height / (sheet.height + above));
-  // On a small screen a graph that is all in sight cannot be read: begin at the root's end then.
-  const zoom = Math.min(zooms.fit * Math.max(1, width / 1400), Math.max(whole, 0.6));
+  // On a small screen a graph that is all in sight cannot be read: it is so when asked for.
+  const zoom = Math.min(zooms.fit * Math.max(1, width / 1400), Math.max(whole, small ? 0 : 0.6));
   const room = box.clientWidth - sheet.width * zoom;
   return {
     zoom,

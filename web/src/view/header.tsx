@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 
 import { tables } from "../engine/tables";
 import { list, offered, openLesson } from "../lessons/library";
-import { currentAddress } from "../state/address";
+import { currentAddress, originNow } from "../state/address";
 import { announce } from "../state/announce";
 import { boot } from "../state/boot";
 import { saveCopy } from "../state/export";
@@ -14,12 +14,10 @@ import {
   openPreset,
   place,
   setTheme,
-  stage,
   type Theme,
   theme,
   titleOf,
 } from "../state/studio";
-import { traceStage } from "../state/trace";
 import { language, say, speak } from "../state/words";
 import { GlyphButton } from "./parts";
 import { OpenTrace } from "./trace/open";
@@ -28,8 +26,7 @@ const { presets } = tables;
 const groups = [...new Set(presets.map((preset) => preset.group))];
 
 export function Header() {
-  const traced = place.value.kind === "trace" ? traceStage.document.value : null;
-  const { origin } = traced ?? stage.scene.value;
+  const origin = originNow();
   const open = origin.kind === "preset" ? origin.id : "";
   return (
     <header class="head">
@@ -81,17 +78,22 @@ export function Header() {
   );
 }
 
-/** Not from inside a notebook: its frame has no address, and may not save files. */
+/**
+ * Not from inside a notebook: its frame has no address, and may not save files. A lesson cannot be
+ * saved: it is files beside the page, and a copy is one file.
+ */
 function Send() {
   return (
     <>
       <Share />
-      <button
-        type="button"
-        onClick={() => saveCopy().catch(() => notify({ key: "page.noExport" }))}
-      >
-        {say("page.export")}
-      </button>
+      {place.value.kind !== "lesson" && (
+        <button
+          type="button"
+          onClick={() => saveCopy().catch(() => notify({ key: "page.noExport" }))}
+        >
+          {say("page.export")}
+        </button>
+      )}
     </>
   );
 }
@@ -139,7 +141,8 @@ function Choice(props: {
 function Share() {
   const shown = useSignal("");
   const share = async (): Promise<void> => {
-    const address = currentAddress();
+    const { address, note } = currentAddress();
+    if (note) notify(note);
     try {
       await navigator.clipboard.writeText(address);
       announce(say("share.copied"));

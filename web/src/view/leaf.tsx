@@ -2,7 +2,8 @@
 
 import { useSignal } from "@preact/signals";
 
-import { readNumber } from "../engine/numbers";
+import { exactNumber, readNumber } from "../engine/numbers";
+import { announce } from "../state/announce";
 import { say } from "../state/words";
 import { NumberInput } from "./parts";
 import { useStage } from "./stage";
@@ -26,7 +27,10 @@ export function LeafInput({ node }: { node: number }) {
         const number = readNumber(typing.value);
         if (number !== undefined) stage.setLeaf(node, number);
       }}
-      onBlur={() => (typing.value = null)}
+      onBlur={() => {
+        if (wrong) announce(say("leaf.wrong"));
+        typing.value = null;
+      }}
       onKeyDown={(event) => {
         const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
         if (by) {
@@ -34,6 +38,11 @@ export function LeafInput({ node }: { node: number }) {
           typing.value = null;
           stage.settle();
           stage.setLeaf(node, rounded(value + by * (event.shiftKey ? 1 : 0.1)));
+        } else if (event.key === "Enter" && wrong) {
+          const field = event.currentTarget;
+          field.setCustomValidity(say("leaf.wrong"));
+          field.reportValidity();
+          field.setCustomValidity("");
         } else if (event.key === "Enter" || event.key === "Escape") {
           typing.value = null;
           stage.settle();
@@ -43,9 +52,7 @@ export function LeafInput({ node }: { node: number }) {
   );
 }
 
-function plain(value: number): string {
-  return String(value).replace("-", "−");
-}
+const plain = (value: number): string => exactNumber(value).replace("-", "−");
 
 function rounded(value: number): number {
   return Number(value.toPrecision(12));

@@ -18,7 +18,7 @@ export interface PanZoom {
   frame: RefObject<HTMLDivElement>;
   view: Signal<View>;
   dragging: Signal<boolean>;
-  fit: () => void;
+  fit: (whole?: boolean) => void; // whole: however small it gets
   pan: (x: number, y: number) => void;
   zoomBy: (factor: number, at?: { x: number; y: number }) => void;
   /** Move as little as needed for a part of the drawing to be in sight. */
@@ -36,7 +36,7 @@ export const margin = 22;
  */
 export function usePanZoom(options: {
   owner: unknown;
-  fitted: (box: HTMLElement) => View;
+  fitted: (box: HTMLElement, whole?: boolean) => View;
   fittedTo?: () => void; // after it was fitted
   unselect: () => void;
   zooms: { least: number; most: number };
@@ -50,8 +50,8 @@ export function usePanZoom(options: {
   const latest = useRef(options);
   latest.current = options;
 
-  const fit = (): void => {
-    if (frame.current) view.value = latest.current.fitted(frame.current);
+  const fit: PanZoom["fit"] = (whole) => {
+    if (frame.current) view.value = latest.current.fitted(frame.current, whole);
     latest.current.fittedTo?.();
   };
   const zoomBy: PanZoom["zoomBy"] = (factor, at) => {
@@ -111,7 +111,7 @@ export function usePanZoom(options: {
     const keys: Binding[] = [
       { keys: ["+", "="], word: "view.zoomIn", run: () => zoomBy(1.25) },
       { keys: ["-"], word: "view.zoomOut", run: () => zoomBy(0.8) },
-      { keys: ["0", "f"], word: "view.fit", run: fit },
+      { keys: ["0", "f"], word: "view.fit", run: () => fit(true) },
       { keys: ["Shift+ArrowLeft"], word: "view.panLeft", run: () => pan(80, 0) },
       { keys: ["Shift+ArrowRight"], word: "view.panRight", run: () => pan(-80, 0) },
       { keys: ["Shift+ArrowUp"], word: "view.panUp", run: () => pan(0, 80) },
@@ -167,7 +167,7 @@ export function ZoomButtons({ zoomBy, fit }: PanZoom) {
       <button type="button" onClick={() => zoomBy(0.8)} aria-label={say("view.zoomOut")}>
         −
       </button>
-      <button type="button" onClick={fit}>
+      <button type="button" onClick={() => fit(true)}>
         {say("view.fit")}
       </button>
     </div>

@@ -2,7 +2,9 @@
 
 import type { ComponentChildren, JSX } from "preact";
 
+import { hasTwin } from "../engine/graph";
 import type { Edge, Path } from "../engine/types";
+import type { Stage } from "../state/stage";
 import { asTable } from "../state/studio";
 import { say } from "../state/words";
 import { useStage } from "./stage";
@@ -71,10 +73,21 @@ export function EdgeLink({ edge }: { edge: Edge }) {
   const stage = useStage();
   return (
     <Link onClick={() => stage.selectEdge(edge)} translate={false}>
-      {stage.names([edge.source, edge.node], " → ")}
+      {stage.names([edge.source, edge.node], " → ") + operandText(stage, edge)}
     </Link>
   );
 }
+
+/** Which operand it is, where that tells an edge from another. */
+export const operandText = ({ graph }: Stage, edge: Edge): string =>
+  hasTwin(graph.value, edge) ? ` (${say("byhand.operand", { argument: edge.argument + 1 })})` : "";
+
+/** A path in words: `d → b → a`, and `f → a (operand 1)`. */
+export const pathText = (stage: Stage, { edges }: Path): string =>
+  edges.reduce(
+    (text, edge) => `${text} → ${stage.name(edge.source)}${operandText(stage, edge)}`,
+    stage.name(stage.graph.value.root),
+  );
 
 /** A button with a sign on it; what it does is its name. */
 export function GlyphButton(props: {

@@ -57,7 +57,6 @@ export function TableView() {
                 {grad !== null &&
                   !partial &&
                   !node.op &&
-                  grad !== 0 &&
                   ` ${say(`node.way.${wayDown(grad)}`)}`}
               </td>
               <td>

@@ -20,6 +20,12 @@ export function signOf(number: number): "positive" | "negative" | "zero" | "brok
   return number > 0 ? "positive" : number < 0 ? "negative" : "zero";
 }
 
+/** Those that hold. */
+export const classNames = (names: Record<string, boolean>): string =>
+  Object.keys(names)
+    .filter((name) => names[name])
+    .join(" ");
+
 /** For names and formulas in SVG and MathML: no words. (In HTML: translate={false}.) */
 export const asIs = { translate: "no" } as object;
 
@@ -27,6 +33,10 @@ export const asIs = { translate: "no" } as object;
 export function shortened(text: string, room: number): string {
   return text.length <= room ? text : `…${text.slice(text.length - Math.max(room - 1, 3))}`;
 }
+
+/** Of a text in SVG, with letters of this width: it is drawn no wider than there is room. */
+export const within = (text: string, room: number, letter: number): object =>
+  text.length * letter > room ? { textLength: room, lengthAdjust: "spacingAndGlyphs" } : {};
 
 /** The op of a node as it is drawn, with a constant operand: ×, + 1, ^3, tanh, 1 /. */
 export function drawnOp(graph: Graph, index: number): string {

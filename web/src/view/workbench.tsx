@@ -2,13 +2,13 @@
 
 import { useEffect } from "preact/hooks";
 
-import { asTable, defaultPanel, panel, titleOf } from "../state/studio";
+import { asTable, defaultPanel, notify, panel, titleOf } from "../state/studio";
 import { hasWords, say } from "../state/words";
 import { ChangeView } from "./change";
 import { Counters } from "./counters";
 import { GraphView } from "./graph";
 import { panels } from "./panels";
-import { TableSwitch } from "./parts";
+import { Scroll, TableSwitch } from "./parts";
 import { useStage } from "./stage";
 import { StepBar, StepText } from "./stepbar";
 import { TableView } from "./table";
@@ -27,9 +27,9 @@ export function Workbench() {
             <h2 id="scene-title">{titleOf(origin)}</h2>
             {about && hasWords(about) && <p class="about">{say(about)}</p>}
             {source && (
-              <p class="about">
+              <Scroll class="about" label={say("type.title")}>
                 <code translate={false}>{source}</code>
-              </p>
+              </Scroll>
             )}
           </div>
           <div class="switches">
@@ -79,7 +79,13 @@ function PanelArea() {
       first = false;
     });
   }, [stage]);
-  const shown = panels.find((p) => p.name === panel.value) ?? panels[0]!;
+  const found = panels.find((p) => p.name === panel.value);
+  useEffect(() => {
+    if (found) return;
+    notify({ key: "link.part", values: { part: `panel=${panel.value}` } });
+    panel.value = defaultPanel;
+  });
+  const shown = found ?? panels[0]!;
   const Shown = shown.component;
   const move = (event: KeyboardEvent): void => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

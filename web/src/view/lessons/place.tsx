@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-import { again, type Entry, entries, failed, list, offered, opened } from "../../lessons/library";
+import { type Entry, entries, failed, list, offered, opened } from "../../lessons/library";
 import { doneOf, forget } from "../../lessons/progress";
 import type { Block, Lesson } from "../../lessons/reader";
 import { problemOf } from "../../lessons/quantities";
@@ -21,7 +21,7 @@ export function LessonPlace() {
   if (failed.value) {
     return (
       <Notice word="lesson.notLoaded">
-        <button type="button" class="main" onClick={again}>
+        <button type="button" class="main" onClick={() => (failed.value = false)}>
           {say("lesson.again")}
         </button>
       </Notice>
@@ -60,11 +60,7 @@ function List(props: { entries: Entry[]; unknown?: string }) {
             <h3>
               <LessonLink id={entry.id}>{entry.title}</LessonLink>
             </h3>
-            <Count
-              minutes={entry.minutes}
-              done={doneOf(entry.id, entry.tasks)}
-              tasks={entry.tasks}
-            />
+            <Count {...entry} done={doneOf(entry.id, entry.tasks)} />
           </li>
         ))}
       </ol>
@@ -97,12 +93,14 @@ function LessonView({ entry, lesson }: { entry: Entry; lesson: Lesson }) {
   const tasks = lesson.tasks.map((block) => block.id);
   const done = doneOf(entry.id, tasks);
   // Where a link leads; what gets the focus is where we are, and is no reason to scroll.
-  const here = useRef(-1);
-  const at = place.value.at ?? 0;
+  const here = useRef<string>();
+  const { at = "" } = place.value;
   useEffect(() => {
     if (at === here.current) return;
     here.current = at;
-    const target = (at > 0 && document.getElementById(`at-${at}`)) || title.current!;
+    // Links of old say which block it is of all.
+    const id = lesson.blocks[Number(at) - 1]?.id ?? at;
+    const target = document.getElementById(`at-${id}`) ?? title.current!;
     target.focus({ preventScroll: true });
     if (target === title.current) scrollTo(0, 0);
     else target.scrollIntoView({ block: "start" });
@@ -110,7 +108,7 @@ function LessonView({ entry, lesson }: { entry: Entry; lesson: Lesson }) {
   const follow = (event: FocusEvent): void => {
     const block = (event.target as Element).closest("[id^=at-]");
     if (!block) return;
-    here.current = Number(block.id.slice(3));
+    here.current = block.id.slice(3);
     if (place.peek().at !== here.current) place.value = { ...place.peek(), at: here.current };
   };
   const complete = done === tasks.length;
@@ -181,7 +179,7 @@ function BlockView(props: { lesson: string; block: Block }) {
   switch (block.kind) {
     case "graph":
       return (
-        <div id={`at-${block.number}`} tabindex={-1} data-graph={block.id}>
+        <div id={`at-${block.id}`} tabindex={-1} data-graph={block.id}>
           <GraphBlock block={block} step={block.step} />
         </div>
       );

@@ -1,18 +1,23 @@
 // The order lab with a goal, and numbers to be found by hand, in a lesson.
 
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useCallback, useMemo } from "preact/hooks";
 
+import { agree } from "../../engine/numbers";
+import { everyOrder } from "../../engine/order";
 import { isDone } from "../../lessons/progress";
 import { asksOfBlock, goalOf } from "../../lessons/quantities";
 import type { Block } from "../../lessons/reader";
-import { asksOf, type Progress } from "../../state/byhand";
+import { asksOf, isFound, type Progress } from "../../state/byhand";
+import type { Goal } from "../../state/order";
 import type { Stage } from "../../state/stage";
 import { ChangeView } from "../change";
 import { ByHandWork } from "../panels/byhand";
 import { OrderLab } from "../panels/order";
 import { StageProvider } from "../stage";
 import { Drawing, OnStage, useBlockStage } from "./graph";
-import { complete, Explained, Hints, Task, type TaskOf } from "./task";
+import { complete, Explained, Hints, Shown, Task, type TaskOf } from "./task";
 
 export function OrderBlock(props: TaskOf) {
   const { lesson, block } = props;
@@ -21,9 +26,11 @@ export function OrderBlock(props: TaskOf) {
     if (stage) stage.overwrite.value = block.overwrite;
     return stage && goalOf(stage.numbers.peek(), block.goal);
   }, [stage]);
+  const tried = useSignal(false);
   const heard = useCallback(
     (reached: boolean) => {
-      if (reached && !isDone(lesson, block.id)) complete({ lesson, block });
+      tried.value = true;
+      if (reached) complete({ lesson, block });
     },
     [lesson, block],
   );
@@ -38,7 +45,9 @@ export function OrderBlock(props: TaskOf) {
             <OrderLab goal={goal} onRun={heard} />
           </div>
         </OnStage>
-        <After {...props} />
+        <After {...props}>
+          {tried.value && !block.overwrite && <Shown answer={anOrder(stage, goal)} />}
+        </After>
       </Task>
     )
   );
@@ -49,8 +58,8 @@ export function ByHandBlock(props: TaskOf) {
   const stage = useBlockStage(block);
   const asks = useMemo(() => stage && asksOn(stage, block), [stage]);
   const heard = useCallback(
-    ({ right, revealed, total }: Progress) => {
-      if (right + revealed === total && !isDone(lesson, block.id)) complete({ lesson, block });
+    (progress: Progress) => {
+      if (isFound(progress)) complete({ lesson, block });
     },
     [lesson, block],
   );
@@ -78,10 +87,19 @@ function asksOn(stage: Stage, block: Block): ReturnType<typeof asksOfBlock> {
   return asksOfBlock(numbers, block.asks, (kind) => asksOf(numbers, kind));
 }
 
-function After({ lesson, block }: TaskOf) {
+/** One that reaches the goal, if trying all of them finds it. */
+function anOrder(stage: Stage, { node, amount }: Goal): string | undefined {
+  // What is right comes first in it.
+  const found = everyOrder(stage.numbers.peek(), node)?.find(
+    ({ got }) => amount === "correct" || agree(got, amount),
+  );
+  return found && stage.names(found.orders[0]!);
+}
+
+function After({ lesson, block, children }: TaskOf & { children?: ComponentChildren }) {
   return isDone(lesson, block.id) ? (
     <Explained says={block.explain} />
   ) : (
-    <Hints hints={block.hints} />
+    <Hints hints={block.hints}>{children}</Hints>
   );
 }

@@ -10,13 +10,12 @@ export function Words({ text }: { text: Inline[] }): ComponentChildren {
   return text.map((part, i) => {
     if (typeof part === "string") return part;
     const inside = <Words text={part.inside} />;
-    if (part.tag === "code")
+    if (part.tag !== "a")
       return (
-        <code key={i} translate={false}>
+        <part.tag key={i} translate={part.tag === "code" ? false : undefined}>
           {inside}
-        </code>
+        </part.tag>
       );
-    if (part.tag !== "a") return <part.tag key={i}>{inside}</part.tag>;
     const to = part.to!;
     return to.startsWith("https://") ? (
       <a key={i} href={to} rel="noreferrer" target="_blank">
@@ -49,21 +48,14 @@ export function LessonLink(props: { id: string; children: ComponentChildren }) {
 export function Prose({ part }: { part: Exclude<Part, { kind: "block" }> }) {
   switch (part.kind) {
     case "heading":
-      return part.level === 2 ? (
-        <h3>
-          <Words text={part.text} />
-        </h3>
-      ) : (
-        <h4>
-          <Words text={part.text} />
-        </h4>
-      );
-    case "paragraph":
+    case "paragraph": {
+      const Text = part.kind === "paragraph" ? "p" : part.level === 2 ? "h3" : "h4";
       return (
-        <p>
+        <Text>
           <Words text={part.text} />
-        </p>
+        </Text>
       );
+    }
     case "code":
       return (
         <pre class="listing scroll" tabindex={0} translate={false}>

@@ -5,15 +5,15 @@ import { useMemo } from "preact/hooks";
 
 import { shortNumber } from "../../engine/numbers";
 import { type Judgement, judge, judgeChoice } from "../../lessons/answers";
-import { finish, isDone } from "../../lessons/progress";
+import { isDone } from "../../lessons/progress";
 import { numbersOf, quantity } from "../../lessons/quantities";
 import { plainText } from "../../lessons/reader";
 import { announce } from "../../state/announce";
 import { say, sayMessage } from "../../state/words";
-import { Link, NumberInput } from "../parts";
+import { NumberInput } from "../parts";
 import { FoldedGraph } from "./graph";
 import { Words } from "./prose";
-import { Explained, Hints, Task, type TaskOf } from "./task";
+import { complete, Explained, Hints, Shown, Task, type TaskOf } from "./task";
 
 export function QuestionBlock(props: TaskOf) {
   const { lesson, block } = props;
@@ -24,22 +24,19 @@ export function QuestionBlock(props: TaskOf) {
   const typed = useSignal(done ? answer : "");
   const chosen = useSignal(done ? right : -1);
   const judged = useSignal<Judgement | null>(null);
-  const tries = useSignal(0);
+  const tried = useSignal(false);
 
   const check = (event: Event): void => {
     event.preventDefault();
     const found = answer ? judge(block, numbers, typed.value) : judgeChoice(block, chosen.value);
     judged.value = found;
-    tries.value += 1;
-    if (found.verdict === "right") finish(lesson, block.id);
-    const begin = found.verdict === "right" ? say("lesson.right") : "";
-    announce(
-      `${begin} ${found.message ? sayMessage(found.message) : plainText(found.says ?? [])}`.trim(),
-    );
+    tried.value = true;
+    if (found.verdict === "right") complete(props, found.says!);
+    else announce(found.message ? sayMessage(found.message) : plainText(found.says ?? []));
   };
 
-  const wrong = judged.value && judged.value.verdict !== "right" ? judged.value : null;
-  const feedback = `feedback-${block.number}`;
+  const wrong = judged.value?.verdict === "right" ? null : judged.value;
+  const feedback = `feedback-${block.id}`;
   return (
     <Task {...props}>
       {block.ownSource && <FoldedGraph block={block} />}
@@ -57,12 +54,12 @@ export function QuestionBlock(props: TaskOf) {
             }}
           />
         ) : (
-          <fieldset class="choices" aria-labelledby={`ask-${block.number}`}>
+          <fieldset class="choices" aria-labelledby={`ask-${block.id}`}>
             {block.choices.map((choice, i) => (
               <label key={i}>
                 <input
                   type="radio"
-                  name={`choice-${block.number}`}
+                  name={`choice-${block.id}`}
                   checked={chosen.value === i}
                   disabled={done && i !== right}
                   onChange={() => {
@@ -93,28 +90,10 @@ export function QuestionBlock(props: TaskOf) {
           says={answer ? block.explain : [...block.choices[right]!.feedback, " ", ...block.explain]}
         />
       ) : (
-        <Hints hints={block.hints}>{tries.value > 0 && answer && <Shown answer={answer} />}</Hints>
+        <Hints hints={block.hints}>
+          {tried.value && <Shown answer={answer || plainText(block.choices[right]!.text)} />}
+        </Hints>
       )}
     </Task>
-  );
-}
-
-/** Who has seen every hint and tried may look. */
-function Shown({ answer }: { answer: string }) {
-  const shown = useSignal(false);
-  const show = (): void => {
-    shown.value = true;
-    announce(say("lesson.answerIs", { answer }));
-  };
-  return (
-    <p>
-      {shown.value ? (
-        say("lesson.answerIs", { answer })
-      ) : (
-        <Link onClick={show} data-reveal>
-          {say("lesson.show")}
-        </Link>
-      )}
-    </p>
   );
 }

@@ -23,14 +23,14 @@ export function Task(props: TaskOf & { children: ComponentChildren }) {
   return (
     <section
       class={done ? "task done" : "task"}
-      id={`at-${block.number}`}
+      id={`at-${block.id}`}
       tabindex={-1}
-      aria-labelledby={`ask-${block.number}`}
+      aria-labelledby={`ask-${block.id}`}
       data-task={block.id}
       data-kind={block.kind}
       data-done={done}
     >
-      <p class="ask" id={`ask-${block.number}`}>
+      <p class="ask" id={`ask-${block.id}`}>
         {done && (
           <span class="tick" role="img" aria-label={say("lesson.done")}>
             ✓{" "}
@@ -72,10 +72,33 @@ export function Hints({ hints, children }: { hints: Inline[][]; children?: Compo
   );
 }
 
-/** Done: kept, and told with what the lesson says to it. */
-export function complete({ lesson, block }: TaskOf): void {
+/** Who has seen every hint and tried may look, and has still to give the answer. */
+export function Shown({ answer }: { answer: string | undefined }) {
+  const shown = useSignal(false);
+  if (!answer) return null;
+  const text = say("lesson.answerIs", { answer });
+  const show = (): void => {
+    shown.value = true;
+    announce(text);
+  };
+  return (
+    <p>
+      {shown.value ? (
+        text
+      ) : (
+        <Link onClick={show} data-reveal>
+          {say("lesson.show")}
+        </Link>
+      )}
+    </p>
+  );
+}
+
+/** Done: kept, and told, the first time, with what the lesson says to it. */
+export function complete({ lesson, block }: TaskOf, says = block.explain): void {
+  if (isDone(lesson, block.id)) return;
   finish(lesson, block.id);
-  announce([say("lesson.right"), plainText(block.explain)].join(" ").trim());
+  announce(`${say("lesson.right")} ${plainText(says)}`);
 }
 
 /** After the right answer. */

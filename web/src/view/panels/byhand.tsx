@@ -11,14 +11,13 @@ import {
   mathSign,
   nodeFormula,
 } from "../../engine/formulas";
-import { edgesOf } from "../../engine/graph";
 import { shortNumber } from "../../engine/numbers";
-import type { Edge } from "../../engine/types";
 import { announce } from "../../state/announce";
 import {
   ByHand,
   byHandOn,
   hintsFor,
+  isFound,
   keyOf,
   type Kind,
   kinds,
@@ -27,7 +26,7 @@ import {
 import type { Stage } from "../../state/stage";
 import { say, sayMessage } from "../../state/words";
 import { Formula } from "../formula";
-import { NumberInput } from "../parts";
+import { NumberInput, operandText } from "../parts";
 import { useStage } from "../stage";
 
 export function ByHandPanel() {
@@ -55,11 +54,6 @@ export function ByHandPanel() {
         ))}
       </fieldset>
       <Work work={work} />
-      <div class="row">
-        <button type="button" onClick={() => work.restart()}>
-          {say("byhand.restart")}
-        </button>
-      </div>
     </>
   );
 }
@@ -74,14 +68,17 @@ export function ByHandWork(props: { asks: Asked[]; onProgress?: (progress: Progr
 }
 
 function ProgressText({ work }: { work: ByHand }) {
-  const { right, revealed, total } = work.progress.value;
+  const progress = work.progress.value;
+  const { right, revealed, total } = progress;
   const done = right + revealed;
   return (
     <p class="progress" data-done={done} data-right={right} data-total={total}>
       <progress value={done} max={Math.max(total, 1)} aria-label={say("byhand.progressBar")} />{" "}
       {say("byhand.progress", { done, total })}
       {revealed > 0 && ` ${say("byhand.revealedCount", { count: revealed })}`}
-      {total > 0 && done === total && ` ${say("byhand.finished")}`}
+      {total > 0 &&
+        done === total &&
+        ` ${say(isFound(progress) ? "byhand.finished" : "byhand.mostRevealed")}`}
     </p>
   );
 }
@@ -127,6 +124,11 @@ function Work({ work }: { work: ByHand }) {
           )
         );
       })}
+      <div class="row">
+        <button type="button" onClick={() => work.restart()}>
+          {say("byhand.restart")}
+        </button>
+      </div>
     </div>
   );
 }
@@ -186,12 +188,7 @@ function Ask({ work, asked, next }: { work: ByHand; asked: Asked; next: () => vo
         <span class="hidden">{spoken}</span>
         <span aria-hidden="true">
           <Formula markup={[...formulaOf(stage, asked), mathSign("=")]} />
-          {asked.kind === "local" && hasTwin(stage, asked.edge) && (
-            <span class="hint">
-              {" "}
-              {say("byhand.operand", { argument: asked.edge.argument + 1 })}
-            </span>
-          )}
+          {asked.kind === "local" && <span class="hint">{operandText(stage, asked.edge)}</span>}
         </span>
       </label>
       {done ? (
@@ -243,11 +240,6 @@ function Ask({ work, asked, next }: { work: ByHand; asked: Asked; next: () => vo
       </div>
     </form>
   );
-}
-
-/** Whether another edge joins the same two nodes. */
-function hasTwin(stage: Stage, { node, source }: Edge): boolean {
-  return edgesOf(stage.graph.value, node).filter((edge) => edge.source === source).length > 1;
 }
 
 /** As links would name it: a value's or gradient's node, an edge. */

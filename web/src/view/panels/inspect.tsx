@@ -10,7 +10,7 @@ import { wayDown } from "../../state/narrate";
 import { say } from "../../state/words";
 import { Formula, mathElements } from "../formula";
 import { LeafInput } from "../leaf";
-import { Link, NodeLink, nodesOn } from "../parts";
+import { Link, NodeLink, nodesOn, operandText, pathText } from "../parts";
 import { useStage } from "../stage";
 import { asIs, signed, signOf } from "../text";
 import { PathPicks } from "./paths";
@@ -164,7 +164,7 @@ function EdgeList(props: { title: string; edges: Edge[]; to: (edge: Edge) => num
           <li key={`${edge.node}.${edge.argument}`}>
             <Link onClick={() => stage.selectEdge(edge)}>
               {say("inspect.edgeTo", {
-                name: stage.name(props.to(edge)),
+                name: stage.name(props.to(edge)) + operandText(stage, edge),
                 local: shortNumber(stage.numbers.value.locals[edge.node]![edge.argument]!),
               })}
             </Link>
@@ -199,7 +199,7 @@ function EdgeDetails({ edge }: { edge: Edge }) {
   const formula = localFormula(graph, edge);
   return (
     <>
-      <h3>{say("inspect.edge", { from, to })}</h3>
+      <h3>{say("inspect.edge", { from, to }) + operandText(stage, edge)}</h3>
       <p>{say("inspect.edgeAbout", { from, to })}</p>
       <p class="derivative" data-derivative={`${to}.${edge.argument}`}>
         <math {...asIs} display="block">
@@ -240,11 +240,10 @@ function EdgeDetails({ edge }: { edge: Edge }) {
 
 function PathDetails({ path }: { path: Path }) {
   const stage = useStage();
-  const nodes = nodesOn(path);
-  const end = nodes.at(-1)!;
+  const end = nodesOn(path).at(-1)!;
   return (
     <>
-      <h3>{say("inspect.path", { path: stage.names(nodes, " → ") })}</h3>
+      <h3>{say("inspect.path", { path: pathText(stage, path) })}</h3>
       <p class="product">
         {path.factors.map((factor, i) => (
           <span key={i}>

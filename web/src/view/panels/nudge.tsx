@@ -1,6 +1,6 @@
 // The nudge: move a node a little, and see the prediction beside what really happens.
 
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useId } from "preact/hooks";
 
 import { nudge } from "../../engine/nudge";
@@ -19,10 +19,7 @@ export function NudgeView({ node }: { node: number }) {
   const by = useSignal(0.1);
   const typed = useSignal<string | null>(null);
   const reach = reachOf(stage.numbers.value, node);
-  const found = useComputed(() => nudge(stage.numbers.value, node, by.value));
-  // The node is a property, not a signal: ask anew where it has changed.
-  const { before, after, predicted, real, moves } =
-    found.value.node === node ? found.value : nudge(stage.numbers.value, node, by.value);
+  const { before, after, predicted, real, moves } = nudge(stage.numbers.value, node, by.value);
   const name = stage.name(node);
   const root = stage.name(stage.graph.value.root);
   const set = (number: number): void => {

@@ -40,7 +40,7 @@ export function OrderPanel() {
 
 /**
  * On the stage it stands on. With a goal, what would give it away (recipes, the table of all
- * orders) is left out, and `onRun` hears after every run whether the goal is reached.
+ * orders) is left out, `=` for `+=` is as the lesson says, and `onRun` hears after every run whether the goal is reached.
  */
 export function OrderLab(props: { goal?: Goal; onRun?: (reached: boolean) => void }) {
   const stage = useStage();
@@ -100,15 +100,18 @@ export function OrderLab(props: { goal?: Goal; onRun?: (reached: boolean) => voi
           {say("order.rewind")}
         </button>
       </div>
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={stage.overwrite.value}
-          onChange={(event) => stage.arrange(orderOn(stage), event.currentTarget.checked)}
-          data-overwrite
-        />
-        <span>{say("order.overwrite")}</span>
-      </label>
+      {(!goal || stage.overwrite.value) && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={stage.overwrite.value}
+            disabled={!!goal}
+            onChange={(event) => stage.arrange(orderOn(stage), event.currentTarget.checked)}
+            data-overwrite
+          />
+          <span>{say("order.overwrite")}</span>
+        </label>
+      )}
       {!goal && <NodeChoice word="order.of" />}
       {done.value && own ? (
         <Outcome own={own} paths={paths.value} />

@@ -6,7 +6,7 @@ import { sameEdge } from "../../engine/graph";
 import { countText, shortNumber } from "../../engine/numbers";
 import type { Path } from "../../engine/types";
 import { say } from "../../state/words";
-import { Link, nodesOn } from "../parts";
+import { Link, nodesOn, pathText } from "../parts";
 import { useStage } from "../stage";
 import { inBrackets, signed, signOf } from "../text";
 
@@ -51,7 +51,7 @@ export function PathPick(props: { path: Path; amount: number; children?: Compone
         data-path={stage.names(nodes, ">")}
         data-amount={amount}
       >
-        {stage.names(nodes, " → ")}
+        {pathText(stage, path)}
         <span class={signOf(amount)}>
           {" "}
           {written.length > 1 && `${written.join(" × ")} = `}

@@ -21,7 +21,9 @@ export function TypePanel() {
   const walk = (): void => {
     const { graph, values } = stage.numbers.value;
     const numbers = leavesOf(graph).map((leaf) => [stage.name(leaf), values[leaf]!]);
-    if (!openSource(text.value, Object.fromEntries(numbers))) area.current?.focus();
+    if (!openSource(text.value, Object.fromEntries(numbers), undefined, true)) {
+      area.current?.focus();
+    }
   };
   return (
     <form

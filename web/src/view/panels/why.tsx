@@ -28,7 +28,11 @@ export function WhyPanel() {
       <h3>{say("why.title")}</h3>
       <NodeChoice word="why.of" />
       <p data-why={stage.name(node)} data-gradient={gradient}>
-        {say("why.gradient", { name: stage.name(node), root, gradient: shortNumber(gradient) })}
+        {say(Number.isNaN(gradient) ? "why.noGradient" : "why.gradient", {
+          name: stage.name(node),
+          root,
+          gradient: shortNumber(gradient),
+        })}
       </p>
       {node === stage.graph.value.root ? (
         <p>{say("why.root", { root })}</p>
@@ -80,18 +84,27 @@ function ByEdge({ why: { edges } }: { why: Why }) {
 const share = (amount: number, most: number): number =>
   Number.isFinite(amount / most) ? (100 * Math.abs(amount)) / most : 0;
 
-function ByPath({ why: { paths, count, dead } }: { why: Why }) {
+function ByPath({ why: { paths, count, dead, gradient } }: { why: Why }) {
   return (
     <>
       <h4 data-paths={String(count)}>{say("why.byPath", counted(count))}</h4>
       <PathPicks paths={paths} count={count} />
-      {dead > 0n && <p class="hint">{say("why.dead", counted(dead))}</p>}
+      {/* 0 times an infinity is not nothing */}
+      {dead > 0n && !Number.isNaN(gradient) && <p class="hint">{say("why.dead", counted(dead))}</p>}
     </>
   );
 }
 
 function Cancellation({ why: { cancellation, gradient } }: { why: Why }) {
-  const word = cancellation > 1 + 1e-9 ? (gradient ? "some" : "all") : "none";
+  const word = Number.isNaN(cancellation)
+    ? "unknown"
+    : cancellation > 1 + 1e-9
+      ? gradient
+        ? "some"
+        : "all"
+      : gradient
+        ? "none"
+        : "zero";
   return (
     <p data-cancellation={cancellation}>
       {say(`why.cancel.${word}`, { ratio: shortNumber(cancellation) })}

@@ -9,6 +9,7 @@ import { traceStage as stage } from "../../state/trace";
 import { askAbout, openAnswer } from "../../state/traces";
 import { say } from "../../state/words";
 import { shapeText } from "../../trace/description";
+import { Failure, ItemLink, Picks } from "./pieces";
 
 /** The parts of `why(...).to_dict()` that are shown. */
 interface Why {
@@ -37,14 +38,9 @@ export function AskPython({ node, output }: { node: number; output: number }) {
     );
   }
   const place = (): number[] => {
-    const found = element.value
-      .split(/[\s,]+/)
-      .filter(Boolean)
-      .map(Number);
-    const there =
-      found.length === shape.length &&
-      found.every((i, d) => Number.isInteger(i) && i >= 0 && i < shape[d]!);
-    if (!there)
+    const found = element.value.match(/[^\s,]+/g)?.map(Number) ?? [];
+    const there = found.every((i, d) => Number.isInteger(i) && i >= 0 && i < shape[d]!);
+    if (!there || found.length !== shape.length)
       throw new Error(say("trace.noElement", { element: element.value, shape: shapeText(shape) }));
     return found;
   };
@@ -94,11 +90,7 @@ export function AskPython({ node, output }: { node: number; output: number }) {
           </button>
         </div>
       )}
-      {failure.value && (
-        <p class="mistake" role="alert" translate={false}>
-          {failure.value}
-        </p>
-      )}
+      <Failure text={failure.value} />
       {answer.value && <WhyAnswer why={answer.value} />}
     </section>
   );
@@ -109,29 +101,22 @@ function WhyAnswer({ why }: { why: Why }) {
   return (
     <div class="why" data-why-answer>
       <p>{say("trace.whyNorm", { name: why.name, norm: shortNumber(total) })}</p>
-      <ul class="picks">
-        {why.edges.slice(0, mostListed).map((edge, i) => (
-          <li key={i}>
-            <button
-              type="button"
-              class="link"
-              translate={false}
-              onClick={() => stage.reveal({ node: edge.consumer })}
-            >
-              {edge.name}
-            </button>{" "}
-            <span data-contribution={edge.consumer}>{shortNumber(Number(edge.norm))}</span>
-          </li>
-        ))}
-      </ul>
+      <Picks of={why.edges} most={mostListed}>
+        {({ consumer, name, norm }) => (
+          <>
+            <ItemLink item={{ node: consumer }} text={name} />{" "}
+            <span data-contribution={consumer}>{shortNumber(Number(norm))}</span>
+          </>
+        )}
+      </Picks>
       {why.terms.length > 0 && <h4>{say("trace.terms")}</h4>}
-      <ul class="picks">
-        {why.terms.slice(0, mostListed).map((term, i) => (
-          <li key={i}>
-            <span translate={false}>{term.name}</span> {shortNumber(Number(term.norm))}
-          </li>
-        ))}
-      </ul>
+      <Picks of={why.terms} most={mostListed}>
+        {({ name, norm }) => (
+          <>
+            <span translate={false}>{name}</span> {shortNumber(Number(norm))}
+          </>
+        )}
+      </Picks>
       {why.path_count !== null && <p>{say("trace.paths", { paths: String(why.path_count) })}</p>}
       {why.cancellation !== null && (
         <p>{say("trace.cancellation", { ratio: shortNumber(Number(why.cancellation)) })}</p>

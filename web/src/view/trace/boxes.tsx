@@ -1,279 +1,187 @@
 // Operations, leaves and scopes in the drawing of a trace.
 
-import { frame, type Sight, type Spot } from "../../layout/nested";
+import { frame, type Sight } from "../../layout/nested";
 import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
 import { shapeText } from "../../trace/description";
+import { type Item, keyOf } from "../../trace/outline";
 import { normOf, normText } from "../../trace/statistics";
-import { shortened } from "../text";
+import { asButton } from "../parts";
+import { asIs, shortened } from "../text";
 
-interface ItemProps {
-  sight: Sight;
-  index: number;
-  toggle: (scope: number) => void;
-}
+type Toggle = (scope: number) => void;
 
-const nameRoom = 14; // letters
-const factRoom = 16;
+const side = 12; // from the border of a box to its text
+const letter = { name: 7.6, fact: 6.7 }; // how wide one is, in the sizes of 60-trace.css
 
-/** Names of things are no words. (Of SVG elements Preact sets attributes, not properties.) */
-const untranslated = { translate: "no" as unknown as boolean };
-
-/** Enter and the space bar do what a click does. */
-export function pressed(act: () => void): (event: KeyboardEvent) => void {
-  return (event) => {
-    if (event.key !== "Enter" && event.key !== " ") return;
-    event.preventDefault();
-    act();
-  };
-}
-
-export function ItemView({ sight, index, toggle }: ItemProps) {
+/** An operation, a leaf or a closed scope; from far away (`plain`) its shape alone. */
+export function ItemView(props: { sight: Sight; index: number; plain: boolean; toggle: Toggle }) {
+  const { sight, index, plain, toggle } = props;
   const item = stage.outline.scopes[sight.scope]!.items[index]!;
-  const spot = sight.plan.spots[index]!;
-  if ("scope" in item) return <ClosedScope scope={item.scope} spot={spot} toggle={toggle} />;
-  return <NodeBox node={item.node} spot={spot} />;
-}
-
-function NodeBox({ node, spot }: { node: number; spot: Spot }) {
-  const { op, metas } = stage.node(node);
-  const name = stage.name(node);
-  const shape = shapeText(metas[0]!.shape);
-  const norm = stage.isComplete(node) ? normOf(stage.gradient(node)) : undefined;
-  const more = norm === undefined ? "" : `∇ ${normText(stage.gradient(node))}`;
-  const facts = [name.startsWith(`${op}#`) ? "" : op, shape].filter(Boolean).join(" ");
-  const chosen = isChosen(node);
+  const { x, y, width, height } = sight.plan.spots[index]!;
+  const marks = stage.marksAt(item);
+  const rest =
+    "scope" in item
+      ? { rx: 4, ...scopeButton(item.scope, false, toggle) }
+      : { rx: stage.node(item.node).op ? 8 : 22, ...nodeButton(item.node) };
+  const classes = stateOf(item);
+  if (plain) {
+    const marked = marks.broken ? " broken" : marks.sick.length ? " sick" : "";
+    return <rect {...{ x, y, width, height, ...rest }} class={`box plain ${classes}${marked}`} />;
+  }
+  const mark = markText(item);
+  const room = (width - 2 * side) / letter.name - mark.length;
   return (
-    <g
-      class={`node ${op ? "op" : "leaf"}${stateOf(node)}${chosen ? " selected" : ""}`}
-      transform={`translate(${spot.x} ${spot.y})`}
-    >
-      <rect
-        class="box"
-        width={spot.width}
-        height={spot.height}
-        rx={op ? 8 : 22}
-        {...nodeButton(node)}
-        data-known={stage.isKnown(node)}
-        data-visited={stage.isVisited(node)}
-        data-grad={norm ?? ""}
-      />
-      <text class="name" {...untranslated} x={12} y={19} aria-hidden="true">
-        {shortened(name, nameRoom)}
+    <g class={classes} transform={`translate(${x} ${y})`}>
+      {"scope" in item && (
+        <path class="behind" d={`M6 ${height}v4h${width - 2}v-${height - 2}h-4`} />
+      )}
+      <rect class="box" {...{ width, height, ...rest }} />
+      <text class="name" x={side} y={19} aria-hidden="true">
+        {"scope" in item ? (
+          <>
+            <tspan class="sign">▸ </tspan>
+            <tspan {...asIs}>{shortened(stage.scopeName(item.scope), room - 2)}</tspan>
+          </>
+        ) : (
+          <tspan {...asIs}>{shortened(stage.name(item.node), room)}</tspan>
+        )}
       </text>
-      <text class="fact" {...untranslated} x={12} y={36} aria-hidden="true">
-        {shortened(
-          more && facts.length + more.length >= factRoom ? shape : facts,
-          factRoom - more.length,
-        )}{" "}
-        {more}
-      </text>
-      <Mark
-        broken={stage.marks.value.broken.has(node)}
-        sick={stage.marks.value.sick.get(node)?.length ?? 0}
-        right={spot.width - 8}
-      />
+      <Facts item={item} room={(width - 2 * side) / letter.fact} />
+      <Mark item={item} right={width - 8} />
     </g>
   );
 }
 
-function isChosen(node: number): boolean {
-  const selection = stage.selection.value;
-  return selection?.kind === "node" && selection.node === node;
+/** What else there is room for, in letters: a gradient comes before a shape, that before an op. */
+function Facts({ item, room }: { item: Item; room: number }) {
+  let [first, second] = ["", ""];
+  if ("scope" in item) {
+    const { group, operations } = stage.outline.scopes[item.scope]!;
+    second = say("trace.operations", { count: operations });
+    const kind = stage.trace.groups[group]?.className;
+    first = kind ? `${shortened(kind, room - 3 - second.length)} · ` : "";
+  } else {
+    const { op, metas } = stage.node(item.node);
+    const shape = shapeText(metas[0]!.shape);
+    const named = stage.name(item.node).startsWith(`${op}#`);
+    if (stage.isComplete(item.node)) second = `∇ ${normText(stage.gradient(item.node))}`;
+    const left = room - second.length - 1;
+    const texts = [named ? shape : `${op} ${shape}`, shape, shortened(shape, left)];
+    first = `${texts.find((text) => text.length <= left) ?? ""} `;
+  }
+  return (
+    <text class="fact" x={side} y={36} aria-hidden="true">
+      <tspan {...asIs}>{first}</tspan>
+      {second}
+    </text>
+  );
 }
 
 function nodeButton(node: number) {
-  const pick = (): void => stage.select({ kind: "node", node });
+  const { op, metas } = stage.node(node);
+  const { broken, sick } = stage.marksAt({ node });
+  const gradient = stage.isComplete(node) ? stage.gradient(node) : null;
+  const said = [
+    stage.name(node),
+    op || say("node.leaf"),
+    shapeText(metas[0]!.shape),
+    gradient && say("trace.gradientNorm", { norm: normText(gradient) }),
+    broken && say("trace.broken"),
+    ...sick.map(({ kind }) => kind),
+  ];
   return {
-    role: "button" as const,
-    tabindex: 0,
-    "aria-pressed": isChosen(node),
-    "aria-label": spoken(node),
-    onClick: pick,
-    onKeyDown: pressed(pick),
+    ...asButton(() => stage.select({ kind: "node", node })),
+    "aria-pressed": stage.isChosen({ node }),
+    "aria-label": said.filter(Boolean).join(", "),
     "data-node": node,
     "data-name": stage.name(node),
+    "data-known": stage.isKnown(node),
+    "data-visited": stage.isVisited(node),
+    "data-grad": gradient ? normOf(gradient) : "",
   };
 }
 
-function stateOf(node: number): string {
-  const now = stage.current.value;
-  const next = stage.next.value;
-  return (
-    (stage.isKnown(node) ? "" : " later") +
-    (now?.node === node ? " now" : "") +
-    (next?.node === node ? " next" : "") +
-    (stage.isVisited(node) ? " visited" : "")
-  );
+function scopeButton(scope: number, open: boolean, toggle: Toggle) {
+  const name = stage.scopeName(scope);
+  const { broken, sick } = stage.marksAt({ scope });
+  const said = [
+    say("trace.group", { name, count: stage.outline.scopes[scope]!.operations }),
+    broken && say("trace.broken"),
+    sick.length > 0 && say("trace.findings", { count: sick.length }),
+  ];
+  return {
+    ...asButton(() => toggle(scope)),
+    "aria-expanded": open,
+    "aria-label": said.filter(Boolean).join(", "),
+    "data-scope": scope,
+    "data-name": name,
+  };
 }
 
-function spoken(node: number): string {
-  const { op, metas } = stage.node(node);
-  const gradient = stage.isComplete(node) ? stage.gradient(node) : null;
-  return [
-    stage.name(node),
-    op || say("node.leaf"),
-    metas[0]!.shape.length ? shapeText(metas[0]!.shape) : "",
-    gradient ? say("trace.gradientNorm", { norm: normText(gradient) }) : "",
-    stage.marks.value.broken.has(node) ? say("trace.broken") : "",
-    ...(stage.marks.value.sick.get(node) ?? []).map(({ kind }) => kind),
-  ]
-    .filter(Boolean)
-    .join(", ");
-}
-
-function ClosedScope({
-  scope,
-  spot,
-  toggle,
-}: {
-  scope: number;
-  spot: Spot;
-  toggle: (scope: number) => void;
-}) {
-  const { group, operations } = stage.outline.scopes[scope]!;
-  const kind = group < 0 ? "" : stage.trace.groups[group]!.className;
-  const count = say("trace.operations", { count: operations });
-  return (
-    <g class={`scope closed${scopeState(scope)}`} transform={`translate(${spot.x} ${spot.y})`}>
-      <path class="behind" d={`M6 ${spot.height}v4h${spot.width - 2}v-${spot.height - 2}h-4`} />
-      <rect
-        class="box"
-        width={spot.width}
-        height={spot.height}
-        rx={4}
-        {...scopeButton(scope, false, toggle)}
-      />
-      <text class="name" x={12} y={19} aria-hidden="true">
-        <tspan class="sign">▸ </tspan>
-        <tspan {...untranslated}>{shortened(stage.scopeName(scope), nameRoom - 2)}</tspan>
-      </text>
-      <text class="fact" x={12} y={36} aria-hidden="true">
-        <tspan {...untranslated}>
-          {kind && `${shortened(kind, factRoom - 3 - count.length)} · `}
-        </tspan>
-        {count}
-      </text>
-      <ScopeMark scope={scope} right={spot.width - 8} />
-    </g>
-  );
+/** Classes of what it is, and of where the walk and the selection stand. */
+function stateOf(item: Item, open = false): string {
+  const is = (step?: { node: number }): boolean =>
+    step !== undefined && keyOf(stage.shownFor(step.node)) === keyOf(item);
+  const found = [is(stage.current.value) && "now", stage.isChosen(item) && "selected"];
+  if ("scope" in item) found.push("scope", open ? "open" : "closed");
+  else {
+    const { node } = item;
+    found.push("node", stage.node(node).op ? "op" : "leaf");
+    found.push(is(stage.next.value) && "next", !stage.isKnown(node) && "later");
+    found.push(stage.isVisited(node) && "visited");
+  }
+  return found.filter(Boolean).join(" ");
 }
 
 /** An open scope: its border, and a head that closes it. */
-export function FrameView({
-  sight,
-  plain,
-  toggle,
-}: {
-  sight: Sight;
-  plain: boolean;
-  toggle: (scope: number) => void;
-}) {
-  const { scope, plan, folded } = sight;
-  const depth = stage.outline.scopes[scope]!.depth % 2 ? "odd" : "even";
-  const { group } = stage.outline.scopes[scope]!;
-  const kind = group < 0 ? "" : stage.trace.groups[group]!.className;
+export function FrameView(props: { sight: Sight; plain: boolean; toggle: Toggle }) {
+  const { scope, plan, folded } = props.sight;
+  const { depth, group } = stage.outline.scopes[scope]!;
+  const title = [stage.scopeName(scope), stage.trace.groups[group]?.className];
   return (
-    <g class={`scope open ${depth}${folded ? " folded" : ""}${scopeState(scope)}`}>
+    <g
+      class={`${stateOf({ scope }, true)} ${depth % 2 ? "odd" : "even"}${folded ? " folded" : ""}`}
+    >
       <rect class="frame" width={plan.width} height={plan.height} rx={6} />
       <rect
         class="box"
         width={plan.width}
         height={frame.head - 6}
         rx={6}
-        {...scopeButton(scope, true, toggle)}
+        {...scopeButton(scope, true, props.toggle)}
       />
-      {!plain && (
-        <text class="name" x={10} y={17} aria-hidden="true">
-          <tspan class="sign">▾ </tspan>
-          <tspan {...untranslated}>
-            {[stage.scopeName(scope), kind].filter(Boolean).join(" · ")}
-          </tspan>
-        </text>
+      {!props.plain && (
+        <>
+          <text class="name" x={10} y={17} aria-hidden="true">
+            <tspan class="sign">▾ </tspan>
+            <tspan {...asIs}>
+              {shortened(title.filter(Boolean).join(" · "), plan.width / letter.name - 6)}
+            </tspan>
+          </text>
+          <Mark item={{ scope }} right={plan.width - 8} />
+        </>
       )}
-      {!plain && <ScopeMark scope={scope} right={plan.width - 8} />}
     </g>
   );
 }
 
-function scopeState(scope: number): string {
-  const now = stage.current.value;
-  const chosen = stage.selection.value?.kind === "scope" && stage.selection.value.scope === scope;
-  const shown = now && stage.shownFor(now.node);
-  return (
-    (chosen ? " selected" : "") + (shown && "scope" in shown && shown.scope === scope ? " now" : "")
-  );
+function markText(item: Item): string {
+  const { broken, sick } = stage.marksAt(item);
+  return `${broken ? "NaN" : ""}${sick.length ? `⚠${sick.length > 1 ? sick.length : ""}` : ""}`;
 }
 
-function scopeButton(scope: number, open: boolean, toggle: (scope: number) => void) {
-  const { operations } = stage.outline.scopes[scope]!;
-  const name = stage.scopeName(scope);
-  const marks = stage.marks.value.scopes.get(scope);
-  const parts = [
-    say("trace.group", { name, count: operations }),
-    marks?.broken ? say("trace.broken") : "",
-    marks?.sick.size ? say("trace.findings", { count: marks.sick.size }) : "",
-  ];
-  return {
-    role: "button" as const,
-    tabindex: 0,
-    "aria-expanded": open,
-    "aria-label": parts.filter(Boolean).join(", "),
-    onClick: () => toggle(scope),
-    onKeyDown: pressed(() => toggle(scope)),
-    "data-scope": scope,
-    "data-name": name,
-  };
-}
-
-/** From far away: the shape alone. */
-export function PlainItem({ sight, index, toggle }: ItemProps) {
-  const item = stage.outline.scopes[sight.scope]!.items[index]!;
-  const { x, y, width, height } = sight.plan.spots[index]!;
-  const place = { class: "box", x, y, width, height, rx: 6 };
-  if ("scope" in item) {
-    const { broken = 0, sick } = stage.marks.value.scopes.get(item.scope) ?? {};
-    const marked = broken ? " broken" : sick?.size ? " sick" : "";
-    return (
-      <rect
-        {...place}
-        class={`box scope closed plain${scopeState(item.scope)}${marked}`}
-        {...scopeButton(item.scope, false, toggle)}
-      />
-    );
-  }
-  const { node } = item;
-  const marked = stage.marks.value.broken.has(node)
-    ? " broken"
-    : stage.marks.value.sick.has(node)
-      ? " sick"
-      : "";
-  return (
-    <rect
-      {...place}
-      class={`box plain ${stage.node(node).op ? "op" : "leaf"}${stateOf(node)}${marked}`}
-      {...nodeButton(node)}
-    />
-  );
-}
-
-function ScopeMark({ scope, right }: { scope: number; right: number }) {
-  const { broken = 0, sick } = stage.marks.value.scopes.get(scope) ?? {};
-  return <Mark broken={broken > 0} sick={sick?.size ?? 0} right={right} />;
-}
-
-function Mark({ broken, sick, right }: { broken: boolean; sick: number; right: number }) {
-  if (!broken && !sick) return null;
-  return (
+function Mark({ item, right }: { item: Item; right: number }) {
+  const text = markText(item);
+  return text ? (
     <text
-      class={`mark ${broken ? "broken" : "sick"}`}
+      class={`mark ${stage.marksAt(item).broken ? "broken" : "sick"}`}
       x={right}
       y={17}
       text-anchor="end"
       aria-hidden="true"
     >
-      {broken ? "NaN" : ""}
-      {sick ? `⚠${sick > 1 ? sick : ""}` : ""}
+      {text}
     </text>
-  );
+  ) : null;
 }

@@ -4,18 +4,24 @@
 import { effect, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-import { inSight, type Plan, type Sight, type Spot, spotOf } from "../../layout/nested";
+import { inSight, type Sight, type Spot, spotOf } from "../../layout/nested";
 import { shownTitle, traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
-import { margin, usePanZoom, type View, ZoomButtons } from "../panzoom";
-import { FrameView, ItemView, PlainItem } from "./boxes";
+import { keyOf } from "../../trace/outline";
+import { margin, type PanZoom, usePanZoom, type View, ZoomButtons } from "../panzoom";
+import { FrameView, ItemView } from "./boxes";
 import { MergedWires, WireView } from "./wires";
 
 const zooms = { least: 0.02, most: 2.5 };
+const readable = 0.9; // the text on boxes is read at a glance
+const leastWhole = 0.7; // smaller than this, it begins with a part
 const legible = 0.32; // with less, text on boxes cannot be read
 const around = 0.3; // of the view, drawn on each side of it
 const mostWires = 50; // more are one element, which cannot be picked apart
 const mostBoxes = 64;
+
+/** Do it now, and whenever a signal that it reads has changed. */
+const useFollowing = (act: () => void): void => useEffect(() => effect(act), []);
 
 export function TraceDrawing() {
   const region = useSignal<{ spot: Spot; zoom: number }>({
@@ -23,9 +29,11 @@ export function TraceDrawing() {
     zoom: 1,
   });
   const moved = useRef<SVGGElement>(null);
-  const canvas = usePanZoom({
+  const untouched = useRef<View>();
+  const canvas: PanZoom = usePanZoom({
     owner: stage.document.value,
-    fitted: (box) => fitted(stage.plan.peek()!, box),
+    fitted,
+    fittedTo: () => (untouched.current = canvas.view.peek()),
     unselect: () => stage.select(null),
     zooms,
     place: "trace",
@@ -40,83 +48,71 @@ export function TraceDrawing() {
     stage.toggle(scope);
     requestAnimationFrame(() => setTimeout(() => performance.measure("gradwalk.group", { start })));
   };
-  useEffect(
-    () =>
-      effect(() => {
-        const plan = stage.plan.value;
-        if (!plan || !anchor.current) return;
-        const { scope, spot } = anchor.current;
-        const now = spotOf(stage.outline, plan, { scope });
-        anchor.current = null;
-        const { zoom } = canvas.view.peek();
-        if (now) canvas.pan((spot.x - now.x) * zoom, (spot.y - now.y) * zoom);
-      }),
-    [],
-  );
+  useFollowing(() => {
+    const plan = stage.plan.value;
+    if (!plan || !anchor.current) return;
+    const { scope, spot } = anchor.current;
+    const now = spotOf(stage.outline, plan, { scope });
+    anchor.current = null;
+    const { zoom } = canvas.view.peek();
+    if (now) canvas.pan((spot.x - now.x) * zoom, (spot.y - now.y) * zoom);
+  });
 
-  useEffect(
-    () =>
-      effect(() => {
-        const { x, y, zoom } = canvas.view.value;
-        const box = canvas.frame.current;
-        if (!box || !moved.current) return;
-        moved.current.setAttribute("transform", `translate(${x} ${y}) scale(${zoom})`);
-        const { clientWidth: width, clientHeight: height } = box;
-        const seen = { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom };
-        const { spot, zoom: drawnAt } = region.peek();
-        const ratio = zoom / drawnAt;
-        if (contains(spot, seen) && ratio > 0.75 && ratio < 1.3) return;
-        const [beside, above] = [seen.width * around, seen.height * around];
-        region.value = {
-          zoom,
-          spot: {
-            x: seen.x - beside,
-            y: seen.y - above,
-            width: seen.width + 2 * beside,
-            height: seen.height + 2 * above,
-          },
-        };
-      }),
-    [],
-  );
+  useFollowing(() => {
+    const { x, y, zoom } = canvas.view.value;
+    const box = canvas.frame.current;
+    if (!box || !moved.current) return;
+    moved.current.setAttribute("transform", `translate(${x} ${y}) scale(${zoom})`);
+    const { clientWidth: width, clientHeight: height } = box;
+    const seen = { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom };
+    const { spot, zoom: drawnAt } = region.peek();
+    const ratio = zoom / drawnAt;
+    if (contains(spot, seen) && ratio > 0.75 && ratio < 1.3) return;
+    const [beside, above] = [seen.width * around, seen.height * around];
+    region.value = {
+      zoom,
+      spot: {
+        x: seen.x - beside,
+        y: seen.y - above,
+        width: seen.width + 2 * beside,
+        height: seen.height + 2 * above,
+      },
+    };
+  });
 
-  // Another trace is fitted; what is asked for comes into the middle; the walk stays in sight.
-  useEffect(() => stage.document.subscribe(() => queueMicrotask(canvas.fit)), []);
-  useEffect(
-    () =>
-      effect(() => {
-        const wish = stage.wanted.value;
-        const box = canvas.frame.current;
-        const plan = stage.plan.peek();
-        const spot = wish && plan && spotOf(stage.outline, plan, wish.item);
-        if (!spot || !box) return;
-        if ("scope" in wish.item && wish.item.scope === 0) return canvas.fit();
-        const zoom = Math.max(canvas.view.peek().zoom, 0.8);
-        const room = {
-          x: box.clientWidth - spot.width * zoom,
-          y: box.clientHeight - spot.height * zoom,
-        };
-        canvas.view.value = {
-          zoom,
-          x: Math.max(margin, room.x / 2) - spot.x * zoom,
-          y: Math.max(margin, room.y / 2) - spot.y * zoom,
-        };
-      }),
-    [],
-  );
-  useEffect(() => {
-    let first = true;
-    return effect(() => {
-      const node = stage.current.value?.node;
-      stage.position.value;
-      if (first || node === undefined) {
-        first = false;
-        return;
-      }
-      const spot = spotOf(stage.outline, stage.plan.peek()!, stage.shownFor(node));
-      if (spot) canvas.show(spot);
+  // Another trace is fitted, also when Python has found what to look at, unless somebody has moved
+  // it by then; what is asked for comes into the middle; the walk stays in sight.
+  useFollowing(() => {
+    stage.document.value;
+    const found = stage.findings.value;
+    queueMicrotask(() => {
+      if (!found || (found.length && canvas.view.peek() === untouched.current)) canvas.fit();
     });
-  }, []);
+  });
+  useFollowing(() => {
+    const wish = stage.wanted.value;
+    const spot = wish && spotOf(stage.outline, stage.plan.peek()!, wish.item);
+    const box = canvas.frame.current;
+    if (!spot || !box) return;
+    if (keyOf(wish.item) === keyOf({ scope: 0 })) return queueMicrotask(() => canvas.fit());
+    const zoom = Math.max(canvas.view.peek().zoom, readable);
+    const into = (room: number, from: number, size: number): number =>
+      Math.max(margin, (room - size * zoom) / 2) - from * zoom;
+    canvas.view.value = {
+      zoom,
+      x: into(box.clientWidth, spot.x, spot.width),
+      y: into(box.clientHeight, spot.y, spot.height),
+    };
+  });
+  const position = useRef(stage.position.peek());
+  useFollowing(() => {
+    const node = stage.current.value?.node;
+    const before = position.current;
+    position.current = stage.position.value;
+    if (node === undefined || before === position.current) return; // something was opened
+    const spot = spotOf(stage.outline, stage.plan.peek()!, stage.shownFor(node));
+    if (spot) canvas.show(spot);
+  });
 
   const sights = useComputed((): Sight[] => {
     const { spot, zoom } = region.value;
@@ -181,8 +177,7 @@ export function TraceDrawing() {
               )}
               {sight.items.map((item) => {
                 if (sight.plan.inner[item]) return null; // it has its frame
-                const Shown = plain ? PlainItem : ItemView;
-                return <Shown key={item} sight={sight} index={item} toggle={toggle} />;
+                return <ItemView key={item} {...{ sight, index: item, plain, toggle }} />;
               })}
             </g>
           ))}
@@ -202,17 +197,30 @@ function contains(outer: Spot, inner: Spot): boolean {
   );
 }
 
-/** All of it, unless that could not be read: then its beginning. */
-function fitted(plan: Plan, box: HTMLElement): View {
-  const width = box.clientWidth - 2 * margin;
-  const height = box.clientHeight - 2 * margin;
-  const large = Math.max(1, width / 1400); // on a large screen everything is larger
-  const whole = Math.min(width / plan.width, height / plan.height);
-  const zoom = Math.min(1.25 * large, Math.max(0.62 * large, whole));
-  const room = box.clientWidth - plan.width * zoom;
+/** All of it, unless that could not be read: then what is to be looked at, or its beginning. */
+function fitted(box: HTMLElement, whole = false): View {
+  const plan = stage.plan.peek()!;
+  const { clientWidth, clientHeight } = box;
+  const large = Math.max(1, clientWidth / 1400); // on a large screen everything is larger
+  const room = Math.min(
+    (clientWidth - 2 * margin) / plan.width,
+    (clientHeight - 2 * margin) / plan.height,
+  );
+  const small = !whole && room < leastWhole * large;
+  const zoom = Math.min(1.25 * large, small ? readable * large : room);
+  const item = stage.lookAt();
+  const start = { x: 0, y: 0, width: 0, height: 0 };
+  const at = (item && spotOf(stage.outline, plan, item)) ?? start;
   return {
     zoom,
-    x: room > 2 * margin ? room / 2 : margin,
-    y: Math.max(margin, (box.clientHeight - plan.height * zoom) / 2),
+    x: placed(clientWidth, plan.width * zoom, at.x * zoom, at.width * zoom),
+    y: placed(clientHeight, plan.height * zoom, at.y * zoom, at.height * zoom),
   };
+}
+
+/** Where a drawing begins: in the middle if there is room, else so that a part of it is there. */
+function placed(room: number, size: number, from: number, length: number): number {
+  if (size + 2 * margin <= room) return (room - size) / 2;
+  const start = (room - length) / 2 - from;
+  return Math.max(room - margin - size, Math.min(margin, start));
 }

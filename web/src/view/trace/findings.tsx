@@ -1,55 +1,51 @@
 // What Python's `health` and `find_nan` found, each with the way to it.
 
 import { hasServer } from "../../state/server";
-import { traceStage as stage } from "../../state/trace";
+import { type Finding, traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
+import { ItemLink, Picks } from "./pieces";
 
 const mostListed = 40;
 
 export function FindingList() {
   const found = stage.findings.value;
-  const broken = stage.marks.value.broken;
-  const first = stage.firstBroken();
+  const { broken } = stage.marks.value;
   return (
     <>
       {broken.size > 0 && (
         <p class="mistake">
           {say("trace.brokenCount", { count: broken.size })}{" "}
-          <button
-            type="button"
-            class="link"
-            translate={false}
-            onClick={() => stage.reveal({ node: first })}
-          >
-            {stage.name(first)}
-          </button>
+          <ItemLink item={{ node: stage.firstBroken() }} />
         </p>
       )}
       {!hasServer && <p class="hint">{say("trace.healthNeedsPython")}</p>}
       {hasServer && !found && <p class="hint">{stage.noFindings.value || say("trace.asking")}</p>}
       {found?.length === 0 && <p>{say("trace.healthy")}</p>}
-      <ul class="findings">
-        {found?.slice(0, mostListed).map((finding, i) => (
-          <li key={i} data-finding={finding.kind} translate={false}>
-            <button
-              type="button"
-              class="link"
-              onClick={() => {
-                const node = finding.nodes[0];
-                if (node !== undefined && node < stage.trace.nodes.length) stage.reveal({ node });
-              }}
-            >
-              {finding.kind}: {finding.layer}
-            </button>
-            <p>{finding.text}</p>
-            {finding.chain && <p class="chain">{finding.chain}</p>}
-            {finding.fix && <p class="hint">{finding.fix}</p>}
-          </li>
-        ))}
-      </ul>
-      {(found?.length ?? 0) > mostListed && (
-        <p class="hint">{say("trace.more", { count: found!.length - mostListed })}</p>
-      )}
+      <Picks of={found ?? []} most={mostListed} class="findings">
+        {(finding) => (
+          <div data-finding={finding.kind} translate={false}>
+            <Title finding={finding} />
+            <FindingText finding={finding} />
+          </div>
+        )}
+      </Picks>
     </>
+  );
+}
+
+function Title({ finding: { kind, layer, nodes } }: { finding: Finding }) {
+  const [node] = nodes;
+  const text = `${kind}: ${layer}`;
+  return node === undefined ? <p>{text}</p> : <ItemLink item={{ node }} text={text} />;
+}
+
+export function FindingText({ finding: { text, chain, line, fix } }: { finding: Finding }) {
+  return (
+    <div translate={false}>
+      <p>{text}</p>
+      {line && <p class="chain">{line}</p>}
+      {chain && <p class="chain">{chain}</p>}
+      {fix && <p class="hint">{fix}</p>}
+    </div>
   );
 }

@@ -8,6 +8,8 @@ import { place } from "../../state/studio";
 import { shownTitle, traceStage } from "../../state/trace";
 import { listSessions, openFile, opening, openSession, sessions } from "../../state/traces";
 import { say } from "../../state/words";
+import { Link } from "../parts";
+import { Failure } from "./pieces";
 
 export function OpenTrace() {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -28,27 +30,16 @@ export function OpenTrace() {
     );
   };
   useEffect(() => {
-    const isFile = (event: DragEvent): boolean =>
-      event.dataTransfer?.types.includes("Files") ?? false;
-    const drag = (event: DragEvent): void => {
-      if (!isFile(event)) return;
+    const names = ["dragover", "dragleave", "drop"] as const;
+    const follow = (event: DragEvent): void => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
       over.value = event.type === "dragover";
+      if (event.type === "drop") read(event.dataTransfer.files);
     };
-    const drop = (event: DragEvent): void => {
-      if (!isFile(event)) return;
-      event.preventDefault();
-      over.value = false;
-      read(event.dataTransfer?.files);
-    };
-    const listeners = [
-      ["dragover", drag],
-      ["dragleave", drag],
-      ["drop", drop],
-    ] as const;
-    for (const [name, listener] of listeners) document.addEventListener(name, listener);
+    for (const name of names) document.addEventListener(name, follow);
     return () => {
-      for (const [name, listener] of listeners) document.removeEventListener(name, listener);
+      for (const name of names) document.removeEventListener(name, follow);
     };
   }, []);
   const left = place.value.kind !== "trace" && traceStage.document.value;
@@ -85,20 +76,14 @@ export function OpenTrace() {
         </p>
         <h3>{say("trace.sessions")}</h3>
         {!hasServer && <p class="hint">{say("trace.sessionsNeedPython")}</p>}
-        {failure.value && (
-          <p class="mistake" translate={false}>
-            {failure.value}
-          </p>
-        )}
+        <Failure text={failure.value} />
         {hasServer && !failure.value && sessions.value.length === 0 && (
           <p class="hint">{say("trace.noSessions")}</p>
         )}
         <ul class="picks">
           {sessions.value.map(({ id, title, nodes }) => (
             <li key={id}>
-              <button
-                type="button"
-                class="link"
+              <Link
                 data-session={id}
                 onClick={() => {
                   close();
@@ -106,7 +91,7 @@ export function OpenTrace() {
                 }}
               >
                 <span translate={false}>{title || id}</span> {say("trace.nodes", { count: nodes })}
-              </button>
+              </Link>
             </li>
           ))}
         </ul>

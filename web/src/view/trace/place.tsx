@@ -3,9 +3,11 @@
 import { useEffect } from "preact/hooks";
 
 import { addBindings, type Binding, removeBindings } from "../../state/keys";
+import { hasServer } from "../../state/server";
 import { asTable } from "../../state/studio";
 import { shownTitle, traceStage as stage } from "../../state/trace";
 import { hasWords, say } from "../../state/words";
+import { TableSwitch } from "../parts";
 import { StepBar } from "../stepbar";
 import { TraceDrawing } from "./drawing";
 import { TraceInspector } from "./inspect";
@@ -41,6 +43,7 @@ export function TracePlace() {
               {shownTitle(found)}
             </h2>
             {about && hasWords(about) && <p class="about">{say(about)}</p>}
+            {!hasServer && <p class="about">{say("trace.replay")}</p>}
           </div>
           <TraceSearch />
           <div class="switches">
@@ -54,13 +57,7 @@ export function TracePlace() {
                 {say("trace.closeAll")}
               </button>
             )}
-            <button
-              type="button"
-              aria-pressed={asTable.value}
-              onClick={() => (asTable.value = !asTable.value)}
-            >
-              {say("view.table")}
-            </button>
+            <TableSwitch />
           </div>
         </div>
         <StepBar walker={stage} />

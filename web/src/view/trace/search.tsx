@@ -5,6 +5,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
 import { entriesOf, search } from "../../trace/search";
+import { Link } from "../parts";
 
 const most = 8;
 
@@ -61,15 +62,9 @@ export function TraceSearch() {
           <ul>
             {result.value.found.map(({ name, about }, i) => (
               <li key={i}>
-                <button
-                  type="button"
-                  class="link"
-                  onClick={() => go(i)}
-                  data-result={name}
-                  translate={false}
-                >
+                <Link onClick={() => go(i)} data-result={name} translate={false}>
                   {name} <span class="soft">{about}</span>
-                </button>
+                </Link>
               </li>
             ))}
           </ul>

@@ -7,18 +7,27 @@ import { general, shortNumber } from "../../engine/numbers";
 import { theme } from "../../state/studio";
 import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
-import { type Kept, type Shape, shapeText } from "../../trace/description";
-import { firstWindow, grid, smallWindow, type Window, windowAt } from "../../trace/source";
-import { statisticsOf } from "../../trace/statistics";
+import { type Kept, shapeText } from "../../trace/description";
+import { grid, smallWindow, type Window, windowFrom } from "../../trace/source";
+import { normOf, statisticsOf } from "../../trace/statistics";
+import { Scroll } from "../parts";
 import { signOf } from "../text";
+import { Failure } from "./pieces";
 
 const mostInTable = 6; // rows and columns of an array that is shown in figures
 
 /** `what` names it for screen readers and tests: value, gradient, pushed. */
 export function TensorView({ kept, title, what }: { kept: Kept; title: string; what: string }) {
   const statistics = statisticsOf(kept);
-  const { nans, infs, zeros } = statistics;
-  const single = kept.elements?.length === 1;
+  const { low, high, histogram, count, zeros, nans, infs } = statistics;
+  const single = kept.elements?.length === 1 ? kept.elements[0]! : undefined;
+  // Of the finite elements; of what is not finite the norm of the rest would say little.
+  const figures = { ...statistics, norm: normOf(kept)! };
+  const counts = [
+    [say("trace.zeros"), zeros],
+    ["NaN", nans, "broken"],
+    ["Inf", infs, "broken"],
+  ] as const;
   return (
     <section class="tensor" data-tensor={what}>
       <h4>
@@ -27,9 +36,9 @@ export function TensorView({ kept, title, what }: { kept: Kept; title: string; w
           {shapeText(kept.shape)} {kept.dtype}
         </span>
       </h4>
-      {single ? (
-        <p class={`single ${signOf(kept.elements![0]!)}`} data-number={kept.elements![0]}>
-          {shortNumber(kept.elements![0]!)}
+      {single !== undefined ? (
+        <p class={`single ${signOf(single)}`} data-number={single}>
+          {shortNumber(single)}
         </p>
       ) : (
         <>
@@ -37,31 +46,22 @@ export function TensorView({ kept, title, what }: { kept: Kept; title: string; w
             {(["norm", "mean", "std", "low", "high"] as const).map((name) => (
               <div key={name}>
                 <dt>{say(`trace.${name}`)}</dt>
-                <dd data-statistic={name} data-number={statistics[name]}>
-                  {shortNumber(statistics[name])}
+                <dd data-statistic={name} data-number={figures[name]}>
+                  {shortNumber(figures[name])}
                 </dd>
               </div>
             ))}
-            {zeros > 0 && (
-              <div>
-                <dt>{say("trace.zeros")}</dt>
-                <dd>{share(zeros, statistics.count)}</dd>
-              </div>
-            )}
-            {nans > 0 && (
-              <div class="broken">
-                <dt>NaN</dt>
-                <dd>{share(nans, statistics.count)}</dd>
-              </div>
-            )}
-            {infs > 0 && (
-              <div class="broken">
-                <dt>Inf</dt>
-                <dd>{share(infs, statistics.count)}</dd>
-              </div>
+            {counts.map(
+              ([name, part, classes]) =>
+                part > 0 && (
+                  <div key={name} class={classes}>
+                    <dt>{name}</dt>
+                    <dd>{share(part, count)}</dd>
+                  </div>
+                ),
             )}
           </dl>
-          <Histogram counts={statistics.histogram} low={statistics.low} high={statistics.high} />
+          <Histogram counts={histogram} low={low} high={high} />
           <Elements key={kept} kept={kept} title={title} />
         </>
       )}
@@ -102,16 +102,10 @@ function Histogram({ counts, low, high }: { counts: number[]; low: number; high:
 
 /** The numbers themselves: at once if they are here, else when asked for. */
 function Elements({ kept, title }: { kept: Kept; title: string }) {
-  const shown = useSignal(false);
-  const here = kept.elements !== undefined;
-  if (!here && !kept.array) {
-    return kept.thumbnail ? (
-      <Thumbnail thumbnail={kept.thumbnail} />
-    ) : (
-      <p class="hint">{say("trace.notKept")}</p>
-    );
-  }
-  if (!here && !shown.value) {
+  const shown = useSignal(kept.elements !== undefined);
+  const { thumbnail } = kept;
+  if (shown.value) return <Slices kept={kept} title={title} />;
+  if (kept.array) {
     return (
       <p>
         <button type="button" onClick={() => (shown.value = true)} data-show-elements>
@@ -120,29 +114,19 @@ function Elements({ kept, title }: { kept: Kept; title: string }) {
       </p>
     );
   }
-  return <Slices kept={kept} title={title} />;
-}
-
-function Thumbnail({
-  thumbnail: { shape, elements },
-}: {
-  thumbnail: { shape: Shape; elements: number[] };
-}) {
-  const kept = { shape, elements, dtype: "" };
+  if (!thumbnail) return <p class="hint">{say("trace.notKept")}</p>;
+  const window = windowFrom(thumbnail.shape);
+  const values = smallWindow(thumbnail, window);
   return (
     <>
-      <HeatMap
-        values={smallWindow(kept, firstWindow(shape))}
-        window={firstWindow(shape)}
-        title={say("trace.thumbnail")}
-      />
+      <HeatMap values={values} window={window} title={say("trace.thumbnail")} />
       <p class="hint">{say("trace.onlyThumbnail")}</p>
     </>
   );
 }
 
 function Slices({ kept, title }: { kept: Kept; title: string }) {
-  const window = useSignal<Window>(firstWindow(kept.shape));
+  const window = useSignal<Window>(windowFrom(kept.shape));
   // Numbers with the window they are of: another may be asked for already.
   const shown = useSignal<{ values: number[][]; window: Window } | null>(null);
   const failure = useSignal("");
@@ -166,48 +150,47 @@ function Slices({ kept, title }: { kept: Kept; title: string }) {
   }, [kept, window.value]);
   const { at, rows, columns } = window.value;
   const [allRows, allColumns] = grid(kept.shape);
+  const place = [...at, rows[0], columns[0]];
+  // Of the last two dimensions only where not all of it is in the window.
+  const choosers = place.map((value, i): [label: string, value: number, size: number] => {
+    const last = i - at.length;
+    if (last < 0) return [say("trace.dimension", { number: i }), value, kept.shape[i]!];
+    const [start, stop] = last ? columns : rows;
+    const size = last ? allColumns : allRows;
+    const label = say(last ? "trace.fromColumn" : "trace.fromRow");
+    return [label, value, stop - start < size ? size : 0];
+  });
   // Two changes may come before the next drawing: the second builds on the first.
   const go = (dimension: number, to: number): void => {
     const now = window.peek();
-    const place = [...now.at, now.rows[0], now.columns[0]].map((old, i) =>
-      i === dimension ? to : old,
-    );
-    window.value = windowAt(kept.shape, place.slice(0, -2), place.at(-2)!, place.at(-1)!);
+    const wanted = [...now.at, now.rows[0], now.columns[0]];
+    wanted[dimension] = to;
+    window.value = windowFrom(kept.shape, wanted);
   };
   return (
     <>
       <div class="slices">
-        {at.map((index, dimension) => (
-          <Chooser
-            key={dimension}
-            label={say("trace.dimension", { number: dimension })}
-            value={index}
-            most={kept.shape[dimension]! - 1}
-            choose={(to) => go(dimension, to)}
-          />
-        ))}
-        {rows[1] - rows[0] < allRows && (
-          <Chooser
-            label={say("trace.fromRow")}
-            value={rows[0]}
-            most={allRows - 1}
-            choose={(row) => go(at.length, row)}
-          />
-        )}
-        {columns[1] - columns[0] < allColumns && (
-          <Chooser
-            label={say("trace.fromColumn")}
-            value={columns[0]}
-            most={allColumns - 1}
-            choose={(column) => go(at.length + 1, column)}
-          />
+        {choosers.map(
+          ([label, value, size], i) =>
+            size > 0 && (
+              <label key={i}>
+                <span>{label}</span>
+                <input
+                  type="number"
+                  min={0}
+                  max={size - 1}
+                  value={value}
+                  onInput={(event) => {
+                    // At once: what is only typed would be lost when this is drawn again.
+                    const asked = event.currentTarget.valueAsNumber;
+                    if (asked >= 0) go(i, Math.min(Math.trunc(asked), size - 1));
+                  }}
+                />
+              </label>
+            ),
         )}
       </div>
-      {failure.value && (
-        <p class="mistake" role="alert">
-          {failure.value}
-        </p>
-      )}
+      <Failure text={failure.value} />
       {shown.value &&
         (allRows <= mostInTable && allColumns <= mostInTable ? (
           <Figures values={shown.value.values} title={title} />
@@ -218,34 +201,10 @@ function Slices({ kept, title }: { kept: Kept; title: string }) {
   );
 }
 
-function Chooser(props: {
-  label: string;
-  value: number;
-  most: number;
-  choose: (value: number) => void;
-}) {
-  return (
-    <label>
-      <span>{props.label}</span>
-      <input
-        type="number"
-        min={0}
-        max={props.most}
-        value={props.value}
-        onInput={(event) => {
-          // At once: what is only typed would be lost when something else draws this again.
-          const asked = event.currentTarget.valueAsNumber;
-          if (asked >= 0) props.choose(Math.min(Math.trunc(asked), props.most));
-        }}
-      />
-    </label>
-  );
-}
-
 /** A small matrix in figures. */
 function Figures({ values, title }: { values: number[][]; title: string }) {
   return (
-    <div class="scroll figures" tabindex={0} role="group" aria-label={title}>
+    <Scroll class="figures" label={title}>
       <table>
         <tbody>
           {values.map((row, i) => (
@@ -259,29 +218,29 @@ function Figures({ values, title }: { values: number[][]; title: string }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 
 /** One square for a number; arrow keys and the mouse tell which number it is. */
 function HeatMap({ values, window, title }: { values: number[][]; window: Window; title: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const cell = useSignal<[row: number, column: number]>([0, 0]);
-  const height = values.length;
-  const width = values[0]?.length ?? 0;
-  const [row, column] = [Math.min(cell.value[0], height - 1), Math.min(cell.value[1], width - 1)];
-  useEffect(() => paint(canvas.current!, values), [values, theme.value]);
+  const cell = useSignal([0, 0]);
+  const sizes = [values.length, values[0]?.length ?? 0];
+  const [height, width] = sizes as [number, number];
+  const inside = (place: number[]): [number, number] =>
+    place.map((at, i) => Math.max(0, Math.min(sizes[i]! - 1, Math.floor(at)))) as [number, number];
+  const [row, column] = inside(cell.value);
+  useEffect(() => paint(canvas.current, values), [values, theme.value]);
   if (!width) return <p class="hint">{say("trace.noElements")}</p>;
   const number = values[row]![column]!;
   const place = [...window.at, window.rows[0] + row, window.columns[0] + column].join(", ");
   const point = (event: PointerEvent): void => {
     const { left, top, width: wide, height: high } = canvas.current!.getBoundingClientRect();
-    const clamp = (part: number, size: number): number =>
-      Math.max(0, Math.min(size - 1, Math.floor(part * size)));
-    cell.value = [
-      clamp((event.clientY - top) / high, height),
-      clamp((event.clientX - left) / wide, width),
-    ];
+    cell.value = inside([
+      ((event.clientY - top) / high) * height,
+      ((event.clientX - left) / wide) * width,
+    ]);
   };
   const move = (event: KeyboardEvent): void => {
     const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[
@@ -289,10 +248,7 @@ function HeatMap({ values, window, title }: { values: number[][]; window: Window
     ];
     if (!by) return;
     event.preventDefault();
-    cell.value = [
-      Math.max(0, Math.min(height - 1, row + by[0]!)),
-      Math.max(0, Math.min(width - 1, column + by[1]!)),
-    ];
+    cell.value = inside([row + by[0]!, column + by[1]!]);
   };
   return (
     <div class="heat">
@@ -324,33 +280,18 @@ function HeatMap({ values, window, title }: { values: number[][]; window: Window
 }
 
 /** The colours are those of the page: the canvas has them as its own (60-trace.css). */
-function paint(canvas: HTMLCanvasElement, values: number[][]): void {
+function paint(canvas: HTMLCanvasElement | null, values: number[][]): void {
   const context = canvas?.getContext("2d");
-  if (!context || !values[0]?.length) return;
-  const { color, borderBlockEndColor, outlineColor, backgroundColor } = getComputedStyle(canvas);
-  const [positive, negative, broken, paper] = [
-    color,
-    borderBlockEndColor,
-    outlineColor,
-    backgroundColor,
-  ].map((text) => (text.match(/[\d.]+/g) ?? []).map(Number)) as [
-    number[],
-    number[],
-    number[],
-    number[],
-  ];
-  const most = values
-    .flat()
-    .reduce((top, number) => (Number.isFinite(number) ? Math.max(top, Math.abs(number)) : top), 0);
-  const image = context.createImageData(values[0].length, values.length);
-  values.flat().forEach((number, i) => {
-    const finite = Number.isFinite(number);
-    const full = !finite ? broken : number < 0 ? negative : positive;
-    const part = finite ? (most ? Math.sqrt(Math.abs(number) / most) : 0) : 1;
-    for (let channel = 0; channel < 3; channel++) {
-      image.data[4 * i + channel] = paper[channel]! + (full[channel]! - paper[channel]!) * part;
-    }
-    image.data[4 * i + 3] = 255;
-  });
-  context.putImageData(image, 0, 0);
+  if (!context) return;
+  const { color, borderBlockEndColor, outlineColor } = getComputedStyle(canvas!);
+  const most = Math.max(0, ...values.flat().filter(Number.isFinite).map(Math.abs)) || 1;
+  context.clearRect(0, 0, canvas!.width, canvas!.height);
+  values.forEach((row, y) =>
+    row.forEach((number, x) => {
+      const finite = Number.isFinite(number);
+      context.globalAlpha = finite ? Math.sqrt(Math.abs(number) / most) : 1;
+      context.fillStyle = !finite ? outlineColor : number < 0 ? borderBlockEndColor : color;
+      context.fillRect(x, y, 1, 1);
+    }),
+  );
 }

@@ -1,58 +1,44 @@
 // Wires in the drawing of a trace: from an input to its consumers; gradients go back along them.
 
+import { sameEdge } from "../../engine/graph";
+import { general } from "../../engine/numbers";
 import type { Edge } from "../../engine/types";
 import type { Sight } from "../../layout/nested";
 import { traceStage as stage } from "../../state/trace";
 import { say } from "../../state/words";
 import { isBroken, normOf, normText } from "../../trace/statistics";
-import { pressed } from "./boxes";
+import { asButton } from "../parts";
 
-export function WireView({
-  sight,
-  index,
-  labels,
-}: {
-  sight: Sight;
-  index: number;
-  labels: boolean;
-}) {
-  const scope = stage.outline.scopes[sight.scope]!;
-  const { source, edges, to } = scope.wires[index]!;
+const labelRoom = 7; // letters between two columns
+
+export function WireView(props: { sight: Sight; index: number; labels: boolean }) {
+  const { plan, scope: at } = props.sight;
+  const scope = stage.outline.scopes[at]!;
+  const { source, edges, to } = scope.wires[props.index]!;
+  const { curve, to: end } = plan.runs[props.index]!;
   // It ends at a box; at a border it goes on.
   const item = to - scope.portsIn.length;
-  const ends = item < scope.items.length && !sight.plan.inner[item];
-  const run = sight.plan.runs[index]!;
+  const ends = item < scope.items.length && !plan.inner[item];
   const single = edges.length === 1 ? edges[0]! : undefined;
   const pushed = single && stage.pushed(single.node, single.argument);
-  const visited = single !== undefined && stage.isVisited(single.node);
-  const norm = pushed ? normOf(pushed) : undefined;
-  const pick = (): void => stage.select({ kind: "edges", edges });
-  const classes = ["edge", wireState(edges)];
-  if (isBroken(pushed)) classes.push("broken");
+  const norm = single && stage.isVisited(single.node) ? normOf(pushed) : undefined;
+  const text = normText(pushed);
+  const consumers = edges.slice(0, 3).map(({ node }) => stage.name(node));
   return (
-    <g class={classes.join(" ")}>
+    <g class={`edge ${wireState(edges)}${isBroken(pushed) ? " broken" : ""}`}>
       <path
         class="reach"
-        d={run.curve}
-        role="button"
-        tabindex={0}
+        d={curve}
+        {...asButton(() => stage.select({ kind: "edges", edges }))}
         aria-pressed={isChosen(edges)}
-        aria-label={say("trace.wire", {
-          from: stage.name(source),
-          to: edges
-            .slice(0, 3)
-            .map((edge) => stage.name(edge.node))
-            .join(", "),
-        })}
-        onClick={pick}
-        onKeyDown={pressed(pick)}
+        aria-label={say("trace.wire", { from: stage.name(source), to: consumers.join(", ") })}
         data-edge={single ? `${single.node}.${single.argument}` : ""}
-        data-pushed={visited && norm !== undefined ? norm : ""}
+        data-pushed={norm ?? ""}
       />
-      <path class="line" d={run.curve} marker-end={ends ? "url(#tip)" : undefined} />
-      {labels && ends && visited && norm !== undefined && (
-        <text class="pushed" x={run.to.x - 9} y={run.to.y - 3} text-anchor="end" aria-hidden="true">
-          {normText(pushed)}
+      <path class="line" d={curve} marker-end={ends ? "url(#tip)" : undefined} />
+      {props.labels && ends && norm !== undefined && (
+        <text class="pushed" x={end.x - 9} y={end.y - 3} text-anchor="end" aria-hidden="true">
+          {text.length > labelRoom ? general(norm, 2).replace("-", "−") : text}
         </text>
       )}
     </g>
@@ -73,23 +59,19 @@ function isChosen(edges: Edge[]): boolean {
   const selection = stage.selection.value;
   return (
     selection?.kind === "edges" &&
-    edges.some((edge) =>
-      selection.edges.some((one) => one.node === edge.node && one.argument === edge.argument),
-    )
+    edges.some((edge) => selection.edges.some((one) => sameEdge(one, edge)))
   );
 }
 
 function wireState(edges: Edge[]): string {
-  const now = stage.current.value;
-  const next = stage.next.value;
-  const goesBack = (step: typeof now): boolean =>
+  const goesBack = (step: typeof stage.current.value): boolean =>
     step?.phase === "backward" &&
     edges.some(({ node, argument }) => node === step.node && stage.pushed(node, argument) !== null);
   return [
-    goesBack(now) ? "now" : "",
-    goesBack(next) ? "next" : "",
-    edges.every(({ node }) => !stage.isKnown(node)) ? "later" : "",
-    isChosen(edges) ? "selected" : "",
+    goesBack(stage.current.value) && "now",
+    goesBack(stage.next.value) && "next",
+    edges.every(({ node }) => !stage.isKnown(node)) && "later",
+    isChosen(edges) && "selected",
   ]
     .filter(Boolean)
     .join(" ");

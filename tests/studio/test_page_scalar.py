@@ -1,0 +1,270 @@
+"""What the page says and shows of graphs of numbers is so: in words, in boxes, in links."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+
+from gradwalk.studio.presets import PRESETS
+from tests.studio.watched import Watched
+
+pytestmark = pytest.mark.slow
+
+_HIDDEN_ROWS = """() => [...document.querySelectorAll(".panel .scroll")]
+  .filter((box) => box.clientHeight + 1 < box.firstElementChild.offsetHeight)
+  .map((box) => `${box.ariaLabel}: ${box.clientHeight} < ${box.firstElementChild.offsetHeight}`)"""
+# Texts of a node that are wider than its box.
+_WIDE = """() => [...document.querySelectorAll(".node")].flatMap((node) => {
+  const box = node.querySelector(".box").getBoundingClientRect();
+  return [...node.querySelectorAll("text:not(.badge text)")].filter((text) => {
+    const {left, right} = text.getBoundingClientRect();
+    return left < box.left || right > box.right;
+  }).map((text) => text.textContent);
+})"""
+_OVERLAPPING = """() => {
+  const texts = [...document.querySelectorAll(".edge text")].map(
+    (text) => [text.textContent, text.getBoundingClientRect()]);
+  return texts.flatMap(([one, a], i) => texts.slice(i + 1).filter(([, b]) =>
+    // letters are less high than their line
+    a.left < b.right && b.left < a.right && a.top + 4 < b.bottom - 3 && b.top + 4 < a.bottom - 3
+  ).map(([other]) => `${one} | ${other}`));
+}"""
+
+
+def narration(page: Watched) -> str:
+    return str(page.page.inner_text(".steptext"))
+
+
+def panel(page: Watched) -> str:
+    return str(page.page.inner_text("#panel"))
+
+
+def test_what_scrolls_in_a_panel_is_as_high_as_what_is_in_it(open_page: Any) -> None:
+    page: Watched = open_page()
+    for link in ("diamond&panel=why&select=a", "order-diamond&panel=order&step=99"):
+        for width, height in ((1280, 1400), (1280, 800), (1280, 480), (320, 640)):
+            page.page.set_viewport_size({"width": width, "height": height})
+            page.go(f"#v=1&preset={link}")
+            assert page.page.locator(".panel .scroll tbody tr").count() > 1
+            assert not page.page.evaluate(_HIDDEN_ROWS), (link, width, height)
+
+
+def test_numbers_that_are_typed_are_used(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&panel=type")
+
+    def walk(source: str) -> None:
+        page.page.fill("#own", source)
+        page.press("Control+Enter")
+        page.page.wait_for_selector(f'.scene code:text-is("{source}")')
+        assert not page.page.locator(".mistake").count()
+
+    walk("a*b")
+    assert page.value("a") == 1
+    walk("a = 2; a*b")
+    assert page.value("a") == 2
+    walk("a*b*c")
+    assert page.value("a") == 2, "what the new source leaves open stays"
+    # A number by itself is a leaf that is called out; the next is another.
+    walk("log(-1)")
+    walk("1/0")
+    assert page.value("out") == float("inf")
+    page.go(page.link)
+    assert page.value("out") == float("inf") and not page.page.locator(".mistake").count()
+
+
+def test_nan_is_not_said_to_be_nothing(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=masked-log&step=15&select=p2")
+    said = narration(page)
+    assert "To p2: 0 × inf = nan." in said, "nothing was there to be added to"
+    assert "not a number" in said and "does not change" not in said
+    assert "not a number" in panel(page) and "does not change" not in panel(page)
+    page.page.locator("#main").focus()
+    page.press("w")
+    page.page.wait_for_selector("[data-why=p2]")
+    assert page.page.get_attribute("[data-cancellation]", "data-cancellation") == "NaN"
+    for lie in ("brings nothing", "Nothing cancels", "nan times"):
+        assert lie not in panel(page)
+    # In formulas it is spelled as in the drawing.
+    assert not re.search("NaN|∞", "".join(page.page.locator("math").all_text_contents()))
+
+
+@pytest.mark.parametrize("preset", ["dead-relu", "clipped-loss", "maximum"])
+def test_where_all_is_0_nothing_is_said_of_signs(open_page: Any, preset: str) -> None:
+    page: Watched = open_page(f"#v=1&preset={preset}&panel=why")
+    zero = 0
+    for leaf in page.nodes:
+        page.page.select_option("[data-choice]", label=leaf)
+        page.page.wait_for_selector(f'[data-why="{leaf}"]')
+        if page.page.get_attribute("[data-gradient]", "data-gradient") not in ("0", "-0"):
+            continue
+        if page.page.get_attribute("[data-cancellation]", "data-cancellation") == "1":
+            zero += 1
+            assert "same sign" not in panel(page) and "every contribution is 0" in panel(page)
+    assert zero
+
+
+def test_the_first_nan_or_infinity_is_marked(open_page: Any) -> None:
+    page: Watched = open_page()
+    # The one comes forward, from log(0); the other only backward: √0 has the slope 1/0.
+    for link, cause in (("preset=masked-log", "v2"), ("source=sqrt(x)*2&set=x:0", "v1")):
+        page.go(f"#v=1&{link}")
+        told = []
+        steps = int(page.page.get_attribute("[data-position] input[type=range]", "max") or 0)
+        page.page.locator("#main").focus()
+        for position in range(1, steps + 1):
+            page.press("ArrowRight")
+            page.wait_for_position(position)
+            marked = page.page.locator(".node.cause [data-node]")
+            if "first NaN or infinity" in narration(page):
+                told.append(position)
+            assert marked.count() == len(told)
+        assert len(told) == 1, link
+        assert marked.get_attribute("data-node") == cause
+        assert page.page.locator(".badge.cause").text_content().startswith("⚠")
+        assert "first cause" in str(marked.get_attribute("aria-label"))
+    page.go("#v=1&preset=neuron&step=16")
+    assert not page.page.locator(".cause").count()
+
+
+@pytest.mark.parametrize("how", ["key", "button"])
+def test_fit_shows_the_whole_graph(open_page: Any, how: str) -> None:
+    page: Watched = open_page("#v=1&preset=exploding")
+    outside = """() => { const frame = document.querySelector(".graph").getBoundingClientRect();
+      return [...document.querySelectorAll("[data-node]")].filter((node) => {
+        const {left, right, top, bottom} = node.getBoundingClientRect();
+        return left < frame.left || right > frame.right || top < frame.top
+          || bottom > frame.bottom; }).map((node) => node.dataset.node) }"""
+    assert page.page.evaluate(outside), "at first it is large enough to read"
+    if how == "key":
+        page.page.locator("#main").focus()
+        page.press("f")
+    else:
+        page.page.click(".zoom button:last-child")
+    assert not page.page.evaluate(outside)
+
+
+def test_products_of_small_numbers_are_right_as_written(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=six-sigmoids")
+    page.page.locator("#main").focus()
+    page.press("End")
+    seen = 0
+    for _ in range(99):
+        for one, other, product in re.findall(r"(\S+) × (\S+) = (\S+?)[.,]? ", narration(page)):
+            numbers = [float(text.replace("−", "-")) for text in (one, other, product)]
+            assert numbers[0] * numbers[1] == pytest.approx(numbers[2], rel=0.01)
+            seen += 1
+        if page.phase == "seed":
+            break
+        page.press("ArrowLeft")
+    assert seen > 5
+
+
+def test_text_stays_in_its_box(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=exploding&set=w:30&step=99")
+    assert "grad +1.776e+11" in page.page.inner_text(".graph")
+    assert not page.page.evaluate(_WIDE)
+    page.go("#v=1&preset=neuron&step=99")
+    page.page.fill("[data-leaf=b]", "3710.58481")
+    page.page.wait_for_selector(".value.changed")
+    page.press("Tab")
+    for drawing in ("nodes", "edges"):
+        assert not page.page.evaluate(_WIDE), drawing
+        page.page.locator("#main").focus()
+        page.press("e")
+    page.go("#v=1&source=a_long_name_here*another_long_name&step=99")
+    assert not page.page.evaluate(_WIDE)
+
+
+def test_operations_on_edges_can_be_read(open_page: Any) -> None:
+    page: Watched = open_page()
+    for preset in ("network-2-2-1", "exploding", "neuron", "softmax"):
+        page.go(f"#v=1&preset={preset}&drawing=edges&step=999")
+        assert page.page.locator(".edge text").count() > 8
+        assert not page.page.evaluate(_OVERLAPPING), preset
+
+
+def test_two_edges_between_the_same_nodes_are_told_apart(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=square&step=2&select=a")
+    assert "f = a × a = 9" in narration(page), "a² would hide the two uses"
+    for key in ("i", "w"):
+        page.page.locator("#main").focus()
+        page.press(key)
+        page.page.wait_for_selector(".paths")
+        listed = page.page.locator(".panel .link").all_inner_texts()
+        assert len(listed) >= 4 and len(set(listed)) == len(listed)
+    page.go("#v=1&source=a%3Dx*1&panel=byhand")
+    asked = page.page.locator("[data-asked='value a'] math")
+    assert asked.text_content() == "a=x⋅1="
+
+
+def test_a_long_source_leaves_the_drawing_in_sight(open_page: Any) -> None:
+    lines = [f"b{i} = a{i}*w{i} + tanh(a{i})" for i in range(24)]
+    source = "; ".join([*lines, " + ".join(f"b{i}" for i in range(24))])
+    page: Watched = open_page(f"#v=1&source={source}".replace(" ", "%20"))
+    assert len(page.nodes) > 90
+    short = page.page.locator(".scene .scroll")
+    assert short.bounding_box()["height"] < 60
+    assert short.inner_text() == source, "the rest is there to be scrolled to"
+    assert page.page.locator(".graph").bounding_box()["y"] < 400
+
+
+def test_a_change_tells_nothing_that_is_not_computed_yet(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=neuron")
+    page.page.fill("[data-leaf=w1]", "−2")
+    shown = page.page.locator("[data-changed]")
+    assert [row.get_attribute("data-changed") for row in shown.all()] == ["w1"]
+    page.page.locator("#main").focus()
+    page.press("End")
+    assert shown.count() == 5
+
+
+def test_what_is_no_number_is_told(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=square")
+    field = page.page.locator("#panel [data-leaf=a]")
+    field.fill("3x")
+    page.press("Enter")
+    assert field.input_value() == "3x", "what was typed is there to be mended"
+    assert field.get_attribute("aria-invalid") == "true"
+    page.press("Tab")
+    assert "not a number" in page.page.inner_text("[data-announced]")
+    assert field.input_value() == "3"
+    field.fill("inf")
+    page.press("Enter")
+    assert field.input_value() == "inf", "as it is spelled everywhere"
+
+
+def test_a_link_keeps_nan_and_infinity(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=diamond&step=8")
+    for typed in ("nan", "inf", "−inf"):
+        page.page.fill("#panel [data-leaf=a]", typed)
+        written = page.link
+        assert f"set=a:{typed.replace('−', '-')}&" in written
+        page.go(written)
+        assert str(page.value("a")) == typed.replace("−", "-")
+        assert page.link == written and not page.page.locator(".notices").count()
+
+
+def test_one_order_is_not_called_all(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=square&panel=order")
+    assert "The only order of f" in panel(page)
+
+
+@pytest.mark.parametrize("link", ["#garbage", "#v=1&preset=square&panel=nope", "#preset=square"])
+def test_what_a_link_says_in_vain_is_told(open_page: Any, link: str) -> None:
+    page: Watched = open_page(link)
+    page.page.wait_for_selector(".notices")
+    told = page.page.inner_text(".notices")
+    assert link.removeprefix("#").split("&")[-1] in told and "version" not in told
+    assert page.nodes
+    assert "nope" not in page.link
+
+
+def test_every_scalar_preset_is_drawn_within_its_boxes(open_page: Any) -> None:
+    page: Watched = open_page()
+    scalar = [preset.id for preset in PRESETS if preset.recording is None]
+    for preset, drawing in itertools.product(scalar, ("nodes", "edges")):
+        page.go(f"#v=1&preset={preset}&step=999&drawing={drawing}")
+        assert not page.page.evaluate(_WIDE), (preset, drawing)
