@@ -17,6 +17,7 @@ from gradwalk.inspect.audit import audit
 from gradwalk.inspect.recorder import record
 from gradwalk.inspect.why import why
 from gradwalk.ops import TABLE
+from tests.quick import some_quick
 
 Graph = Callable[..., Any]
 functional = gw.nn.functional
@@ -132,7 +133,7 @@ def said_by_all(
 
 
 @pytest.mark.parametrize("tensors", [False, True], ids=["Value", "Tensor"])
-@pytest.mark.parametrize("kind", list(ELEMENTWISE))
+@pytest.mark.parametrize("kind", some_quick(ELEMENTWISE, every=4))
 def test_on_values_and_tensors(kind: str, tensors: bool) -> None:
     shown = 0
     for seed, (op, graph) in enumerate(ELEMENTWISE[kind]):
@@ -188,7 +189,7 @@ ON_ARRAYS: list[tuple[str, str | None, Graph, list[tuple[int, ...]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [gw.float64, gw.float32], ids=str)
+@pytest.mark.parametrize("dtype", some_quick([gw.float64, gw.float32], every=2), ids=str)
 @pytest.mark.parametrize(
     "case", ON_ARRAYS, ids=[f"{k}-{o}-{i}" for i, (k, o, *_) in enumerate(ON_ARRAYS)]
 )

@@ -304,6 +304,7 @@ def test_limits_of_a_monitor() -> None:
     assert [f.kind for f in monitor.findings] == ["update"]
 
 
+@pytest.mark.slow
 def test_the_history_is_plotted(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     _, monitor = train(12, lambda m, o: Monitor(m, o, every=2))

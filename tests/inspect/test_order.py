@@ -656,6 +656,7 @@ def test_a_trace_from_a_file(make: Any, tmp_path: Path) -> None:
         assert str(here) == str(there)
 
 
+@pytest.mark.slow
 def test_an_order_of_many_labels_is_read_quickly() -> None:
     v = Value(1.0, label="v0")
     for i in range(1, 5000):

@@ -12,6 +12,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.inspect.files import describe
+from tests.quick import some_quick
 from tests.studio.node import Node, bundle
 from tests.studio.recordings import made_inside, transformer
 from tests.studio.serving import sick_trace
@@ -161,7 +162,7 @@ def test_equal_blocks_are_laid_out_once(node: Node) -> None:
     assert many["width"] > 3 * few["width"]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some_quick(range(12), every=4))
 def test_any_groups_at_all(node: Node, seed: int) -> None:
     """Also those that no recording makes: calls that overlap, groups with nothing in them."""
     described = plain(60, groups(seed, seed), seed)
@@ -242,7 +243,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", some_quick(CHANGES, every=5))
 def test_what_does_not_hold_together_is_told(
     node: Node, described: Description, change: str
 ) -> None:
