@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from gradwalk.graph.source import own_files
 from gradwalk.inspect import record
@@ -25,6 +27,17 @@ from gradwalk.tensor import Tensor
 _IN_A_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<function>[^\W\d]\w*)?(?:\(\s*\))?)?")
 DEEPEST = 6  # lines of the user's that are shown of a failed program
 _NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.+)", re.DOTALL)
+
+
+# The argument of every command that takes an expression.
+GivenValues = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME=VALUE",
+        help="Values of the names in it: x=2 w=-3 t=pi/4. Names without a value are 1.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradwalk.cli.console import fail
-from gradwalk.cli.sources import Source, source_of
+from gradwalk.cli.sources import GivenValues, Source, source_of
 from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.files import load_trace
 from gradwalk.studio.exporting import document_of, document_of_expression, write_page
@@ -36,14 +36,7 @@ def studio(
             show_default=False,
         ),
     ] = "",
-    values: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME=VALUE",
-            help="Values of the names in it: x=2 w=-3 t=pi/4. Names without a value are 1.",
-            show_default=False,
-        ),
-    ] = None,
+    values: GivenValues = None,
     port: Annotated[
         int | None,
         typer.Option(

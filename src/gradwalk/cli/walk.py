@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gradwalk.cli.console import console, fail, write
-from gradwalk.cli.sources import Source, constant, source_of
+from gradwalk.cli.sources import GivenValues, Source, constant, source_of
 from gradwalk.inspect.show import Picture, show
 from gradwalk.printers.data import jsonable
 from gradwalk.printers.terminal import ROWS, show_tree, show_walk
@@ -27,14 +27,7 @@ def walk(
             show_default=False,
         ),
     ],
-    values: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME=VALUE",
-            help="Values of the names in it: x=2 w=-3 t=pi/4. Names without a value are 1.",
-            show_default=False,
-        ),
-    ] = None,
+    values: GivenValues = None,
     why: Annotated[
         list[str] | None,
         typer.Option(
