@@ -18,6 +18,39 @@ def wrong(name: str) -> str:
     return f"# Wrong: {said}\n{source}"
 
 
+# The walk of the right engine; and what is left of its order in engines that go without one.
+WALK = """\
+        for v in reversed(order):
+            for i, partial in zip(v.inputs, v.partials):
+                i.grad += v.grad * partial"""
+ANY_ORDER = (
+    """\
+        order = inputs_first(self)
+        for v in order:""",
+    "        for v in every_node(self):",
+    """\
+def inputs_first(root):
+    order, seen = [], set()
+    stack = [(root, False)]""",
+    """\
+def every_node(root):
+    seen, stack = {root}, [root]""",
+    """\
+        v, inputs_done = stack.pop()
+        if inputs_done:
+            order.append(v)
+        elif v not in seen:
+            seen.add(v)
+            stack.append((v, True))
+            stack.extend((i, False) for i in v.inputs)
+    return order""",
+    """\
+        new = [i for i in stack.pop().inputs if i not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return seen""",
+)
+
 BUGS = {
     "breadth_first": (
         "nearest to the root first.",
@@ -25,14 +58,7 @@ BUGS = {
         """\
 import math
 from collections import deque""",
-        """\
-        order = inputs_first(self)
-        for v in order:""",
-        "        for v in every_node(self):",
-        """\
-        for v in reversed(order):
-            for i, partial in zip(v.inputs, v.partials):
-                i.grad += v.grad * partial""",
+        WALK,
         """\
         waiting, seen = deque([self]), set()
         while waiting:
@@ -42,27 +68,7 @@ from collections import deque""",
                 for i, partial in zip(v.inputs, v.partials):
                     i.grad += v.grad * partial
                 waiting.extend(v.inputs)""",
-        """\
-def inputs_first(root):
-    order, seen = [], set()
-    stack = [(root, False)]""",
-        """\
-def every_node(root):
-    seen, stack = {root}, [root]""",
-        """\
-        v, inputs_done = stack.pop()
-        if inputs_done:
-            order.append(v)
-        elif v not in seen:
-            seen.add(v)
-            stack.append((v, True))
-            stack.extend((i, False) for i in v.inputs)
-    return order""",
-        """\
-        new = [i for i in stack.pop().inputs if i not in seen]
-        seen.update(new)
-        stack.extend(new)
-    return seen""",
+        *ANY_ORDER,
     ),
     "clears": (
         "leaves forget what they had.",
@@ -84,10 +90,6 @@ def every_node(root):
     "every_path": (
         "right numbers, found along every path, one by one.",
         """\
-        order = inputs_first(self)
-        for v in order:""",
-        "        for v in every_node(self):",
-        """\
         self.grad = 1.0
         for v in reversed(order):
             for i, partial in zip(v.inputs, v.partials):
@@ -99,27 +101,7 @@ def every_node(root):
         self.grad += g
         for i, partial in zip(self.inputs, self.partials):
             i.receive(g * partial)""",
-        """\
-def inputs_first(root):
-    order, seen = [], set()
-    stack = [(root, False)]""",
-        """\
-def every_node(root):
-    seen, stack = {root}, [root]""",
-        """\
-        v, inputs_done = stack.pop()
-        if inputs_done:
-            order.append(v)
-        elif v not in seen:
-            seen.add(v)
-            stack.append((v, True))
-            stack.extend((i, False) for i in v.inputs)
-    return order""",
-        """\
-        new = [i for i in stack.pop().inputs if i not in seen]
-        seen.update(new)
-        stack.extend(new)
-    return seen""",
+        *ANY_ORDER,
     ),
     "exp": (
         "the input of exp instead of its output.",
@@ -190,14 +172,7 @@ def every_node(root):
     ),
     "plain_recursion": (
         "hands on, then calls its inputs, once for every path.",
-        """\
-        order = inputs_first(self)
-        for v in order:""",
-        "        for v in every_node(self):",
-        """\
-        for v in reversed(order):
-            for i, partial in zip(v.inputs, v.partials):
-                i.grad += v.grad * partial""",
+        WALK,
         """\
         self.hand_on()
 
@@ -206,27 +181,7 @@ def every_node(root):
             i.grad += self.grad * partial
         for i in self.inputs:
             i.hand_on()""",
-        """\
-def inputs_first(root):
-    order, seen = [], set()
-    stack = [(root, False)]""",
-        """\
-def every_node(root):
-    seen, stack = {root}, [root]""",
-        """\
-        v, inputs_done = stack.pop()
-        if inputs_done:
-            order.append(v)
-        elif v not in seen:
-            seen.add(v)
-            stack.append((v, True))
-            stack.extend((i, False) for i in v.inputs)
-    return order""",
-        """\
-        new = [i for i in stack.pop().inputs if i not in seen]
-        seen.update(new)
-        stack.extend(new)
-    return seen""",
+        *ANY_ORDER,
     ),
     "pow": (
         "aⁿ without the factor n, and division is made of it.",
@@ -239,14 +194,7 @@ def every_node(root):
     ),
     "pre_order": (
         "depth-first, each node handing on as soon as it is met.",
-        """\
-        order = inputs_first(self)
-        for v in order:""",
-        "        for v in every_node(self):",
-        """\
-        for v in reversed(order):
-            for i, partial in zip(v.inputs, v.partials):
-                i.grad += v.grad * partial""",
+        WALK,
         """\
         waiting, seen = [self], set()
         while waiting:
@@ -256,27 +204,7 @@ def every_node(root):
                 for i, partial in zip(v.inputs, v.partials):
                     i.grad += v.grad * partial
                 waiting.extend(v.inputs)""",
-        """\
-def inputs_first(root):
-    order, seen = [], set()
-    stack = [(root, False)]""",
-        """\
-def every_node(root):
-    seen, stack = {root}, [root]""",
-        """\
-        v, inputs_done = stack.pop()
-        if inputs_done:
-            order.append(v)
-        elif v not in seen:
-            seen.add(v)
-            stack.append((v, True))
-            stack.extend((i, False) for i in v.inputs)
-    return order""",
-        """\
-        new = [i for i in stack.pop().inputs if i not in seen]
-        seen.update(new)
-        stack.extend(new)
-    return seen""",
+        *ANY_ORDER,
     ),
     "quadratic": (
         "looks for every node in a list.",
