@@ -7,8 +7,7 @@ the two spell it differently, `torch=` has PyTorch's spelling.
 from __future__ import annotations
 
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from gradwalk.ops import TABLE
 from gradwalk.ops.op import Op
+from tests.quick import first_quick
 
 Call = Callable[..., Any]
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -223,19 +223,7 @@ def all_samples() -> list[Sample]:
     return [*ELEMENTWISE, *NETWORKS_A, *STRUCTURAL, *NETWORKS_B, *NETWORKS_C, *ARGUMENTS]
 
 
-def some_quick(cases: Iterable[Any], kind: Callable[[Any], str], quick: int = 1) -> list[Any]:
-    """All the cases of a test; `make quick` runs the first `quick` of each kind only."""
-    seen: Counter[str] = Counter()
-    found = []
-    for case in cases:
-        seen[kind(case)] += 1
-        marks = [pytest.mark.slow] if seen[kind(case)] > quick else []
-        values = case if isinstance(case, tuple) else (case,)
-        found.append(pytest.param(*values, marks=marks))
-    return found
-
-
 def samples_of_every_op(quick: int = 1) -> pytest.MarkDecorator:
     """A test of every sample; `make quick` runs the first `quick` samples of each op only."""
-    cases = some_quick(all_samples(), lambda sample: sample.op, quick)
+    cases = first_quick(all_samples(), lambda sample: sample.op, quick)
     return pytest.mark.parametrize("sample", cases, ids=str)

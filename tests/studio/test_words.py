@@ -18,6 +18,7 @@ PLURAL = re.compile(r"\.(zero|one|two|few|many|other)$")
 # Where a key is said, sent as a message, or given to a component or a table as its word.
 USED = re.compile(r"(?:say|hasWords)\(([^(){}]*)|\b(?:key|word)[:=] ?([^,;(){}\n]*)")
 KEY = re.compile(r'"(\w+(?:\.[\w -]+)+)"')
+LITERAL = re.compile(r'"([a-z]\w*(?:\.[\w-]+)+)"')
 QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)+)"')
 TEMPLATE = re.compile(r"`([^`\n]*\$\{[^`\n]*)`")
 OF_PYTHON = {"language.name", "page.needsScript"}  # catalogue.py and pages.py ask for these
@@ -55,6 +56,14 @@ def test_every_word_that_is_used_exists() -> None:
     }
     assert len(used) > 150
     assert {key: file for key, file in used.items() if key not in known} == {}
+
+
+def test_whatever_looks_like_a_word_is_one() -> None:
+    """Also where a key is kept in a table or handed on, and said elsewhere."""
+    known = {*WORDS, *map(stem, WORDS)}
+    groups = {key.split(".")[0] for key in WORDS}
+    found = {key for path in SOURCES for key in LITERAL.findall(path.read_text(encoding="utf-8"))}
+    assert {key for key in found if key.split(".")[0] in groups} - known == set()
 
 
 def test_no_word_is_there_for_nothing() -> None:
