@@ -77,6 +77,26 @@ BEFORE = {
     ),
     "patches len": ("import sys\nsys.modules['builtins'].len = None", "replaces builtins.len"),
     "patches struct": ("import sys\nsys.modules['struct'].pack = abs", "replaces struct.pack"),
+    "patches the checker's table": (
+        "__import__.__globals__['OTHER_ENGINES'] = ()",
+        "replaces __main__.OTHER_ENGINES",
+    ),
+    "empties the checker's table": (
+        "__import__.__globals__['OTHER_ENGINES'].clear()",
+        "line 2: AttributeError",
+    ),
+    "patches the checker's class": (
+        "next(c for c in object.__subclasses__() if c.__name__ == 'Channel').send = print",
+        "replaces Channel.send",
+    ),
+    "patches the checker, and puts it back": (
+        "watch = next(c for c in object.__subclasses__() if c.__name__ == 'Watch')\n"
+        "kept = watch._in_library, watch.check_untouched\n"
+        "watch._in_library = watch.check_untouched = lambda *a: True\n"
+        "import cmath\n"
+        "watch._in_library, watch.check_untouched = kept",
+        "replaces Watch.check_untouched",
+    ),
     "patches gc": ("import sys\nsys.modules['gc'].collect = abs", "replaces gc.collect"),
     "json": ("import json\njson.dumps = str", "imports json"),
     "traces": ("import sys\nsys.settrace(lambda *a: None)", "tampers with the checker"),

@@ -42,6 +42,7 @@ WRONG = {
     "seed_value": "no-seed",
     "stale": "stale",
     "sub_sign": "derivative-sub",
+    "taken_at_once": "before-complete",
     "tanh": "derivative-tanh",
     "tanh_value": "value-tanh",
 }
@@ -64,6 +65,7 @@ SAID = {
     "rsub": ["The two sides are exchanged"],
     "seed_value": ["begins with the value of the root"],
     "stale": ["the gradient of x is 60 with yours, and 30 is right"],
+    "taken_at_once": ["a is visited before b", "as soon as something has arrived"],
     "tanh": ["1 − a²"],
 }
 
@@ -164,6 +166,13 @@ def test_an_exception_is_reported_with_its_line(tmp_path: Path) -> None:
     assert mistake.key == "raises"
     assert f"line {line}" in mistake.text
     assert "AttributeError" in mistake.text
+
+
+def test_an_exception_is_told_once_whatever_its_message(tmp_path: Path) -> None:
+    source = with_change("(1 - out.data**2)", "{}[object()]")
+    (mistake,) = checked(tmp_path, source).mistakes
+    assert "KeyError" in mistake.text
+    assert "0x" not in mistake.text
 
 
 def test_the_starter_runs_and_scores_nothing(tmp_path: Path) -> None:

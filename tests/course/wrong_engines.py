@@ -1,4 +1,4 @@
-"""Twenty-seven wrong engines: right_partials.py with one bug each.
+"""Twenty-eight wrong engines: right_partials.py with one bug each.
 
 A row says the bug in words, and what is replaced by what; tests write the engine out and check it.
 """
@@ -273,6 +273,24 @@ sys.setrecursionlimit(1_000_000)""",
         "a − b hands b a plus.",
         "        return Value(self.data - other.data, (self, other), (1.0, -1.0))",
         "        return Value(self.data - other.data, (self, other), (1.0, 1.0))",
+    ),
+    "taken_at_once": (
+        "gradients in a dict; a value is taken out of it as soon as something has arrived.",
+        "import math",
+        """\
+import math
+from collections import deque""",
+        WALK,
+        """\
+        waiting, arrived = deque([self]), {self: 1.0}
+        while waiting:
+            v = waiting.popleft()
+            v.grad = arrived[v] if v.inputs else v.grad + arrived[v]
+            for i, partial in zip(v.inputs, v.partials):
+                if i not in arrived:
+                    waiting.append(i)
+                arrived[i] = arrived.get(i, 0.0) + v.grad * partial""",
+        *ANY_ORDER,
     ),
     "tanh": (
         "the input of tanh instead of its output.",

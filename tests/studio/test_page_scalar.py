@@ -33,6 +33,17 @@ _OVERLAPPING = """() => {
   ).map(([other]) => `${one} | ${other}`));
 }"""
 
+# Texts on edges that a box covers: boxes are drawn later.
+_UNDER_A_BOX = """() => {
+  const boxes = [...document.querySelectorAll(".node .box")].map((b) => b.getBoundingClientRect());
+  return [...document.querySelectorAll(".edge text")].filter((text) => {
+    const {left, right, top, bottom} = text.getBoundingClientRect();
+    return boxes.some((b) =>
+      left < b.right && b.left < right && top + 4 < b.bottom && b.top < bottom - 3);
+  }).map((text) => text.textContent);
+}"""
+_DRAWINGS = ("nodes", "edges")
+
 
 def narration(page: Watched) -> str:
     return str(page.page.inner_text(".steptext"))
@@ -170,12 +181,35 @@ def test_text_stays_in_its_box(open_page: Any) -> None:
     page.page.fill("[data-leaf=b]", "3710.58481")
     page.page.wait_for_selector(".value.changed")
     page.press("Tab")
-    for drawing in ("nodes", "edges"):
+    for drawing in _DRAWINGS:
         assert not page.page.evaluate(_WIDE), drawing
         page.page.locator("#main").focus()
         page.press("e")
     page.go("#v=1&source=a_long_name_here*another_long_name&step=99")
     assert not page.page.evaluate(_WIDE)
+
+
+def test_what_comes_next_stands_beside_the_boxes(open_page: Any) -> None:
+    page: Watched = open_page()
+    for preset, drawing in itertools.product(("neuron", "diamond", "six-sigmoids"), _DRAWINGS):
+        page.go(f"#v=1&preset={preset}&drawing={drawing}&step=99")
+        seen = 0
+        while page.position > 1:
+            page.press("ArrowLeft")
+            seen += page.page.locator(".edge.next .pushed").count()
+            assert not page.page.evaluate(_UNDER_A_BOX), (preset, drawing, page.position)
+        assert seen > 3
+
+
+@pytest.mark.parametrize("width", [1280, 320])
+def test_the_formula_of_a_power_is_shown_whole(open_page: Any, width: int) -> None:
+    page: Watched = open_page(viewport={"width": width, "height": 800})
+    for edge in ("z.0", "z.1"):
+        page.go(f"#v=1&source=z%3Dx^y&set=x:2,y:3&step=9&select={edge}")
+        shown = page.page.locator(f'[data-derivative="{edge}"]')
+        assert shown.evaluate("(box) => box.scrollWidth <= box.clientWidth"), edge
+        assert "x≠x" not in re.sub(r"\s", "", shown.text_content())
+        assert shown.locator("[data-number]").text_content() in ("12", "5.5452")
 
 
 def test_operations_on_edges_can_be_read(open_page: Any) -> None:
@@ -252,19 +286,30 @@ def test_one_order_is_not_called_all(open_page: Any) -> None:
     assert "The only order of f" in panel(page)
 
 
-@pytest.mark.parametrize("link", ["#garbage", "#v=1&preset=square&panel=nope", "#preset=square"])
+@pytest.mark.parametrize(
+    "link",
+    [
+        "#garbage",
+        "#preset=square",
+        "#v=1&preset=square&panel=nope",
+        "#v=1&preset=dense-layer&panel=nope",
+        "#v=1&lesson=index&panel=nope",
+    ],
+)
 def test_what_a_link_says_in_vain_is_told(open_page: Any, link: str) -> None:
-    page: Watched = open_page(link)
+    page: Watched = open_page()
+    page.page.goto("about:blank")
+    page.page.goto(page.address + link)
     page.page.wait_for_selector(".notices")
     told = page.page.inner_text(".notices")
     assert link.removeprefix("#").split("&")[-1] in told and "version" not in told
-    assert page.nodes
+    assert page.page.locator(".lesson.list" if "lesson" in link else "[data-node]").count()
     assert "nope" not in page.link
 
 
 def test_every_scalar_preset_is_drawn_within_its_boxes(open_page: Any) -> None:
     page: Watched = open_page()
     scalar = [preset.id for preset in PRESETS if preset.recording is None]
-    for preset, drawing in itertools.product(scalar, ("nodes", "edges")):
+    for preset, drawing in itertools.product(scalar, _DRAWINGS):
         page.go(f"#v=1&preset={preset}&step=999&drawing={drawing}")
         assert not page.page.evaluate(_WIDE), (preset, drawing)

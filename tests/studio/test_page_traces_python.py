@@ -199,6 +199,26 @@ def test_why_and_one_element_are_asked_from_python(
     page.page.wait_for_selector("[data-trace-drawing] .box")
 
 
+def test_a_composite_is_taken_apart(visit: Any, studio: Studio, small: tuple[Trace, Path]) -> None:
+    trace = small[0]
+    page: Watched = visit(studio.url(studio.sessions.show(trace, "two blocks")))
+    page.page.wait_for_selector("[data-trace-drawing] .box")
+    composite = next(n for n in trace.nodes if n.op == "standardize_affine")
+    find(page, trace.name(composite.index))
+    page.page.get_by_role("button", name="what it is made of").click()
+    page.page.wait_for_selector("text=back to two blocks")
+    opened = answers.opened(trace, {"node": composite.index})
+    assert page.page.inner_text("#scene-title") == opened["name"]
+    drawn = page.page.locator("[data-node]").evaluate_all("all => all.map(e => e.dataset.name)")
+    ops = [f"{node['op']}#{i}" for i, node in enumerate(opened["trace"]["nodes"]) if node["op"]]
+    assert len(ops) > 1 and set(ops) <= set(drawn)
+    page.page.click("text=back to two blocks")
+    page.page.wait_for_selector("#scene-title >> text=two blocks")
+    assert page.page.get_attribute("[data-selected]", "data-selected") == str(composite.index)
+    page.page.get_by_text("The whole trace").first.click()
+    page.page.wait_for_selector("text=Nothing was found wrong")
+
+
 def test_a_file_in_a_server_page_gets_pythons_tools(
     visit: Any, studio: Studio, tmp_path: Path
 ) -> None:
@@ -211,6 +231,22 @@ def test_a_file_in_a_server_page_gets_pythons_tools(
         "all => all.map(e => e.dataset.finding)"
     )
     assert kinds == [finding["kind"] for finding in findings_of(sick_trace())]
+    page.page.reload()
+    page.page.wait_for_selector("[data-finding]")
+    assert page.page.inner_text("#scene-title") == "step", "by the name of the file"
+
+
+def test_a_file_of_numbers_in_a_server_page_is_shown_again(
+    visit: Any, studio: Studio, tmp_path: Path
+) -> None:
+    p = gw.Value(0.0, label="p")
+    page: Watched = visit(studio.url())
+    file = saved(gw.record(p * p.log()), tmp_path)
+    page.page.set_input_files("[data-trace-file]", file)
+    page.page.wait_for_selector('[data-node="p"]')
+    page.page.wait_for_url(lambda url: "session=" in url and "preset=" not in url)
+    page.page.reload()
+    page.page.wait_for_selector('[data-node="p"]')
 
 
 def test_numbers_recorded_by_python_are_live(visit: Any, studio: Studio) -> None:
@@ -238,11 +274,22 @@ def test_numbers_of_a_session_are_pythons(
     check_numbers(page, small[0])
 
 
+@pytest.mark.parametrize("live", [False, True], ids=["a file", "a session"])
 def test_an_exported_trace_opens_from_disk(
-    open_page: Any, browser: Any, small: tuple[Trace, Path], tmp_path: Path
+    open_page: Any,
+    visit: Any,
+    studio: Studio,
+    browser: Any,
+    small: tuple[Trace, Path],
+    tmp_path: Path,
+    live: bool,
 ) -> None:
-    page: Watched = open_page()
-    open_file(page, small[1])
+    if live:
+        page: Watched = visit(studio.url(studio.sessions.show(small[0], "two blocks")))
+        page.page.wait_for_selector("[data-trace-drawing] .box")
+    else:
+        page = open_page()
+        open_file(page, small[1])
     with page.page.expect_download() as download:
         page.page.get_by_role("button", name="Export").click()
     path = tmp_path / "copy.html"
@@ -280,8 +327,11 @@ def test_the_findings_of_numbers_are_told(visit: Any, studio: Studio) -> None:
     page: Watched = visit(studio.url(session))
     page.page.wait_for_selector(".notices")
     told = page.page.inner_text(".notices")
-    assert finding["text"] in told and finding["line"] in told and finding["fix"] in told
-    assert "log" in page.page.inner_text("#panel"), "the cause is selected"
+    # Python calls the node without a name log#1, the page v1.
+    assert finding["text"].startswith("log#1: ")
+    assert finding["text"].replace("log#1", "v1") in told
+    assert finding["line"] in told and finding["fix"] in told and "a logarithm" in told
+    assert "Node v1" in page.page.inner_text("#panel"), "the cause is selected"
     healthy = gw.Value(2.0, label="a")
     page = visit(studio.url(studio.sessions.show(gw.record(healthy.log()), "another")))
     page.page.wait_for_timeout(300)
@@ -300,6 +350,10 @@ def test_weights_being_made_are_folded_away(visit: Any, studio: Studio) -> None:
     made = next(n for n in trace.nodes if n.op == "setitem")
     find(page, trace.name(made.index))
     assert page.page.locator(f'[data-node="{made.index}"]').is_visible()
+    # What is initialised there has the name of the parameter, which is what one looks for.
+    page.page.fill("#trace-search", "0.weight")
+    page.page.press("#trace-search", "Enter")
+    page.page.wait_for_selector('[data-tensor="gradient"]')
 
 
 def test_a_link_to_a_session_opens_it_where_it_was(

@@ -126,7 +126,7 @@ def test_edges_show_formula_and_number(open_page: Any, name: str) -> None:
     for key in list(shown)[:6]:
         page.page.locator(f'[data-edge="{key}"]').focus()
         page.press("Enter")
-        found = page.page.locator(f'[data-derivative="{key}"] math')
+        found = page.page.locator(f'[data-derivative="{key}"]')
         found.wait_for()
         assert same(
             number(found.locator("[data-number]").get_attribute("data-number")),

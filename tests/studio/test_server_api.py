@@ -118,16 +118,45 @@ def test_the_description_is_that_of_a_trace_file(served: Served, trace: gw.Trace
     assert served.client.get(api(session, "trace")).json() == described(trace)
 
 
+def test_the_document_of_an_export_has_the_arrays(served: Served) -> None:
+    trace = tensor_trace()
+    session = served.show(trace)
+    found = served.client.get(api(session, "document")).json()
+    assert (found["kind"], found["title"]) == ("trace", session.title)
+    assert found["trace"] == described(trace)
+    assert found["arrays"].keys() == session.arrays.keys() and found["arrays"]
+
+
 def test_a_file_opened_in_the_page_can_be_asked_about(served: Served, tmp_path: Path) -> None:
     trace = tensor_trace()
-    answer = served.client.ask("POST", "/api/sessions", trace_bytes(trace, tmp_path))
+    path = f"/api/sessions?title=my%20step{'p' * 1000}"
+    answer = served.client.ask("POST", path, trace_bytes(trace, tmp_path))
     assert answer.status == 201
     session = served.sessions.get(answer.json()["id"])
     assert session is not None
+    assert session.title.startswith("my stepp") and len(session.title) == sessions.LONGEST_TITLE
     assert served.client.get(api(session, "trace")).json() == described(trace)
     root = trace.root
     found = served.client.post(api(session, "why"), {"node": root}).json()
     assert found["name"] == "loss"
+
+
+@pytest.mark.parametrize("form", ["description", "file"])
+def test_a_description_can_be_asked_about(served: Served, tmp_path: Path, form: str) -> None:
+    """And a file whose header has such a length that it begins as a description would."""
+    trace = scalar_trace()
+    content = json.dumps(described(trace)).encode()
+    if form == "file":
+        file, length = trace_bytes(trace, tmp_path), 0x227B
+        header = file[8 : 8 + int.from_bytes(file[:8], "little")]
+        content = length.to_bytes(8, "little") + header.ljust(length) + file[8 + len(header) :]
+        assert content[:2] == b'{"'
+    answer = served.client.ask("POST", "/api/sessions", content)
+    assert answer.status == 201, answer
+    session = served.sessions.get(answer.json()["id"])
+    assert session is not None
+    assert served.client.get(api(session, "trace")).json() == described(trace)
+    assert served.client.ask("POST", "/api/sessions", b"{no description").status == 400
 
 
 def test_only_the_last_files_are_kept(tmp_path: Path) -> None:

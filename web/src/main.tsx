@@ -12,7 +12,15 @@ import { addBindings, handleKey } from "./state/keys";
 import { followNotebook } from "./state/notebook";
 import "./state/server"; // before the address loses the token
 import { recall } from "./state/storage";
-import { notify, openers, openSource, panel, place, stage } from "./state/studio";
+import {
+  defaultPanel,
+  notify,
+  openers,
+  openSource,
+  panel,
+  place,
+  stage,
+} from "./state/studio";
 import { traceStage } from "./state/trace";
 import { openFirstSession, openTrace } from "./state/traces";
 import { say, speak } from "./state/words";
@@ -36,6 +44,12 @@ addBindings(
     },
   })),
 );
+effect(() => {
+  const name = panel.value;
+  if (panels.some((one) => one.name === name)) return;
+  notify({ key: "link.part", values: { part: `panel=${name}` } });
+  panel.value = defaultPanel;
+});
 document.addEventListener("keydown", handleKey);
 window.gradwalkStudio = { stage, place, trace: traceStage };
 openers.trace = openTrace;

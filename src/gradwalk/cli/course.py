@@ -156,7 +156,9 @@ def _print_class(checked: Sequence[CheckedFile], details: bool) -> None:
     passed = sum(one.passed for one in checked)
     mean = sum(one.points for one in checked) / len(checked)
     screen.print(f"{passed} of {len(checked)} have all {OUT_OF} points; {mean:.1f} on average.")
-    often = Counter(mistake.title for one in checked for mistake in one.mistakes)
+    often = Counter(
+        title for one in checked for title in dict.fromkeys(m.title for m in one.mistakes)
+    )
     for title, count in often.most_common(5):
         if count > 1:
             screen.print(f"  {count} × {title}", markup=False)

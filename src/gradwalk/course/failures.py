@@ -101,7 +101,7 @@ _SAID: dict[str, Callable[[dict[str, Outcome]], Mistake]] = {
 def raised_otherwise(outcomes: Sequence[Outcome], before: list[Mistake]) -> list[Mistake]:
     """Other exceptions, each once; those that a named mistake explains are left out."""
     recursion_is_named = any(mistake.key in _IN_A_WALK for mistake in before)
-    found: dict[tuple[str, str, int], Mistake] = {}
+    found: dict[tuple[str, int, str], Mistake] = {}
     for outcome in outcomes:
         failure = outcome.failure
         if failure is None or _lack(outcome) is not None:
@@ -110,7 +110,8 @@ def raised_otherwise(outcomes: Sequence[Outcome], before: list[Mistake]) -> list
             continue
         phase = "backward() " if failure.phase == "backward" else ""
         text = f"{outcome.trial.text}: {phase}{raised(failure)}."
-        what = (failure.kind, failure.message, failure.line)
+        # The message may have numbers in it, which are others in every graph.
+        what = (failure.kind, failure.line, "" if failure.line else failure.message)
         found.setdefault(what, Mistake("raises", f"raises {failure.kind}", text))
     stopped = next((o for o in outcomes if o.ended and o.ended != NOT_TRIED), None)
     if stopped is not None and not before:

@@ -23,10 +23,11 @@ import os
 import struct
 import sys
 import time
+from types import MappingProxyType
 
 TYPE_CHECKING = False  # typing's own takes longer to import than everything else here
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType, ModuleType
     from typing import Any, NoReturn
 
@@ -38,63 +39,72 @@ LEARNER = "<learner>"  # the learner's file, in tracebacks here
 MODULE = "engine"  # and as a module
 MOST_SECONDS = 3600  # of processor time, in all
 
-# What an engine may use. A module of the standard library may import what it likes.
-ALLOWED_IMPORTS = {
+# What an engine may use. A module of the standard library may import what it likes. These tables
+# cannot be changed in place, and what their names stand for is checked.
+ALLOWED_IMPORTS = frozenset({
     "__future__", "abc", "array", "bisect", "cmath", "collections", "contextlib", "copy",
     "dataclasses", "decimal", "enum", "fractions", "functools", "graphlib", "heapq", "itertools",
     "math", "numbers", "operator", "random", "statistics", "string", "sys", "textwrap", "types",
     "typing", "warnings", "weakref",
-}  # fmt: skip
-OTHER_ENGINES = {
+})  # fmt: skip
+OTHER_ENGINES = frozenset({
     "autograd", "gradwalk", "jax", "keras", "micrograd", "mxnet", "paddle", "tensorflow",
     "tinygrad", "torch",
-}  # fmt: skip
+})  # fmt: skip
 # Events that Python reports (docs.python.org/3/library/audit_events.html), and what they mean.
-NEVER = {
-    "os.system": "starts another program",
-    "os.exec": "starts another program",
-    "os.fork": "starts another process",
-    "os.forkpty": "starts another process",
-    "os.posix_spawn": "starts another program",
-    "os.spawn": "starts another program",
-    "os.startfile": "starts another program",
-    "pty.spawn": "starts another program",
-    "subprocess.Popen": "starts another program",
-    "_thread.start_new_thread": "starts a thread",
-    "os.kill": "sends a signal",
-    "os.killpg": "sends a signal",
-    "ctypes.dlopen": "uses ctypes",
-    "socket.__new__": "uses the network",
-    "sys.addaudithook": "tampers with the checker",
-    "sys.settrace": "tampers with the checker",
-    "sys.setprofile": "tampers with the checker",
-    "sys._current_frames": "looks into the checker",
-    "gc.get_objects": "looks into the checker",
-    "gc.get_referrers": "looks into the checker",
-    "gc.get_referents": "looks into the checker",
-}
+NEVER = MappingProxyType(
+    {
+        "os.system": "starts another program",
+        "os.exec": "starts another program",
+        "os.fork": "starts another process",
+        "os.forkpty": "starts another process",
+        "os.posix_spawn": "starts another program",
+        "os.spawn": "starts another program",
+        "os.startfile": "starts another program",
+        "pty.spawn": "starts another program",
+        "subprocess.Popen": "starts another program",
+        "_thread.start_new_thread": "starts a thread",
+        "os.kill": "sends a signal",
+        "os.killpg": "sends a signal",
+        "ctypes.dlopen": "uses ctypes",
+        "socket.__new__": "uses the network",
+        "sys.addaudithook": "tampers with the checker",
+        "sys.settrace": "tampers with the checker",
+        "sys.setprofile": "tampers with the checker",
+        "sys._current_frames": "looks into the checker",
+        "gc.get_objects": "looks into the checker",
+        "gc.get_referrers": "looks into the checker",
+        "gc.get_referents": "looks into the checker",
+    }
+)
 # The same if the learner's file does it itself; dataclasses and namedtuple may.
-NEVER_DIRECTLY = {
-    "compile": "compiles text as code",
-    "exec": "runs text as code",
-    "sys._getframe": "looks into the checker",
-    "code.__new__": "makes code objects",
-    "function.__new__": "makes code objects",
-    "marshal.loads": "makes code objects",
-}
-FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that lead to frames
+NEVER_DIRECTLY = MappingProxyType(
+    {
+        "compile": "compiles text as code",
+        "exec": "runs text as code",
+        "sys._getframe": "looks into the checker",
+        "code.__new__": "makes code objects",
+        "function.__new__": "makes code objects",
+        "marshal.loads": "makes code objects",
+    }
+)
+FRAMES = frozenset(
+    {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}
+)  # attributes that lead to frames
 
-OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "power": operator.pow,
-    "neg": operator.neg,
-    "exp": lambda a: a.exp(),
-    "tanh": lambda a: a.tanh(),
-    "relu": lambda a: a.relu(),
-}
+OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "add": operator.add,
+        "sub": operator.sub,
+        "mul": operator.mul,
+        "div": operator.truediv,
+        "power": operator.pow,
+        "neg": operator.neg,
+        "exp": lambda a: a.exp(),
+        "tanh": lambda a: a.tanh(),
+        "relu": lambda a: a.relu(),
+    }
+)
 
 
 class StepError(Exception):
@@ -181,6 +191,7 @@ class Channel:
         self._sent = 0
         # Kept here: replacing them elsewhere, which is noticed, must not keep us from saying so.
         self._write, self._leave, self._pack, self._length = os.write, os._exit, HEADER.pack, len
+        self._send = self.send
 
     def _read(self, count: int) -> bytes:
         data = b""
@@ -204,7 +215,7 @@ class Channel:
 
     def forbid(self, reason: str, line: int = 0) -> NoReturn:
         """Say what the file did that no engine does, and leave."""
-        self.send(FORBIDDEN, f"{line}{SEPARATOR}{reason}".encode(errors="replace"))
+        self._send(FORBIDDEN, f"{line}{SEPARATOR}{reason}".encode(errors="replace"))
         self._leave(3)
 
 
@@ -222,6 +233,7 @@ class Watch:
         self._own_module = own_module
         self._busy = False
         self._getframe = sys._getframe
+        self._check = self.check_untouched  # kept, as in Channel
 
     def start(self) -> None:
         """From now on."""
@@ -241,18 +253,16 @@ class Watch:
         # Raising the limit only moves the length at which recursion fails.
         sys.setrecursionlimit = lambda limit: None
         builtins.__import__ = checked_import
-        self._before = [
-            (module.__name__, vars(module), _what_stays(module))
-            for module in [*sys.modules.values(), self._own_module]
-        ]
+        owners: list[ModuleType | type] = [*sys.modules.values(), self._own_module, Channel, Watch]
+        self._before = [(one.__name__, vars(one), _what_stays(one)) for one in owners]
         sys.addaudithook(self._audit)
 
     def check_untouched(self) -> None:
         """Everything that was there before the learner's file is still the same."""
-        for module, now, before in self._before:  # with no builtin function: they may be replaced
+        for owner, now, before in self._before:  # with no builtin function: they may be replaced
             for name, thing in before.items():
                 if now.get(name) is not thing:
-                    self._forbid(f"replaces {module}.{name}")
+                    self._forbid(f"replaces {owner}.{name}")
 
     def _frame(self, depth: int) -> FrameType:
         self._busy = True
@@ -276,8 +286,9 @@ class Watch:
         self._forbid(f"imports {name}: an engine needs little more than math", line)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._busy:
+        if self._busy or event == "builtins.id":  # which engines call for every node
             return
+        self._check()  # now: it could be put back before the next answer
         if event in NEVER:
             self._forbid(NEVER[event], self._line())
         elif event in NEVER_DIRECTLY:
@@ -310,9 +321,9 @@ class Watch:
         return frame.f_lineno if frame is not None else 0
 
 
-def _what_stays(module: ModuleType) -> dict[str, Any]:
+def _what_stays(owner: ModuleType | type) -> dict[str, Any]:
     """Not such names as __package__, which importlib changes in its own inner modules."""
-    return {n: x for n, x in vars(module).items() if n[:2] != "__" or callable(x)}
+    return {n: x for n, x in vars(owner).items() if n[:2] != "__" or callable(x)}
 
 
 # -- the process -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ numbers.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -139,6 +140,27 @@ def _by_recipe(name: str) -> Callable[[Trial], Iterator[Way]]:
     return ways
 
 
+def _taken_at_once(trial: Trial) -> Iterator[Way]:
+    """Each value is visited when something has arrived; what comes later is never looked at."""
+    for graph, take in itertools.product(_turned(trial), (deque.popleft, deque.pop)):
+        arrived = dict(graph.seeds)
+        taken: Sums = [None] * len(graph.node_at)
+        visits = []
+        waiting = deque(arrived)
+        while waiting:
+            place = take(waiting)
+            node = graph.node_at[place]
+            taken[place] = arrived[place]
+            if not graph.edges[node]:
+                continue
+            visits.append(node)
+            for (_, source), amount in zip(graph.edges[node], graph.pull(node, [taken[place]])):
+                if source not in arrived:
+                    waiting.append(source)
+                arrived[source] = arrived.get(source, 0.0) + amount
+        yield Way(graph, taken, visits)
+
+
 def _in_right_orders(
     weigh: Callable[[BackwardGraph], Weights], paired: bool = True
 ) -> Callable[[Trial], Iterator[Way]]:
@@ -233,6 +255,16 @@ SUSPECTS = (
         "numbers are those of a breadth-first walk, nearest to the root first: make a topological "
         "order first (every node after its inputs) and go through it from the end.",
         _by_recipe("breadth-first"),
+        names_the_visit=True,
+    ),
+    Suspect(
+        "before-complete",
+        "visits a node before its gradient is complete",
+        "A node may be visited only when all of its consumers have been. Yours is visited as soon "
+        "as something has arrived, and what arrives later comes to nothing: count its uses, or "
+        "make a topological order first (every node after its inputs) and go through it from the "
+        "end.",
+        _taken_at_once,
         names_the_visit=True,
     ),
     Suspect(

@@ -122,8 +122,9 @@ pow: Op = elementwise(
     _pow_forward,
     operator.pow,
     vjp=[
-        # At y = 0 the slope is 0 also where 0 × x⁻¹ is not; only there, for the sake of d²/dxdy.
-        lambda g, x, y: where((y == 0) & ((x == 0) | (x != x)), 0, g * (y * pow(x, y - 1))),
+        # At y = 0 the slope is 0 also where 0 × x⁻¹ is not (x is 0 or NaN, so |x| > 0 does not
+        # hold); only there, for the sake of d²/dxdy.
+        lambda g, x, y: where((y != 0) | (abs(x) > 0), g * (y * pow(x, y - 1)), 0),
         lambda g, x, y, out: where((x == 0) & (y >= 0), 0, g * (out * log(x))),
     ],
     symbol="^",
@@ -202,7 +203,7 @@ rsqrt = elementwise(
     to_float=True,
     domain=(0.2, 4.0),
 )
-abs = elementwise(
+abs: Op = elementwise(
     "abs",
     np.abs,
     operator.abs,

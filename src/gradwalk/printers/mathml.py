@@ -134,14 +134,17 @@ def operator(sign: str) -> str:
 
 
 def mathml_name(name: str) -> str:
-    """A name, with its index below and Greek letters as letters.
+    """A name, with its index below and Greek letters as letters; of a slope the d is upright.
 
     >>> mathml_name("x1"), mathml_name("alpha")
     ('<msub><mi>x</mi><mn>1</mn></msub>', '<mi>α</mi>')
+    >>> mathml_name("dd/dc")  # of a variable that is called d
+    '<mfrac><mrow><mtext>d</mtext><mi>d</mi></mrow><mrow><mtext>d</mtext><mi>c</mi></mrow></mfrac>'
     """
     slope = re.fullmatch(r"([d∂])(.+)/\1(.+)", name)
     if slope:
-        top, bottom = (f"<mrow><mi>{slope[1]}</mi>{mathml_name(slope[i])}</mrow>" for i in (2, 3))
+        d = f"<mtext>{slope[1]}</mtext>"
+        top, bottom = (f"<mrow>{d}{mathml_name(slope[i])}</mrow>" for i in (2, 3))
         return f"<mfrac>{top}{bottom}</mfrac>"
     indexed = re.fullmatch(r"(.*?)\[(.*)\]", name) or re.fullmatch(r"(\D*?)[_#]?(\d+)", name)
     if indexed and indexed[1]:

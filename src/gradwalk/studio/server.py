@@ -19,6 +19,7 @@ from gradwalk.inspect.expression_tokens import ExpressionError
 from gradwalk.io.errors import FileError
 from gradwalk.studio import answers
 from gradwalk.studio.answers import BadQuestion, TooLarge
+from gradwalk.studio.exporting import document_of
 from gradwalk.studio.guard import Application, Guard
 from gradwalk.studio.pages import STATIC, NotBuilt, page
 from gradwalk.studio.sessions import Session, Sessions
@@ -82,6 +83,7 @@ def application(
         route("/api/sessions", studio.sessions),
         route("/api/sessions", studio.upload, "POST"),
         route(f"{one}/trace", studio.trace),
+        route(f"{one}/document", studio.document),
         route(f"{one}/arrays/{{name}}", studio.array),
         route(f"{one}/health", studio.health),
         route(f"{one}/why", studio.about(answers.why), "POST"),
@@ -137,11 +139,21 @@ class _Studio:
 
     async def upload(self, request: Request) -> Response:
         content = await _body(request, LARGEST_FILE)
-        session = await self._crew.run(lambda: self._sessions.upload(content))
+        title = request.query_params.get("title", "")
+        session = await self._crew.run(lambda: self._sessions.upload(content, title))
         return _json({"id": session.id}, 201)
 
     async def trace(self, request: Request) -> Response:
         return _answer(self._session(request).description)
+
+    async def document(self, request: Request) -> Response:
+        session = self._session(request)
+
+        def made() -> bytes:
+            document, _ = document_of(session.trace, session.title)
+            return _text(document)
+
+        return _answer(await self._crew.run(made))
 
     async def array(self, request: Request) -> Response:
         session = self._session(request)

@@ -17,6 +17,7 @@ from gradwalk.studio.findings import findings
 
 MOST_NODES = 200_000
 MOST_UPLOADS = 8  # the oldest is forgotten
+LONGEST_TITLE = 200  # of a file that was opened in the page
 
 
 @dataclass
@@ -63,9 +64,11 @@ class Sessions:
         """Add a trace file; what is wrong with one raises `gradwalk.io.FileError`."""
         return self._read(path.read_bytes(), path, path.name)
 
-    def upload(self, content: bytes) -> Session:
-        """Add a trace file that was opened in the page."""
-        return self._read(content, Path("the file"), "", uploaded=True)
+    def upload(self, content: bytes, title: str = "") -> Session:
+        """Add a trace file that was opened in the page, or a bare description."""
+        if content[:1] == b"{" and content[7:8] != b"\0":  # else the length of a file's header
+            content = _as_file(content)
+        return self._read(content, Path("the file"), title[:LONGEST_TITLE], uploaded=True)
 
     def _read(self, content: bytes, path: Path, title: str, uploaded: bool = False) -> Session:
         trace, described, arrays = read_trace(content, path)
@@ -99,6 +102,13 @@ class Sessions:
     def latest(self) -> Session | None:
         """The one that Python showed last."""
         return next((s for s in reversed(self.all()) if not s.uploaded), None)
+
+
+def _as_file(description: bytes) -> bytes:
+    """A description whose numbers all stand in it, as a trace file."""
+    text = description.decode(errors="replace")
+    header = json.dumps({"__metadata__": {"gradwalk_trace": text}}).encode()
+    return len(header).to_bytes(8, "little") + header
 
 
 def _check_size(trace: Trace) -> None:

@@ -319,11 +319,11 @@ function mathAfter(tree: Tree, binding: number): Markup {
   return mathWrapped(tree, mathPart(tree)[1] === PREFIX ? ATOM : binding);
 }
 
-/** A name, with its index below and Greek letters as letters; `dL/da` is a fraction. */
+/** A name, with its index below and Greek letters as letters; `dL/da` is a fraction (d upright). */
 export function mathName(name: string): Markup {
   const slope = /^([d∂])(.+)\/\1(.+)$/.exec(name);
   if (slope) {
-    const half = (part: string): Markup => ["mrow", ["mi", slope[1]!], mathName(part)];
+    const half = (part: string): Markup => ["mrow", ["mtext", slope[1]!], mathName(part)];
     return ["mfrac", half(slope[2]!), half(slope[3]!)];
   }
   const indexed = /^(.*?)\[(.*)\]$/.exec(name) ?? /^(\D*?)[_#]?(\d+)$/.exec(name);

@@ -100,6 +100,7 @@ export function openLink(fragment: string): void {
   const { link, problems } = readLink(fragment);
   batch(() => {
     notify(...problems);
+    if (link.panel) panel.value = link.panel; // in a lesson too: of the graph behind it
     if (link.lang) {
       const wanted = link.lang;
       speak(wanted).catch(() => notify({ key: "page.noLanguage", values: { name: wanted } }));

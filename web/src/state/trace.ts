@@ -37,6 +37,8 @@ export interface TraceDocument {
   description: unknown; // as it was read: for exports
   origin: Origin;
   session?: string; // Python's name for it, once it has one
+  findings?: Finding[]; // of its session
+  seen?: [open: ReadonlySet<number>, selection: TraceSelection]; // when it was left
   file?: Blob;
 }
 
@@ -157,6 +159,7 @@ export class TraceStage extends Walker<TraceStep> {
     batch(() => {
       const before = this.document.value;
       this.earlier.value = keep && before ? [...this.earlier.value, before] : [];
+      if (before) before.seen = [this.open.value, this.selection.value];
       this.put(found);
     });
   }
@@ -174,11 +177,12 @@ export class TraceStage extends Walker<TraceStep> {
   private put(document: TraceDocument): void {
     this.playing.value = false;
     this.plans = new Map();
-    this.open.value = openAtFirst(document.outline);
+    const [open, selection] = document.seen ?? [openAtFirst(document.outline), null];
+    this.open.value = open;
     this.document.value = document;
-    this.selection.value = null;
+    this.selection.value = selection;
     this.wanted.value = null;
-    this.findings.value = null;
+    this.findings.value = document.findings ?? null;
     this.noFindings.value = "";
     this.sweepIndex.value = Math.max(0, document.trace.sweeps.length - 1);
     this.position.value = this.startOf(document);

@@ -2,12 +2,11 @@
 
 import { batch, signal } from "@preact/signals";
 
-import { Fault, readTrace } from "../trace/description";
+import { Fault, nodeName, readTrace, type Trace } from "../trace/description";
 import { readTraceFile } from "../trace/file";
-import { liveGraph } from "../trace/scalars";
+import { type LiveGraph, liveGraph } from "../trace/scalars";
 import {
   type ArraySource,
-  encoded,
   type EncodedArray,
   encodedArrays,
   noArrays,
@@ -37,7 +36,7 @@ export const opening = signal(false);
 let latest: Opened | undefined;
 
 const largestUpload = 64 << 20;
-const exportBudget = 8 << 20; // bytes of arrays, as in studio/export.py
+const exportBudget = 11 << 20; // of arrays as text: 8 MiB of bytes, as in studio/exporting.py
 
 interface Opened {
   title: string;
@@ -65,7 +64,7 @@ export function openDescription(opened: Opened, keep = false): void {
   });
   announce(say("page.opened", { title: opened.title, count: trace.nodes.length }));
   if (!live) void askPython(traceStage.document.value!);
-  else if (opened.session || opened.file) void askAboutNumbers(opened, live.place);
+  else if (opened.session || opened.file) void askAboutNumbers(opened, trace, live);
 }
 
 /** As `openers.trace` of state/studio.ts. */
@@ -86,18 +85,23 @@ export async function openFile(file: File): Promise<void> {
 
 export async function openSession(id: string): Promise<void> {
   await measured(async () => {
-    const below = `sessions/${encodeURIComponent(id)}/`;
+    const below = `sessions/${id}/`;
     const [description] = await Promise.all([ask<unknown>(`${below}trace`), listSessions()]);
     const title = sessions.value.find((session) => session.id === id)?.title || id;
     const arrays = servedArrays((path) => ask(below + path));
     const origin: Origin = { kind: "trace", title, session: id };
     openDescription({ title, description, arrays, session: id, origin });
-    try {
-      history.replaceState(null, "", `?session=${encodeURIComponent(id)}${location.hash}`);
-    } catch {
-      // In a frame: loaded again, it shows what was shown last.
-    }
+    nameInAddress(id);
   });
+}
+
+/** Loaded again, the page shows this session again. */
+function nameInAddress(session: string): void {
+  try {
+    history.replaceState(null, "", `?session=${session}${location.hash}`);
+  } catch {
+    // In a frame: loaded again, it shows what was shown last.
+  }
 }
 
 /** The session that the page was started with; `otherwise` where it cannot be had. */
@@ -138,7 +142,13 @@ function tell(error: unknown): void {
 
 /** Findings of `health`, where there is a server; a trace that it has not got is sent to it. */
 async function findingsOf(opened: Opened): Promise<Finding[]> {
-  opened.session ||= await upload(opened);
+  if (!opened.session) {
+    opened.session = await upload(opened);
+    if (opened.file && originNow() === opened.origin) {
+      Object.assign(originNow(), { session: opened.session });
+      nameInAddress(opened.session);
+    }
+  }
   return ask<Finding[]>(`sessions/${opened.session}/health`);
 }
 
@@ -147,36 +157,40 @@ async function askPython(document: TraceDocument): Promise<void> {
   const { findings, noFindings } = traceStage;
   const isOpen = (): boolean => traceStage.document.value === document;
   await findingsOf(document).then(
-    (found) => isOpen() && (findings.value = found),
+    (found) => {
+      document.findings = found;
+      if (isOpen()) findings.value = found;
+    },
     (error: Error) => isOpen() && (noFindings.value = error.message),
   );
 }
 
 /** Numbers are drawn where there is no list of findings: they are told, and the first is shown. */
-async function askAboutNumbers(opened: Opened, at: Map<number, number>): Promise<void> {
+async function askAboutNumbers(
+  opened: Opened,
+  trace: Trace,
+  { graph, place: at }: LiveGraph,
+): Promise<void> {
   if (!hasServer) return;
   const scene = stage.scene.value;
   const found = await findingsOf(opened).catch(() => []); // it can be walked all the same
   if (stage.scene.value !== scene) return;
-  for (const { text, line, fix } of found)
-    notify({ key: "trace.found", values: { text, line: line ? `(${line})` : "", fix } });
-  const node = at.get(found[0]?.nodes[0] ?? -1);
-  if (node !== undefined && !stage.selection.value) stage.selectNode(node);
+  for (const { line, nodes, ...values } of found) {
+    const node = at.get(nodes[0]!);
+    if (node !== undefined) {
+      // Without a label it has a name of its own here.
+      values.text = values.text.replace(nodeName(trace, nodes[0]!), graph.nodes[node]!.label);
+      if (!stage.selection.value) stage.selectNode(node);
+    }
+    const { title } = opened;
+    notify({ key: "trace.found", values: { ...values, title, line: line ? `(${line})` : "" } });
+  }
 }
 
-async function upload({ file, description }: Opened): Promise<string> {
-  const sent = file ?? asFile(description);
+async function upload({ file, title, description }: Opened): Promise<string> {
+  const sent = file ?? new Blob([JSON.stringify(description)]);
   if (sent.size > largestUpload) throw new ServerError(413, say("trace.tooLarge"));
-  return (await ask<{ id: string }>("sessions", sent)).id;
-}
-
-/** A description whose numbers all stand in it, as a trace file. */
-function asFile(description: unknown): Blob {
-  const header = { __metadata__: { gradwalk_trace: JSON.stringify(description) } };
-  const text = new TextEncoder().encode(JSON.stringify(header));
-  const length = new DataView(new ArrayBuffer(8));
-  length.setBigUint64(0, BigInt(text.length), true);
-  return new Blob([length.buffer, text]);
+  return (await ask<{ id: string }>(`sessions?title=${encodeURIComponent(title)}`, sent)).id;
 }
 
 /** A question about a node of the trace that is open; throws what the server says. */
@@ -200,7 +214,8 @@ export function openAnswer(title: string, description: unknown): void {
 export async function traceDocument(): Promise<BootDocument | null> {
   const found = place.value.kind === "trace" ? traceStage.document.value : latest;
   if (!found) return null;
-  const { title, arrays } = found;
+  const { title, arrays, session } = found;
+  if (session) return ask<BootDocument>(`sessions/${session}/document`);
   const trace = structuredClone(found.description);
   const named: { array?: string; statistics: { count: number } }[] = [];
   JSON.stringify(trace, (_key, value: (typeof named)[0] | null) => {
@@ -212,10 +227,10 @@ export async function traceDocument(): Promise<BootDocument | null> {
   for (const entry of named.sort((a, b) => a.statistics.count - b.statistics.count)) {
     const name = entry.array!;
     if (Object.hasOwn(kept, name)) continue;
-    const found = entry.statistics.count > room ? null : await arrays.bytes(name);
-    if (found && found.bytes.length <= room) {
-      room -= found.bytes.length;
-      kept[name] = { dtype: found.dtype, shape: found.shape, base64: encoded(found.bytes) };
+    const found = entry.statistics.count > room ? null : await arrays.whole?.(name);
+    if (found && found.base64.length <= room) {
+      room -= found.base64.length;
+      kept[name] = found;
     } else delete entry.array;
   }
   return { kind: "trace", title, trace, arrays: kept };

@@ -7,7 +7,7 @@ import type { Kept, Trace } from "./description";
 
 const mostNodes = 400; // more are too many to be drawn at once
 
-interface LiveGraph {
+export interface LiveGraph {
   graph: Graph;
   given: number[];
   place: Map<number, number>; // where each node of the trace went

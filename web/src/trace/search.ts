@@ -10,7 +10,10 @@ export interface Entry {
   text: string; // all of it, in small letters
 }
 
-/** Everything that can be found, modules first. */
+/**
+ * Everything that can be found, modules first, then what a backward pass reached: a parameter that
+ * is being initialised has the same name.
+ */
 export function entriesOf(trace: Trace, outline: Outline): Entry[] {
   const entry = (item: Item, name: string, about: string, more = ""): Entry => ({
     item,
@@ -32,7 +35,9 @@ export function entriesOf(trace: Trace, outline: Outline): Entry[] {
       `${path} ${line?.[2] ?? ""}`,
     );
   });
-  return [...scopes, ...nodes];
+  const reached = ({ item }: Entry): number =>
+    +trace.sweeps.some(({ grads }) => "node" in item && grads.has(item.node));
+  return [...scopes, ...nodes.sort((a, b) => reached(b) - reached(a))];
 }
 
 /** Entries that have every word asked for; those whose name begins with it come first. */

@@ -12,8 +12,8 @@ export interface Window {
 export interface ArraySource {
   /** The elements of an array, row by row; what cannot be had throws. */
   read(kept: Kept, window: Window): Promise<number[][]>;
-  /** All bytes of an array; null where only windows are to be had. */
-  bytes(name: string): Promise<{ dtype: string; shape: Shape; bytes: Uint8Array } | null>;
+  /** All of an array, for an export; a server makes exports itself. */
+  whole?(name: string): Promise<EncodedArray>;
 }
 
 export const mostAtOnce = 128; // rows or columns
@@ -85,10 +85,10 @@ export function storedArrays(find: (name: string) => StoredArray | undefined): A
       };
       return Promise.all(range(rows).map(row));
     },
-    async bytes(name) {
+    async whole(name) {
       const { dtype, shape, slice } = stored(name);
       const bytes = await slice(0, countOf(shape) * itemSize(dtype)!);
-      return { dtype, shape, bytes: new Uint8Array(bytes) };
+      return { dtype, shape, base64: encoded(new Uint8Array(bytes)) };
     },
   };
 }
@@ -147,7 +147,7 @@ export function encodedArrays(arrays: Record<string, EncodedArray>): ArraySource
   });
 }
 
-export function encoded(bytes: Uint8Array): string {
+function encoded(bytes: Uint8Array): string {
   let found = "";
   for (let at = 0; at < bytes.length; at += 8192) {
     found += String.fromCharCode(...bytes.subarray(at, at + 8192));
@@ -166,7 +166,6 @@ export function servedArrays(ask: (path: string) => Promise<unknown>): ArraySour
       const { values } = answer as { values: (number | string)[][] };
       return values.map((row) => row.map(Number)); // "NaN", "Infinity" and "-Infinity" are texts
     },
-    bytes: async () => null,
   };
 }
 

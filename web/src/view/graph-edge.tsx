@@ -90,7 +90,7 @@ export function EdgeView({ line }: { line: Line }) {
 }
 
 /** What these steps hand along an edge last; undefined if nothing. */
-function pushedBy(steps: Step[], edge: Edge): number | undefined {
+export function pushedBy(steps: Step[], edge: Edge): number | undefined {
   const step = steps.findLast((s) => s.phase === "backward" && s.node === edge.node);
   if (step?.phase !== "backward") return undefined;
   return step.pushes.find((p) => p.edge.argument === edge.argument)?.amount;

@@ -103,15 +103,18 @@ function ordered(lines: Line[], selection: Selection): Line[] {
 }
 
 function gapFor({ graph, locals, grads }: Computed, drawing: Drawing): number {
-  const texts = edgeListsOf(graph)
+  const widths = edgeListsOf(graph)
     .flat()
     .map((edge) => {
       const local = locals[edge.node]![edge.argument]!;
-      return drawing === "edges" // an operation at one end, what is handed back at the other
-        ? effectText(graph, edge) + signed(grads[edge.node]! * local)
-        : `×${shortNumber(local)}`;
+      const amount = signed(grads[edge.node]! * local);
+      // An operation at one end, what is handed back at the other.
+      const text =
+        drawing === "edges" ? effectText(graph, edge) + amount : `×${shortNumber(local)}`;
+      const ghost = say("edge.ghost", { amount });
+      return Math.max(46 + 7.4 * text.length, 20 + 7.2 * ghost.length);
     });
-  return Math.min(200, 46 + 7.4 * Math.max(3, ...texts.map((text) => text.length)));
+  return Math.min(200, Math.max(68, ...widths));
 }
 
 function fitted(sheet: Sheet, box: HTMLElement, small = false): View {

@@ -12,7 +12,6 @@ export function StepBar(props: { walker?: Walker<Pick<Step, "phase" | "node">> }
   const stage = props.walker ?? useStage();
   const position = stage.position.value;
   const steps = stage.steps.value.length;
-  const forward = stage.steps.value.findIndex((step) => step.phase !== "forward");
   const phase = stage.phase.value;
   const atStart = position === 0;
   const atEnd = position === steps;
@@ -65,9 +64,7 @@ export function StepBar(props: { walker?: Walker<Pick<Step, "phase" | "node">> }
             steps,
             phase: say(`phase.${phase}`),
           })}
-          style={{
-            "--forward": `${((forward < 0 ? steps : forward) / Math.max(steps, 1)) * 100}%`,
-          }}
+          style={{ "--forward": `${(stage.turn / Math.max(steps, 1)) * 100}%` }}
         />
       </div>
       <span class="where">

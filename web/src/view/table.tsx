@@ -5,6 +5,7 @@ import { edgesOf } from "../engine/graph";
 import { shortNumber } from "../engine/numbers";
 import { wayDown } from "../state/narrate";
 import { say } from "../state/words";
+import { pushedBy } from "./graph-edge";
 import { LeafInput } from "./leaf";
 import { EdgeLink, NodeLink, Scroll, Table } from "./parts";
 import { signed } from "./text";
@@ -20,15 +21,6 @@ export function TableView() {
   const { values, locals } = stage.numbers.value;
   const { known, locals: seen, grads, arrived, open } = stage.standing.value;
   const steps = stage.byHand.value ? [] : stage.steps.value.slice(0, stage.position.value);
-  const pushed = new Map<string, number>(
-    steps.flatMap((step) =>
-      step.phase === "backward"
-        ? step.pushes.map(
-            (push) => [`${push.edge.node}.${push.edge.argument}`, push.amount] as const,
-          )
-        : [],
-    ),
-  );
   return (
     <Scroll class="tables" label={say("view.table")}>
       <Table class="nodes" caption={say("table.nodes")} columns={nodeColumns}>
@@ -71,10 +63,9 @@ export function TableView() {
       <Table class="edges" caption={say("table.edges")} columns={edgeColumns}>
         {graph.nodes.flatMap((_, i) =>
           edgesOf(graph, i).map((edge) => {
-            const key = `${i}.${edge.argument}`;
-            const amount = pushed.get(key);
+            const amount = pushedBy(steps, edge);
             return (
-              <tr key={key}>
+              <tr key={`${i}.${edge.argument}`}>
                 <th scope="row">
                   <EdgeLink edge={edge} />
                 </th>

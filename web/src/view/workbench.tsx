@@ -2,7 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 
-import { asTable, defaultPanel, notify, panel, titleOf } from "../state/studio";
+import { asTable, defaultPanel, panel, titleOf } from "../state/studio";
 import { hasWords, say } from "../state/words";
 import { ChangeView } from "./change";
 import { Counters } from "./counters";
@@ -74,18 +74,12 @@ function PanelArea() {
   useEffect(() => {
     let first = true;
     return stage.picked.subscribe(() => {
-      const shown = panels.find((p) => p.name === panel.peek());
-      if (!first && !shown?.showsSelection) panel.value = defaultPanel;
+      const shown = panels.find((p) => p.name === panel.peek())!;
+      if (!first && !shown.showsSelection) panel.value = defaultPanel;
       first = false;
     });
   }, [stage]);
-  const found = panels.find((p) => p.name === panel.value);
-  useEffect(() => {
-    if (found) return;
-    notify({ key: "link.part", values: { part: `panel=${panel.value}` } });
-    panel.value = defaultPanel;
-  });
-  const shown = found ?? panels[0]!;
+  const shown = panels.find((p) => p.name === panel.value)!;
   const Shown = shown.component;
   const move = (event: KeyboardEvent): void => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

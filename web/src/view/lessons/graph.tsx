@@ -58,10 +58,9 @@ export function GraphBlock({ block, step }: { block: Block; step: string }) {
 
 /** How far it is walked at first. */
 function begin(stage: Stage, step: string): void {
-  const forward = stage.steps.value.findIndex(({ phase }) => phase !== "forward");
   const end = stage.steps.value.length;
   stage.position.value =
-    step === "forward" ? forward : /^\d+$/.test(step) ? Math.min(Number(step), end) : end;
+    step === "forward" ? stage.turn : /^\d+$/.test(step) ? Math.min(Number(step), end) : end;
 }
 
 function Walked({ stage, block }: { stage: Stage; block: Block }) {

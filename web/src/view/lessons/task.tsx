@@ -30,7 +30,7 @@ export function Task(props: TaskOf & { children: ComponentChildren }) {
       data-kind={block.kind}
       data-done={done}
     >
-      <p class="ask" id={`ask-${block.id}`}>
+      <p class="asking" id={`ask-${block.id}`}>
         {done && (
           <span class="tick" role="img" aria-label={say("lesson.done")}>
             ✓{" "}

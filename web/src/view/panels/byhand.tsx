@@ -110,8 +110,8 @@ function Work({ work }: { work: ByHand }) {
         const some = asks.filter((asked) => asked.kind === kind);
         return (
           some.length > 0 && (
-            <section key={kind}>
-              <h4>{say(`byhand.kind.${kind}`)}</h4>
+            <fieldset key={kind}>
+              <legend>{say(`byhand.kind.${kind}`)}</legend>
               {some.map((asked) => (
                 <Ask
                   key={`${work.round.value} ${keyOf(asked)}`}
@@ -120,7 +120,7 @@ function Work({ work }: { work: ByHand }) {
                   next={() => focusNext(list.current!, asked)}
                 />
               ))}
-            </section>
+            </fieldset>
           )
         );
       })}

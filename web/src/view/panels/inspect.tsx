@@ -202,20 +202,18 @@ function EdgeDetails({ edge }: { edge: Edge }) {
       <h3>{say("inspect.edge", { from, to }) + operandText(stage, edge)}</h3>
       <p>{say("inspect.edgeAbout", { from, to })}</p>
       <p class="derivative" data-derivative={`${to}.${edge.argument}`}>
-        <math {...asIs} display="block">
-          <mrow>
-            {mathElements([mathName(`∂${to}/∂${from}`), mathSign("=")])}
-            {formula ? mathElements(formula) : <mtext>{say("inspect.noFormula")}</mtext>}
-            {known[edge.node] && (
-              <>
-                <mo>=</mo>
-                <mn class={signOf(local)} data-number={local}>
-                  {shortNumber(local)}
-                </mn>
-              </>
-            )}
-          </mrow>
+        <math {...asIs}>
+          {mathElements([mathName(`∂${to}/∂${from}`), mathSign("=")])}
+          {formula ? mathElements(formula) : <mtext>{say("inspect.noFormula")}</mtext>}
         </math>
+        {known[edge.node] && (
+          <math {...asIs}>
+            <mo>=</mo>
+            <mn class={signOf(local)} data-number={local}>
+              {shortNumber(local)}
+            </mn>
+          </math>
+        )}
       </p>
       {received ? (
         <p>

@@ -246,7 +246,7 @@ function PathSums(props: { kind: "lost" | "extra"; paths: OrderPath[]; count: bi
   const listed = paths.reduce((sum, path) => sum + BigInt(path.times), 0n);
   return (
     <>
-      <h4>{say(`order.${kind}Paths`, counted(count))}</h4>
+      <p class="title">{say(`order.${kind}Paths`, counted(count))}</p>
       <ul class={`picks paths ${kind}`} data-paths={kind}>
         {paths.map((path, i) => (
           <PathPick key={i} path={path} amount={path.amount}>

@@ -8,6 +8,7 @@ import { leaveOut, move, orderOn, visit, visitName } from "../../state/order";
 import { say } from "../../state/words";
 import { followPointer } from "../parts";
 import { useStage } from "../stage";
+import { classNames } from "../text";
 
 export function Visits() {
   const stage = useStage();
@@ -58,9 +59,7 @@ export function Visits() {
       const past = now.clientX > left + width / 2;
       if (sameRow && past !== to > picked.value) return;
       dragged.value = true;
-      const was = picked.value;
-      picked.value = to;
-      move(stage, was, to);
+      moveTo(picked.value, to);
     };
     followPointer(box, event.pointerId, follow, () => (dragged.value = false));
   };
@@ -82,20 +81,16 @@ export function Visits() {
         data-order={order.map((node) => (node === AGAIN ? "-" : stage.name(node))).join(" ")}
       >
         {order.map((node, i) => {
-          const classes = [
-            node === AGAIN ? "again" : "",
-            i < visited ? "done" : "",
-            i === visited ? "next" : "",
-          ];
+          const again = node === AGAIN;
           return (
             <li
               key={i}
               id={`${id}-${i}`}
               role="option"
               aria-selected={i === at}
-              class={classes.filter(Boolean).join(" ")}
+              class={classNames({ again, done: i < visited, next: i === visited })}
               data-place={i}
-              translate={node === AGAIN}
+              translate={again}
             >
               <span class="ordinal" aria-hidden="true">
                 {i + 1}
