@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = (
-    "scalar", "eager", "networks", "scaling", "memory", "inside", "source_lines", "studio",
+    "scalar", "eager", "networks", "compiled", "scaling", "memory", "inside", "source_lines",
+    "studio",
 )  # fmt: skip
 
 

@@ -57,14 +57,18 @@ class Bar:
 
 def play(
     contestants: Mapping[str, Contestant],
-    report: Callable[[], None],
-    check: Callable[[], None] | None = None,
+    report: Callable[..., None],
+    check: Callable[..., None] | None = None,
+    rows: Sequence[str] = (),
 ) -> None:
     """Be the benchmark's main program, or the one contestant that `race` started.
 
     A `check`, run by `--check` instead of the race, looks closer at whether all do the same work.
+    With `rows` to choose from, both are given those the command line names, or else all of them.
     """
     parser = argparse.ArgumentParser()
+    if rows:
+        parser.add_argument("rows", nargs="*", metavar="row", help=", ".join(rows))
     if check is not None:
         parser.add_argument("--check", action="store_true", help="compare results; time nothing")
     parser.add_argument("--contestant", choices=list(contestants), help=argparse.SUPPRESS)
@@ -73,11 +77,14 @@ def play(
     if arguments.contestant is not None:
         _answer_rounds(contestants[arguments.contestant], arguments.collector == "on")
         return
+    chosen = [arguments.rows or list(rows)] if rows else []
+    if unknown := [row for row in getattr(arguments, "rows", []) if row not in rows]:
+        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(rows)}")
     if check is not None and arguments.check:
-        check()
+        check(*chosen)
         return
     try:
-        report()
+        report(*chosen)
     except ContestantFailed as failure:
         sys.exit(str(failure))
 

@@ -159,18 +159,25 @@ NETWORKS = {
 }
 
 
+def drawn_weight(
+    source: np.random.Generator, name: str, shape: tuple[int, ...], dtype: str
+) -> Array:
+    """What a parameter of this name starts from."""
+    fan_in = int(np.prod(shape[1:])) or 1
+    drawn = source.uniform(-1, 1, shape) / np.sqrt(fan_in)
+    if "norm" in name:
+        drawn = 0.1 * drawn + name.endswith("weight")
+    return drawn.astype(dtype)
+
+
 def start(library: Any, network: Network, dtype: str) -> tuple[Any, Array, Array]:
     """The model with the weights every contestant starts from, and the batch, as arrays."""
     source = np.random.default_rng(7)
     model = network.model(library).to(getattr(library, dtype))
     with library.no_grad():
         for name, parameter in model.named_parameters():
-            shape = tuple(parameter.shape)
-            fan_in = int(np.prod(shape[1:])) or 1
-            drawn = source.uniform(-1, 1, shape) / np.sqrt(fan_in)
-            if "norm" in name:
-                drawn = 0.1 * drawn + name.endswith("weight")
-            parameter.copy_(library.tensor(drawn.astype(dtype)))
+            drawn = drawn_weight(source, name, tuple(parameter.shape), dtype)
+            parameter.copy_(library.tensor(drawn))
     inputs, labels = network.batch(source)
     if inputs.dtype.kind == "f":
         inputs = inputs.astype(dtype)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 from harness import (
     Bar,
@@ -41,20 +42,30 @@ def two_moons() -> tuple[list[list[float]], list[int]]:
     return points, labels
 
 
-def training_step(value_module: str, network_module: str) -> Callable[[], float]:
-    """The step of micrograd's demo with the hinge loss; the same lines serve both libraries."""
-    value = import_module(value_module).Value
+def hinge_loss(value: Any, model: Any, points: list[list[float]], labels: list[int]) -> Any:
+    """The loss of micrograd's demo; the same lines serve both libraries."""
+    inputs = [[value(coordinate) for coordinate in point] for point in points]
+    scores = [model(row) for row in inputs]
+    losses = [(1 + -label * score).relu() for label, score in zip(labels, scores, strict=True)]
+    return sum(losses) * (1.0 / len(losses))
+
+
+def start(network_module: str) -> Any:
+    """The network, with the weights that every contestant starts from."""
     model = import_module(network_module).MLP(2, [16, 16, 1])
     source = random.Random(7)
     for parameter in model.parameters():
         parameter.data = source.uniform(-1, 1)
+    return model
+
+
+def training_step(value_module: str, network_module: str) -> Callable[[], float]:
+    value = import_module(value_module).Value
+    model = start(network_module)
     points, labels = two_moons()
 
     def step() -> float:
-        inputs = [[value(coordinate) for coordinate in point] for point in points]
-        scores = [model(row) for row in inputs]
-        losses = [(1 + -label * score).relu() for label, score in zip(labels, scores, strict=True)]
-        loss = sum(losses) * (1.0 / len(losses))
+        loss = hinge_loss(value, model, points, labels)
         model.zero_grad()
         loss.backward()
         # The gradients are the answer: a loss alone would not show a wrong backward.

@@ -154,7 +154,7 @@ test fails when this page is out of date. What behaves differently under the sam
    `torch`: `gradwalk.nn`, `gradwalk.optim`, `gradwalk.utils.data` are where PyTorch has them.
 2. **Devices.** There is one, the CPU. `device="cpu"`, `.to(device)` and
    `torch.cuda.is_available()` work; any other device is refused where it is named. Remove
-   `autocast`, `GradScaler`, `DataParallel` and `torch.compile`.
+   `autocast`, `GradScaler` and `DataParallel`. `compile` is here, and takes a whole step.
 3. **Weights.** In PyTorch, `safetensors.torch.save_file(model.state_dict(), path)` (or
    `save_model`, if weights are tied); here, `model.load_state_dict(gradwalk.load(path))`. Names
    and shapes are PyTorch's. If both libraries are in one process, `gradwalk.io.from_torch` and

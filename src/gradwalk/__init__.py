@@ -150,6 +150,7 @@ Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
+    from gradwalk.compiler.function import TraceError as TraceError, compile as compile
     from gradwalk.inspect import *
 
 __all__ = [
@@ -199,11 +200,18 @@ _INSIDE = (
     "run_recipes", "save_trace", "saved_memory", "scope", "show", "unfolded", "walk", "why",
     "why_no_grad",
 )  # fmt: skip
+_COMPILER = ("TraceError", "compile")  # likewise
 __all__ += _INSIDE
+__all__ += _COMPILER
 __all__.sort()
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _COMPILER:
+        from gradwalk.compiler import function
+
+        globals()[name] = getattr(function, name)
+        return globals()[name]
     if name not in _INSIDE:
         raise AttributeError(f"module 'gradwalk' has no attribute '{name}'")
     from gradwalk import inspect
@@ -216,4 +224,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_INSIDE})
+    return sorted({*globals(), *_INSIDE, *_COMPILER})

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.modes import state
 from gradwalk.ops.dtypes import category, get_default_dtype
 from gradwalk.ops.shape import sizes_of
 from gradwalk.recording import leaf
@@ -28,7 +29,10 @@ def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
     if isinstance(data, Tensor):
         data._leaves_as("tensor(...)")
         data = data._array
-    if isinstance(data, np.ndarray):
+    if isinstance(data, np.ndarray) and state.here.tracer is not None:
+        array = state.here.tracer.array(data)  # its numbers may be others at the next call
+        array = array.astype(array.dtype if dtype is None else dtype, copy=copy)
+    elif isinstance(data, np.ndarray):
         array = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
     else:
         data = _plain(data)
@@ -99,7 +103,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}")
     category(array.dtype)
-    return leaf(np.asarray(array))  # of a memmap or a matrix, the plain array in it
+    plain = np.asarray(array)  # of a memmap or a matrix, the plain array in it
+    return leaf(plain if state.here.tracer is None else state.here.tracer.array(plain))
 
 
 def from_dlpack(other: Any) -> Tensor:

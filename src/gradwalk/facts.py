@@ -115,6 +115,8 @@ class Facts:
         >>> gw.ones(1, dtype=gw.float64).new_tensor([1, 2])
         tensor([1., 2.], dtype=gradwalk.float64)
         """
+        if hasattr(data, "_array"):
+            data._leaves_as("new_tensor(...)")
         array = data._array if hasattr(data, "_array") else data
         return self._like(np.array(array), dtype, device, requires_grad)
 

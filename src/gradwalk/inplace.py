@@ -14,6 +14,7 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError, locked_view, made_at, name_of
 from gradwalk.engine.modes import quietly, state
+from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
 from gradwalk.ops import (
@@ -44,6 +45,9 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
     args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
+    here = state.here
+    if here.tracer is not None:
+        here.tracer.hold(target, *args)
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)
@@ -54,12 +58,12 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
         args = _fit_dtype(target, op, args)
     arrays = [a._array if _is_tensor(a) else a for a in args]
     wants = tuple([_is_tensor(a) and a.requires_grad for a in args])
-    if state.here.grad_enabled:
+    if here.grad_enabled:
         _refuse(target, op, any(wants))
-    needs = state.here.grad_enabled and any(wants) and target._array.dtype.kind == "f"
+    needs = here.grad_enabled and any(wants) and target._array.dtype.kind == "f"
     if needs:
         arrays = _kept(target, op, wants, arrays)
-    watcher = state.here.watcher
+    watcher = here.watcher
     edges = () if watcher is None else watcher.operands(args)
     try:
         _compute(target._array, op, arrays, attrs)
@@ -106,7 +110,7 @@ def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> li
 
 
 def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
-    if not isinstance(array, np.ndarray):
+    if isinstance(array, (int, float)):
         return False
     # Of arrays without elements NumPy says that they share nothing; their stamp is one.
     return np.may_share_memory(array, target) or owner_of(array) is owner_of(target)
@@ -179,6 +183,9 @@ def _in_dtype(argument: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _compute(out: np.ndarray[Any, Any], op: Op, arrays: list[Any], attrs: dict[str, Any]) -> None:
+    if isinstance(out, AbstractArray):
+        out.become(op, arrays, attrs)
+        return
     if op is indexing.setitem:
         part, subscript = indexing.place(out, attrs["index"], tuple(arrays[2:]))
         quietly(part.__setitem__, subscript, arrays[1])

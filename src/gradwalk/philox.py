@@ -89,12 +89,19 @@ class PhiloxStream:
 
     def __init__(self, seed: int, offset: int = 0) -> None:
         self.seed = seed
+        self.move_to(offset)
+
+    def move_to(self, offset: int) -> None:
+        """Go on from another block; compiled code, which draws by itself, says where it ended."""
         self.offset = offset
-        # NumPy counts before it computes: it must stand one before the next block.
-        self.engine = np.random.Philox(key=seed % 2**64, counter=(offset - 1) % 2**256)
+        self.engine: Any = None  # made when first needed
 
     def words(self, count: int) -> Array:
         """The next words, from the beginning of a block."""
+        if self.engine is None:
+            # NumPy counts before it computes: it must stand one before the next block.
+            counter = (self.offset - 1) % 2**256
+            self.engine = np.random.Philox(key=self.seed % 2**64, counter=counter)
         blocks = -(-count // _BLOCK)
         self.offset += blocks
         found: Any = self.engine.random_raw(_BLOCK * blocks)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from gradwalk.engine import checkpoint
+from gradwalk.engine.modes import state as modes
 from gradwalk.mersenne import MersenneStream
 from gradwalk.philox import PhiloxStream
 
@@ -76,7 +77,10 @@ class Generator:
     def stream(self) -> Stream:
         """What draws the numbers; made when first needed: importing np.random takes time."""
         if self._stream is None:
-            self.seed()
+            self._begin(_unknown_seed())
+        if modes.here.tracer is not None:
+            traced: Stream = modes.here.tracer.stream(self)
+            return traced
         return self._stream  # type: ignore[return-value]
 
     def manual_seed(self, seed: int, *, like: str | None = None) -> Generator:
@@ -84,15 +88,20 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"a seed has 64 bits: {seed} is too large")
+        if modes.here.tracer is not None:
+            modes.here.tracer.refuse("manual_seed", "seed outside the compiled function.")
         if like is not None:
             self.like = _checked(like)
-        self._seed = seed % 2**64
-        self._stream = _KINDS[self.like](self._seed)
+        self._begin(seed % 2**64)
         return self
+
+    def _begin(self, seed: int) -> None:
+        self._seed = seed
+        self._stream = _KINDS[self.like](seed)
 
     def seed(self) -> int:
         """Start the stream from a seed nobody knows, and return it."""
-        self.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+        self.manual_seed(_unknown_seed())
         return self._seed
 
     def initial_seed(self) -> int:
@@ -105,6 +114,9 @@ class Generator:
 
     def set_state(self, state: dict[str, Any]) -> Generator:
         """Continue a stream from what `get_state` returned."""
+        if modes.here.tracer is not None:
+            modes.here.tracer.stream(self).set_state(state)
+            return self
         try:
             like, stream = state["like"], _KINDS[state["like"]].of_state(state)
         except (KeyError, TypeError, ValueError) as error:
@@ -117,6 +129,10 @@ _KINDS: dict[str, type[PhiloxStream] | type[MersenneStream]] = {
     "gradwalk": PhiloxStream,
     "torch": MersenneStream,
 }
+
+
+def _unknown_seed() -> int:
+    return int.from_bytes(os.urandom(8), "little") >> 1
 
 
 def _checked(like: str | None) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from gradwalk.devices import device
 from gradwalk.engine.errors import mixed, shape_mismatch, stale_view
 from gradwalk.engine.modes import enable_grad, quietly, state
+from gradwalk.graph.abstract import AbstractArray, AbstractNumber
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, own_files
 from gradwalk.graph.versions import View, clock, owner_of
@@ -37,18 +38,22 @@ _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def wrap(array: np.ndarray[Any, Any], node: Any = None, index: int = 0) -> Any:
+def wrap(array: Any, node: Any = None, index: int = 0) -> Any:
     """A tensor on an array, as output `index` of a node; of a leaf, that leaf itself."""
     if node is not None and not node.inputs:
         return node
-    tensor = Tensor.__new__(Tensor)
-    tensor._set(array, node, index)
+    tensor = _new(Tensor)
+    tensor._array = array
+    tensor._node = node
+    tensor._index = index
     return tensor
 
 
-def leaf(array: np.ndarray[Any, Any], requires_grad: bool = False, place: Any = None) -> Any:
+def leaf(array: Any, requires_grad: bool = False, place: Any = None) -> Any:
     """A new tensor for the user, who is told the line it was made at if something goes wrong."""
     category(array.dtype)
+    if state.here.tracer is not None:
+        array = state.here.tracer.constant(array)
     if place is not None:
         device(place)  # raises unless it is the CPU
     tensor = wrap(array)
@@ -97,6 +102,10 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
         value = value.item()  # NumPy scalars are as weak as Python's
     if isinstance(value, (bool, int, float)):
         return value
+    if isinstance(value, AbstractNumber):
+        return state.here.tracer.number_beside(value, args)
+    if isinstance(value, AbstractArray):
+        return wrap(value)
     if isinstance(value, np.ndarray):
         category(value.dtype)
         return wrap(np.asarray(value))
@@ -147,6 +156,11 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+    tracer = state.here.tracer
+    if tracer is not None:
+        if op.array_only:  # its definition in other ops can be compiled, and differentiated
+            return op.expand(*args, **attrs)  # type: ignore[misc]
+        tracer.hold(*args)
     if op.promotes and not _same_float(args):
         args = _promoted(op, args)
     arrays = []
@@ -162,10 +176,11 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if state.here.watcher is not None:
         state.here.watcher.began()
     try:
-        result = quietly(op.forward, *arrays, **attrs)
+        compute = op.forward if tracer is None else tracer.forward(op)
+        result = quietly(compute, *arrays, **attrs)
     except ValueError as error:
         raise shape_mismatch(op, args, error) from None
-    if not op.checked:
+    if not op.checked and tracer is None:
         check_use(op, arrays, result, attrs)
     code, position = caller()
     if state.here.watcher is not None:
@@ -226,10 +241,13 @@ def _same_float(args: Sequence[Any]) -> bool:
     return dtype is not None
 
 
-def _results(op: Op, result: Any) -> list[np.ndarray[Any, Any]]:
+def _results(op: Op, result: Any) -> list[Any]:
     """Outputs, then residuals, as arrays (NumPy gives scalars for 0-d)."""
     many = result if op.multiple or op.residuals else (result,)
-    return [r if r.__class__ is np.ndarray else np.asarray(r) for r in many]
+    return [
+        r if r.__class__ is np.ndarray or isinstance(r, AbstractArray) else np.asarray(r)
+        for r in many
+    ]
 
 
 def _hang_on(tensor: Any, source: Any, op: Op, attrs: dict[str, Any], index: int) -> None:
@@ -265,9 +283,7 @@ def record(
     picks = []
     metas: list[Any] = []
     for argument, array in zip(args, arrays, strict=True):
-        if array.__class__ is np.ndarray and (
-            argument._node is not None or argument._requires_grad
-        ):
+        if isinstance(argument, Tensor) and (argument._node is not None or argument._requires_grad):
             sources.append(argument._node or argument)
             picks.append(argument._index)
             metas.append((array.shape, array.dtype))

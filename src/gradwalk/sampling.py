@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from gradwalk.graph.abstract import is_array, numbers_of
 from gradwalk.ops.dtypes import category, float32, float64, get_default_dtype
 from gradwalk.ops.shape import sizes_of
 from gradwalk.random import Generator, Stream, default_generator
@@ -172,7 +173,7 @@ def normal(
     tensor([1., 5.])
     """
     stream = _stream(generator)
-    given = [np.asarray(part._array) for part in (mean, std) if hasattr(part, "_array")]
+    given = [part.detach()._array for part in (mean, std) if hasattr(part, "_array")]
     if not given:
         if size is None:
             raise TypeError("normal of a mean and a std that are numbers needs a size")
@@ -185,11 +186,13 @@ def normal(
     if not hasattr(std, "_array"):
         drawn = _normal(stream, shape, kind, 0.0, std)
     else:
-        if (given[-1] < 0).any():
+        spread = numbers_of(given[-1])
+        if spread is not None and (spread < 0).any():
             raise ValueError("normal: a standard deviation in std is below 0")
         drawn = stream.normal(shape, kind) * given[-1].astype(kind, copy=False)
     start = given[0] if hasattr(mean, "_array") else kind.type(mean)
-    return leaf(np.asarray(drawn + start), requires_grad, device)
+    found = drawn + start
+    return leaf(found if is_array(found) else np.asarray(found), requires_grad, device)
 
 
 def _normal(
@@ -218,10 +221,11 @@ def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
         if not 0 <= p <= 1:
             raise ValueError(f"bernoulli: a probability is from 0 to 1, not {p}")
         return stream.bernoulli(float(p), size)
-    chances = np.asarray(p._array)
+    chances = p.detach()._array
     if chances.dtype.kind != "f":
         raise TypeError(f"bernoulli: probabilities are floats, not {chances.dtype}")
-    if not ((chances >= 0) & (chances <= 1)).all():
+    numbers = numbers_of(chances)
+    if numbers is not None and not ((numbers >= 0) & (numbers <= 1)).all():
         raise ValueError("bernoulli: a probability is not from 0 to 1")
     return stream.bernoulli(np.broadcast_to(chances, size), size)
 
@@ -241,7 +245,7 @@ def multinomial(
     >>> gw.multinomial(gw.tensor([0.0, 3.0, 0.0]), 1)
     tensor([1])
     """
-    weights = np.asarray(input._array)
+    weights = np.asarray(input.detach()._array)
     if weights.ndim not in (1, 2):
         raise ValueError(f"multinomial takes a vector or a matrix, not shape {weights.shape}")
     if weights.dtype.kind != "f":

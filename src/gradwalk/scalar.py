@@ -17,7 +17,7 @@ import numpy as np
 
 from gradwalk.engine.errors import made_at, mixed, name_of
 from gradwalk.engine.modes import state
-from gradwalk.engine.scalars import NOT_REAL, inner_first, pushes
+from gradwalk.engine.scalars import CONSTANT, NOT_REAL, inner_first, pushes
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
 from gradwalk.ops import TABLE, activation, arithmetic, trigonometry
@@ -353,7 +353,11 @@ def _swapped(method: Callable[[Value, Any], Any]) -> Callable[[Value, Any], Any]
 
 
 def _value(thing: Any, beside: Value) -> Value:
-    return thing if isinstance(thing, Value) else Value(_number(thing, beside))
+    if isinstance(thing, Value):
+        return thing
+    made = Value(_number(thing, beside))
+    made._mark = CONSTANT
+    return made
 
 
 def _each(method: Callable[..., Any], self: Value, array: np.ndarray[Any, Any]) -> Any:

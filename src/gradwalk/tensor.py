@@ -15,8 +15,9 @@ from gradwalk.devices import read_to
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.hooks import RemovableHandle
-from gradwalk.engine.modes import state
+from gradwalk.engine.modes import hold, state
 from gradwalk.facts import Facts
+from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
@@ -105,6 +106,8 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         return source_line(owner.code, owner.position)
 
     def __repr__(self) -> str:
+        if isinstance(self._array, AbstractArray):
+            return f"tensor({self._array!r})"
         suffixes = []
         if self.dtype not in (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_)):
             suffixes.append(f"dtype=gradwalk.{self.dtype.name}")
@@ -139,6 +142,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
+        hold(self)
         if self._node is not None:
             if not on:
                 raise RuntimeError(
@@ -164,6 +168,8 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
     @property
     def grad(self) -> Tensor | None:
         """The gradient accumulated by `backward`, None before the first."""
+        if state.here.tracer is not None:
+            state.here.tracer.reads_grad(self)
         return self._grad
 
     @grad.setter
@@ -176,6 +182,8 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
                     f"a gradient of shape {value.shape} ({value.dtype}) does not fit "
                     f"{name_of(self)} ({self.dtype}); they must be equal"
                 )
+        if state.here.tracer is not None:
+            state.here.tracer.writes_grad(self)
         self._grad = value
 
     def backward(
@@ -200,6 +208,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         return self._cut("detach")
 
     def _cut(self, note: str) -> Tensor:
+        hold(self)
         found = wrap(self._array)
         found.code, found.position = caller()
         if state.here.watcher is not None:
@@ -212,6 +221,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
             raise RuntimeError(
                 f"{name_of(self)} is a view and cannot be detached in place. Fix: x = x.detach()"
             )
+        hold(self)
         before = wrap(self._array, self._node or self, self._index)
         self._node, self._index, self._requires_grad = None, 0, False
         if state.here.watcher is not None and before is not self:
@@ -225,6 +235,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
 
     @data.setter
     def data(self, value: Any) -> None:
+        hold(self, value)
         array = value._array if isinstance(value, Tensor) else np.asarray(value)
         if self.requires_grad and category(array.dtype) != category(self.dtype):
             raise RuntimeError(
@@ -262,6 +273,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
 
     def _hooks(self) -> dict[Any, Any]:
         """The functions to call with this tensor's gradient."""
+        hold(self)
         owner: Any = self if self._node is None else self._node
         if owner.hooks is None:
             owner.hooks = {}
@@ -313,6 +325,8 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
                 "Fix: x.detach().numpy()"
             )
         self._leaves_as("numpy()")
+        if isinstance(self._array, AbstractArray):
+            return self._array.numbers("numpy()")
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -351,6 +365,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         return int(self.item())
 
     def __contains__(self, element: Any) -> bool:
+        self._leaves_as("`in`")
         found = element._array if isinstance(element, Tensor) else element
         return bool(np.any(self._array == found))
 
@@ -365,7 +380,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         return self if self.is_contiguous() else self.clone()
 
     def __copy__(self) -> Tensor:
-        return self._copied(self._array)
+        return self._copied(self.detach()._array)
 
     def _copied(self, array: np.ndarray[Any, Any]) -> Tensor:
         """Another leaf like this one."""
@@ -382,7 +397,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = self._copied(self._array.copy())
+        copied = self._copied(self.detach()._array.copy())
         if self._grad is not None:
             copied._grad = self._grad.detach().clone()
         memo[id(self)] = copied

@@ -1,16 +1,21 @@
-"""How many threads matrix products run on.
+"""How many threads matrix products run on, and compiled functions.
 
 NumPy's matrix products are BLAS's, and BLAS starts as many threads as there are cores. For small
 networks one is often quicker: the others wait for work, and on a busy machine for one another.
+Compiled functions have a pool of their own (compiler/llvm/pool.py), which is told here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+chosen: int | None = None  # what was set last; None: nothing was
+on_change: list[Callable[[int], None]] = []  # others who run threads, told of every change
 
 
 def set_num_threads(count: int) -> None:
-    """Let matrix products run on `count` threads.
+    """Let matrix products and compiled functions run on `count` threads.
 
     >>> import gradwalk as gw
     >>> gw.set_num_threads(1)
@@ -19,8 +24,12 @@ def set_num_threads(count: int) -> None:
     """
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"the number of threads is an integer of at least 1, not {count!r}")
+    global chosen
+    chosen = count
     for library in _libraries().lib_controllers:
         library.set_num_threads(count)
+    for tell in on_change:
+        tell(count)
 
 
 def get_num_threads() -> int:

@@ -17,6 +17,7 @@ from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, state
 from gradwalk.engine.tree import leaves, mapped
+from gradwalk.graph.abstract import is_array, numbers_of
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import clock, stamp_of
@@ -160,8 +161,8 @@ def _traces(result: Any) -> list[Any]:
     """Of each result some elements and two sums: enough to notice other numbers."""
     found = []
     for tensor in leaves(result):
-        if hasattr(tensor, "_array") and tensor._array.size:
-            array = tensor._array
+        array = numbers_of(tensor) if hasattr(tensor, "_array") else None
+        if array is not None and array.size:
             flat = array.reshape(-1)
             some = flat[:: -(-flat.size // _SAMPLED)].astype(np.float64)
             size = np.abs(flat).sum(dtype=np.float64)
@@ -183,7 +184,7 @@ def saved_arrays(node: Any) -> list[np.ndarray[Any, Any]]:
     """All arrays among what a node saved."""
     values = node.saved.values()
     listed = [a for value in values for a in (value if isinstance(value, tuple) else (value,))]
-    return [a for a in listed if isinstance(a, np.ndarray)]
+    return [a for a in listed if is_array(a)]
 
 
 def _shapes(metas: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError, made_at, wrong_gradient_shape
 from gradwalk.engine.hooks import read_only
-from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import View, clock
@@ -74,7 +74,7 @@ class _FunctionOp:
         tensors = []
         for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
             if part is None and self.context._materialize and dtype.kind == "f":
-                part = np.zeros(shape, dtype)
+                part = filled(shape, dtype, 0)
             tensors.append(None if part is None else read_only(part, gradients.wrap))
         context = self.context
         context._restore = functools.partial(_restore, node)

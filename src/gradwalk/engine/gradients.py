@@ -11,7 +11,8 @@ import numpy as np
 
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
-from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.engine.modes import enable_grad, filled, no_grad, state
+from gradwalk.graph.abstract import is_array, own_copy
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.shape import clone
@@ -92,7 +93,7 @@ def grad(
         if isinstance(g, list):
             g = g[tensor._index]
         if g is None and materialize_grads:
-            g = np.zeros(tensor.shape, tensor.dtype)
+            g = filled(tensor.shape, tensor.dtype, 0)
         if g is None and not allow_unused:
             raise AutogradError(
                 f"{name_of(tensor)} was not used to compute the output, so it has no gradient.\n"
@@ -139,7 +140,7 @@ def accumulate(tensor: Any, g: Any) -> None:
     known = tensor._grad
     if known is None:
         alone = sys.getrefcount(g) <= _alone and g.base is None and g.flags.writeable
-        tensor._grad = wrap(g if alone else np.array(g))
+        tensor._grad = wrap(g if alone else own_copy(g))
     elif known.requires_grad or not known._array.flags.writeable:
         tensor._grad = wrap(known._array + g)
     else:
@@ -177,7 +178,7 @@ def _sweep(
 
 def _owned(g: Any, handed_out: set[int]) -> Any:
     """A gradient as a tensor that is the user's to write to: its memory is no other result's."""
-    array = g._array if hasattr(g, "_node") else np.asarray(g)
+    array = g._array if hasattr(g, "_node") else g if is_array(g) else np.asarray(g)
     alone = array.base is None and array.flags.writeable and id(array) not in handed_out
     if hasattr(g, "_node"):
         found = g if alone else clone(g)
@@ -228,7 +229,7 @@ def _root(tensor: Any, gradient: Any, create_graph: bool) -> tuple[Any, int, Any
                 "Fix: reduce it first (.sum() or .mean()), or pass gradient= a tensor of shape "
                 f"{tensor.shape}, the weights of its elements."
             )
-        seed = np.ones(tensor.shape, tensor.dtype)
+        seed = filled(tensor.shape, tensor.dtype, 1)
     else:
         if hasattr(gradient, "_array") and gradient.dtype != tensor.dtype:
             gradient = gradient.to(tensor.dtype)

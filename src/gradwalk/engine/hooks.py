@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import AutogradError, made_at, name_of
+from gradwalk.graph.abstract import is_array
 
 Wrap = Callable[..., Any]
 
@@ -52,7 +53,8 @@ def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
 
 def read_only(g: Any, wrap: Wrap) -> Any:
     """A gradient (array or tensor) as a tensor that cannot be changed in place."""
-    shown = (g._array if hasattr(g, "_array") else np.asarray(g)).view()
+    array = g._array if hasattr(g, "_array") else g
+    shown = (array if is_array(array) else np.asarray(array)).view()
     shown.flags.writeable = False
     if not hasattr(g, "_array"):
         return wrap(shown)

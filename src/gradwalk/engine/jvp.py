@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from gradwalk.engine import gradients
+from gradwalk.engine.modes import filled
 from gradwalk.engine.pull import pull, saved_of, tied
 from gradwalk.graph.order import inputs_first
 from gradwalk.ops.op import Op
@@ -92,7 +91,7 @@ def _in_place_of_inputs(
         else:
             meta = None if node.metas is None else node.metas[position]
             shape, dtype = meta or (operands[f"{name}_shape"][position], node.out_metas[0][1])
-            args.append(gradients.wrap(np.zeros(shape, dtype)))
+            args.append(gradients.wrap(filled(shape, dtype, 0)))
     return args
 
 
@@ -100,7 +99,7 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     """The VJP is linear in g; its own VJP at any g is therefore the JVP."""
     dummies = []
     for shape, dtype in node.out_metas:
-        dummy = gradients.wrap(np.zeros(shape, dtype))
+        dummy = gradients.wrap(filled(shape, dtype, 0))
         if dtype.kind == "f":
             dummy.requires_grad = True
         dummies.append(dummy)

@@ -18,12 +18,15 @@ R = TypeVar("R")
 class ThreadState:
     """What each thread has for itself."""
 
-    __slots__ = ("_quiet", "grad_enabled", "listener", "run", "watcher")
+    __slots__ = ("_quiet", "grad_enabled", "listener", "run", "tracer", "watcher")
 
     def __init__(self) -> None:
         self.grad_enabled = True
         self.listener: Any = None  # called with every node made (a checkpoint region does)
         self.watcher: Any = None  # told of every operation and visit (inspect/recorder.py)
+        # While a function is traced (compiler/tracing): operations are noted, not computed. A
+        # tracer is the watcher as well, so that only the slow paths have to ask for it.
+        self.tracer: Any = None
         # NumPy keeps its warning settings in a context variable. Running a forward inside a
         # context of our own silences it for 25 ns, where np.errstate would cost 600.
         self._quiet = contextvars.Context()
@@ -49,6 +52,20 @@ def quietly(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
         if "already entered" not in str(error):
             raise
         return function(*args, **keywords)
+
+
+def filled(shape: tuple[int, ...], dtype: Any, number: int) -> Any:
+    """A new array of ones or zeros; a constant of the program while one is traced."""
+    tracer = state.here.tracer
+    if tracer is not None:
+        return tracer.filled(shape, dtype, number)
+    return np.ones(shape, dtype) if number else np.zeros(shape, dtype)
+
+
+def hold(*tensors: Any) -> None:
+    """These are about to be changed or looked at: a trace, if there is one, must know them."""
+    if state.here.tracer is not None:
+        state.here.tracer.hold(*tensors)
 
 
 def is_grad_enabled() -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import modified, second_time, wrong_gradient_shape
+from gradwalk.engine.modes import filled
+from gradwalk.graph.abstract import is_array
 from gradwalk.graph.node import Freed
 from gradwalk.graph.versions import clock, stamp_of
 from gradwalk.ops.reduction import sum_op
@@ -67,7 +69,7 @@ def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
         written = node.out_clock is not None and name in node.op.outputs
         limit = node.out_clock if written else node.clock
         for array in value if isinstance(value, tuple) else (value,):
-            if isinstance(array, np.ndarray):
+            if is_array(array):
                 stamp = stamp_of(array)
                 if stamp is not None and stamp.time > limit:
                     raise modified(node, name, array.shape, stamp)
@@ -100,7 +102,7 @@ def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[A
     full = []
     for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
         if part is None and dtype.kind == "f":
-            zeros = np.zeros(shape, dtype)
+            zeros = filled(shape, dtype, 0)
             part = zeros if wrap is None else wrap(zeros)
         full.append(part)
     return tuple(full)
@@ -120,7 +122,7 @@ def tied(node: Any, name: str, value: Any, wrap: Callable[..., Any]) -> Any:
 
 
 def _tied_input(node: Any, position: int, value: Any, wrap: Callable[..., Any]) -> Any:
-    if not isinstance(value, np.ndarray):
+    if not is_array(value):
         return value  # a Python number
     return wrap(value, node.inputs[position], node.picks[position])
 

@@ -18,6 +18,7 @@ from gradwalk.ops.plan import contributions_text
 
 # Where Python's arithmetic raises, IEEE arithmetic has an answer: inf or nan.
 NOT_REAL = (ZeroDivisionError, OverflowError, ValueError)
+CONSTANT = "constant"  # the mark of a leaf that is a number of an expression, like the 2 of `2 * x`
 
 
 def inner_first(root: Any) -> list[Any]:

@@ -17,8 +17,9 @@ from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.jvp import push
-from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.engine.tree import leaves, mapped, rebuild
+from gradwalk.graph.abstract import own_copy
 from gradwalk.graph.order import inputs_first
 from gradwalk.ops.dtypes import get_default_dtype
 from gradwalk.ops.shape import alias, reshape, stack
@@ -75,15 +76,15 @@ class _Run:
 
     def _gradient(self, g: Any, of: Any) -> Any:
         if g is None:
-            return gradients.wrap(np.zeros(of.shape, of.dtype))
-        return g if self.graph else gradients.wrap(np.array(g))
+            return gradients.wrap(filled(of.shape, of.dtype, 0))
+        return g if self.graph else gradients.wrap(own_copy(g))
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
         with enable_grad(), np.errstate(all="ignore"):
             found = push(self.outputs, self.inputs, tangents)
         return [
-            gradients.wrap(np.zeros(o.shape, o.dtype))
+            gradients.wrap(filled(o.shape, o.dtype, 0))
             if t is None
             else (t if self._keeps(t, tangents) else t.detach())
             for o, t in zip(self.outputs, found, strict=True)
@@ -161,7 +162,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
                 f"shape(s) {shapes}. Fix: reduce the result (.sum(), .mean()), or use jacrev."
             )
         (output,) = run.outputs
-        one = gradients.wrap(np.ones(output.shape, output.dtype))
+        one = gradients.wrap(filled(output.shape, output.dtype, 1))
         found = _like_arguments(args, argnums, run.pull([one], retain=False))
         value = run.value()
         return ((value, run.aux), found) if has_aux else (value, found)
@@ -248,7 +249,7 @@ def jacrev(function: Function, argnums: Argnums = 0) -> Function:
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
         run = _Run(function, args, keywords, _numbers(argnums), False)
-        zeros = [gradients.wrap(np.zeros(o.shape, o.dtype)) for o in run.outputs]
+        zeros = [gradients.wrap(filled(o.shape, o.dtype, 0)) for o in run.outputs]
         blocks = []
         for which, output in enumerate(run.outputs):
             rows = []
@@ -277,7 +278,7 @@ def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
         run = _Run(function, args, keywords, _numbers(argnums), False)
-        zeros = [gradients.wrap(np.zeros(i.shape, i.dtype)) for i in run.inputs]
+        zeros = [gradients.wrap(filled(i.shape, i.dtype, 0)) for i in run.inputs]
         columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
         for which, variable in enumerate(run.inputs):
             moved = [
@@ -332,7 +333,7 @@ def _basis(tensor: Any) -> list[Any]:
 def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:
     if not parts:
         shape = (*like.shape, 0) if last else (0, *like.shape)
-        return gradients.wrap(np.zeros(shape, like.dtype))
+        return gradients.wrap(filled(shape, like.dtype, 0))
     return stack(parts, -1 if last else 0)
 
 

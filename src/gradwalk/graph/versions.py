@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from gradwalk.graph.abstract import is_array
 
 
 class Clock:
@@ -55,10 +58,12 @@ _stamps: dict[int, Stamp] = {}
 def owner_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array that owns the memory of a view (itself if it owns it)."""
     while True:
-        base = array.base
-        if not isinstance(base, np.ndarray):  # what as_strided puts between has a base of its own
+        base: Any = array.base
+        if base is None:
+            return array
+        if not is_array(base):  # what as_strided puts between has a base of its own
             base = getattr(base, "base", None)
-            if not isinstance(base, np.ndarray):
+            if not is_array(base):
                 return array
         array = base
 
@@ -70,15 +75,27 @@ def stamp_of(array: np.ndarray[Any, Any]) -> Stamp | None:
 
 def touch(array: np.ndarray[Any, Any], code: CodeType | None, position: int) -> int:
     """Note that the memory of `array` was changed at this line; returns the time."""
+    return touch_stamps((stamp_for(array),), code, position)
+
+
+def stamp_for(array: np.ndarray[Any, Any]) -> Stamp:
+    """The stamp of this array's memory, made if it was never changed."""
     owner = owner_of(array)
     key = id(owner)
-    with _advancing:
-        clock.now = now = clock.now + 1
     stamp = _stamps.get(key)
     if stamp is None:
         gone = weakref.ref(owner, lambda _: _stamps.pop(key, None))
-        _stamps[key] = Stamp(now, 1, code, position, gone)
-    else:
-        stamp.time, stamp.count = now, stamp.count + 1
-        stamp.code, stamp.position = code, position
+        stamp = _stamps[key] = Stamp(0, 0, None, -1, gone)
+    return stamp
+
+
+def touch_stamps(stamps: Iterable[Stamp], code: CodeType | None, position: int) -> int:
+    """Note that the memory of these stamps was changed at this line; returns the time."""
+    with _advancing:
+        clock.now = now = clock.now + 1
+    for stamp in stamps:
+        stamp.time = now
+        stamp.count += 1
+        stamp.code = code
+        stamp.position = position
     return now

@@ -10,11 +10,16 @@ import numpy as np
 
 from gradwalk.devices import read_to
 from gradwalk.engine.modes import state
+from gradwalk.graph.versions import Clock
 from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
 from gradwalk.nn.parameter import Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
 from gradwalk.tensor import Tensor
+
+# How often an attribute of any module was set: compiled functions look at their modules again
+# only if it has moved.
+changes = Clock()
 
 
 class Module(_hooks.Hooked):
@@ -48,6 +53,8 @@ class Module(_hooks.Hooked):
     training: bool
 
     def __init__(self) -> None:
+        if state.here.tracer is not None:
+            state.here.tracer.makes_module(self)
         self.__dict__.update(
             training=True,
             _parameters={},
@@ -77,6 +84,9 @@ class Module(_hooks.Hooked):
     # -- attributes --------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
+        changes.now += 1
+        if state.here.tracer is not None:
+            state.here.tracer.sets_attribute(self, name)
         known = self.__dict__
         if "_parameters" not in known:
             if isinstance(value, (Parameter, Module)):
@@ -126,6 +136,7 @@ class Module(_hooks.Hooked):
         self._non_persistent_buffers_set.discard(name)
 
     def __delattr__(self, name: str) -> None:
+        changes.now += 1
         if any(name in r for r in (self._parameters, self._buffers, self._modules)):
             self._forget(name)
         else:
@@ -156,6 +167,7 @@ class Module(_hooks.Hooked):
                 f"cannot register {type(param).__name__} as parameter '{name}' (Parameter or "
                 "None expected). Fix: wrap it, nn.Parameter(...)."
             )
+        changes.now += 1
         self.__dict__[name] = self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -169,6 +181,7 @@ class Module(_hooks.Hooked):
                 f"cannot register {type(tensor).__name__} as buffer '{name}' (Tensor or None "
                 "expected)"
             )
+        changes.now += 1
         self.__dict__[name] = self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -180,6 +193,7 @@ class Module(_hooks.Hooked):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module")
         self._check_name(name, self._modules, "module")
+        changes.now += 1
         self.__dict__[name] = self._modules[name] = module
 
     def register_module(self, name: str, module: Module | None) -> None:

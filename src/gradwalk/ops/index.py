@@ -232,7 +232,9 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
         else:
             shape = [1] * len(index.shape)
             shape[axis] = length
-            grids.append(np.arange(length).reshape(shape))
+            count = np.arange(length)
+            count.flags.writeable = False  # so that a tracer knows it for a constant
+            grids.append(count.reshape(shape))
     return tuple(("array", i) for i in range(len(grids))), grids
 
 
@@ -311,7 +313,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
 # -- a change through a view ---------------------------------------------------------------------
 
 
-def _through(x: Any, chain: tuple[Any, ...]) -> Any:
+def through(x: Any, chain: tuple[Any, ...]) -> Any:
     """Follow a chain of view ops (op, attributes, output)."""
     for op, attrs, which in chain:
         x = op(x, **attrs)
@@ -321,11 +323,11 @@ def _through(x: Any, chain: tuple[Any, ...]) -> Any:
 
 def _write_view_forward(base: Any, value: Any, *, chain: tuple[Any, ...]) -> Any:
     out = np.array(base)  # also where base is a NumPy number
-    part = _through(out, chain)
+    part = through(out, chain)
     if np.may_share_memory(part, out):
         part[...] = value
     else:  # the chain was a view only in the memory layout it was made for
-        places = _through(np.arange(out.size).reshape(out.shape), chain)
+        places = through(np.arange(out.size).reshape(out.shape), chain)
         np.put(out, places, np.broadcast_to(value, places.shape))
     return out
 
@@ -335,7 +337,7 @@ write_view: Op = define(
     _write_view_forward,
     vjp=[
         lambda g, chain: write_view(g, 0.0, chain=chain),
-        lambda g, chain: _through(g, chain),
+        lambda g, chain: through(g, chain),
     ],
     shape=lambda base, value, *, chain: base,
 )

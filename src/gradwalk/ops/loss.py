@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import numbers_of
 from gradwalk.ops.arithmetic import exp, sub
 from gradwalk.ops.index import along, getitem
 from gradwalk.ops.numpy_names import numpy_names
@@ -187,8 +188,8 @@ def _as_rows(logits: Any, axis: int) -> Any:
 
 def _check_classes(target: Any, classes: int, ignore_index: int) -> bool:
     """Raise if a class does not exist; say whether no row can be an ignored one."""
-    values = getattr(target, "_array", target)
-    if not isinstance(values, np.ndarray) or not values.size:
+    values = numbers_of(target)
+    if values is None or not values.size:
         return False
     if values.min() >= 0 and values.max() < classes:
         return not 0 <= ignore_index < classes

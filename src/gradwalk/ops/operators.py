@@ -16,10 +16,11 @@ from gradwalk.ops.op import Op
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
 
-class Operators(ElementwiseMethods, ReductionMethods, ShapeMethods, MoreMethods):
-    """Arithmetic, comparison, and the methods PyTorch users expect, for anything with `_apply`."""
+class Arithmetic:
+    """Arithmetic, comparison and indexing, for anything with `_apply`."""
 
     __slots__ = ()
+    shape: Any
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -135,3 +136,9 @@ class Operators(ElementwiseMethods, ReductionMethods, ShapeMethods, MoreMethods)
         if not self.shape:
             raise TypeError("a 0-d tensor cannot be iterated over; use .item() for its number")
         return (self[i] for i in range(self.shape[0]))
+
+
+class Operators(Arithmetic, ElementwiseMethods, ReductionMethods, ShapeMethods, MoreMethods):
+    """The same, and the methods PyTorch users expect."""
+
+    __slots__ = ()

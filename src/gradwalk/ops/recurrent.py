@@ -186,9 +186,8 @@ def _lstm_rule(
 def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
     """The next h and c, in other ops; x has been multiplied by its weight."""
     size = c.shape[-1]
-    i_f, g, o = split(x + h @ weight_h.mT, [2 * size, size, size], -1)
-    i, f = split(sigmoid(i_f), size, -1)
-    c = f * c + i * tanh(g)
+    i, f, g, o = split(x + h @ weight_h.mT, size, -1)
+    c = sigmoid(f) * c + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(c), c
 
 
@@ -305,11 +304,10 @@ def _gru_expanded(
     size = h.shape[-1]
 
     def step(x: Any, h: Any) -> tuple[Any]:
-        x_rz, x_n = split(x, [2 * size, size], -1)
-        h_rz, h_n = split(h @ weight_h.mT + bias_h, [2 * size, size], -1)
-        r, z = split(sigmoid(x_rz + h_rz), size, -1)
-        n = tanh(x_n + r * h_n)
-        return (n + z * (h - n),)
+        x_r, x_z, x_n = split(x, size, -1)
+        h_r, h_z, h_n = split(h @ weight_h.mT + bias_h, size, -1)
+        n = tanh(x_n + sigmoid(x_r + h_r) * h_n)
+        return (n + sigmoid(x_z + h_z) * (h - n),)
 
     return _expanded(step, x @ weight_x.mT + bias_x, (h,), reverse)[0]
 

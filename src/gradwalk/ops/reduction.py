@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.arithmetic import exp, mul
+from gradwalk.ops.arithmetic import exp, log, mul
 from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import bool_, int64
 from gradwalk.ops.index import along, put
@@ -249,6 +249,15 @@ def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     return out if keepdim else np.squeeze(out, axis)
 
 
+def _logsumexp_expanded(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    from gradwalk.ops.remainders import isfinite
+
+    top = amax_op(x, axis=axis, keepdim=True)
+    top = where(isfinite(top), top, 0)
+    out = log(sum_op(exp(x - top), axis=axis, keepdim=True)) + top
+    return out if keepdim else reshape(out, shape=reduced_shape(x.shape, axis=axis, keepdim=False))
+
+
 logsumexp_op = define(
     "logsumexp",
     _logsumexp_forward,
@@ -262,6 +271,7 @@ logsumexp_op = define(
     shape=reduced_shape,
     to_float=True,
     promotes=True,
+    expand=_logsumexp_expanded,
 )
 
 

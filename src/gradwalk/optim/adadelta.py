@@ -38,18 +38,16 @@ class Adadelta(Optimizer):
         defaults = dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
         super().__init__(params, defaults, unused)
 
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and means of nothing."""
+        return {"step": 0, "square_avg": new_state(parameter), "acc_delta": new_state(parameter)}
+
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step, in place."""
         rho, eps = group["rho"], group["eps"]
         for p in parameters:
             parameter: Any = p._array
-            state = self.state.get(p)
-            if state is None:
-                self.state[p] = state = {
-                    "step": 0,
-                    "square_avg": new_state(p),
-                    "acc_delta": new_state(p),
-                }
+            state = self.state_of(p, group)
             state["step"] += 1
             given: Any = p._grad._array  # type: ignore[union-attr]
             gradient = descent(parameter, given, group)

@@ -45,17 +45,17 @@ class Adagrad(Optimizer):
         super().__init__(params, defaults, unused)
         for group in self.param_groups:  # PyTorch makes this state at once, so state_dict has it
             for p in group["params"]:
-                start = group["initial_accumulator_value"]
-                self.state[p] = {"step": 0, "sum": new_state(p, start)}
+                self.state[p] = self.fresh_state(p, group)
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and the sum it starts from."""
+        return {"step": 0, "sum": new_state(parameter, group["initial_accumulator_value"])}
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """sum += gradient²; p −= lr × gradient / (√sum + eps)."""
         for p in parameters:
             parameter: Any = p._array
-            state = self.state.get(p)
-            if state is None:
-                start = group["initial_accumulator_value"]
-                self.state[p] = state = {"step": 0, "sum": new_state(p, start)}
+            state = self.state_of(p, group)
             state["step"] = step = state["step"] + 1
             given: Any = p._grad._array  # type: ignore[union-attr]
             gradient = descent(parameter, given, group)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,26 +46,25 @@ class Adam(Optimizer):
         )  # fmt: skip
         super().__init__(params, defaults, unused)
 
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and means of nothing."""
+        moments = {"exp_avg": new_state(parameter), "exp_avg_sq": new_state(parameter)}
+        if group["amsgrad"]:
+            moments["max_exp_avg_sq"] = new_state(parameter)
+        return {"step": 0, **moments}
+
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step, in place, with one array of scratch space at a time."""
         beta1, beta2 = group["betas"]
         lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
-        amsgrad, states = group["amsgrad"], self.state
+        amsgrad = group["amsgrad"]
         shrink = 1 - lr * decay if decay and group["decoupled_weight_decay"] else None
         plain = not group["maximize"] and (not decay or shrink is not None)
         multiply, add = np.multiply, np.add
         for p in parameters:
             parameter: Any = p._array
             gradient: Any = p._grad._array  # type: ignore[union-attr]
-            state = states.get(p)
-            if state is None:
-                states[p] = state = {
-                    "step": 0,
-                    "exp_avg": new_state(p),
-                    "exp_avg_sq": new_state(p),
-                }
-                if amsgrad:
-                    state["max_exp_avg_sq"] = new_state(p)
+            state = self.state_of(p, group)
             state["step"] = step = state["step"] + 1
             m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
             if shrink is not None:
@@ -88,7 +86,7 @@ class Adam(Optimizer):
                 np.maximum(highest, v, out=highest)
                 v = highest
             # lr × (m / c1) / (√(v / c2) + eps), with the constants drawn out of the arrays
-            correction = math.sqrt(1 - beta2**step)
+            correction = (1 - beta2**step) ** 0.5
             np.sqrt(v, out=scratch)
             add(scratch, eps * correction, out=scratch)
             np.divide(m, scratch, out=scratch)

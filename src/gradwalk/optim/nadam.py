@@ -43,20 +43,18 @@ class NAdam(Optimizer):
         )  # fmt: skip
         super().__init__(params, defaults, unused)
 
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and means of nothing."""
+        moments = {"exp_avg": new_state(parameter), "exp_avg_sq": new_state(parameter)}
+        return {"step": 0, "mu_product": 1.0, **moments}
+
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step, in place."""
         beta1, beta2 = group["betas"]
         lr, fading = group["lr"], group["momentum_decay"]
         for p in parameters:
             parameter: Any = p._array
-            state = self.state.get(p)
-            if state is None:
-                self.state[p] = state = {
-                    "step": 0,
-                    "mu_product": 1.0,
-                    "exp_avg": new_state(p),
-                    "exp_avg_sq": new_state(p),
-                }
+            state = self.state_of(p, group)
             state["step"] = step = state["step"] + 1
             gradient, m, v, scratch = moments(p, state, group)
             mu = beta1 * (1 - 0.5 * 0.96 ** (step * fading))

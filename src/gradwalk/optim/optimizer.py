@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.engine.modes import enable_grad, quietly
+from gradwalk.engine.modes import state as modes
 from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
 from gradwalk.optim.hooks import Hooked, watched
@@ -111,8 +112,11 @@ class Optimizer(Hooked):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients."""
+        tracer = modes.here.tracer
         for group in self.param_groups:
             for parameter in group["params"]:
+                if tracer is not None:
+                    tracer.writes_grad(parameter) if set_to_none else tracer.reads_grad(parameter)
                 if set_to_none:
                     parameter._grad = None
                 elif parameter._grad is not None:
@@ -129,6 +133,8 @@ class Optimizer(Hooked):
             with enable_grad():
                 loss = closure()
         code, position = caller()
+        if modes.here.tracer is not None:
+            modes.here.tracer.steps(self)
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter._grad is not None]
             if moved:
@@ -140,6 +146,17 @@ class Optimizer(Hooked):
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """Move these parameters of one group in place; all have a gradient."""
         raise NotImplementedError
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """What `state` holds of a parameter before its first step."""
+        return {}
+
+    def state_of(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """The state of a parameter, made if this is its first step."""
+        found = self.state.get(parameter)
+        if found is None:
+            self.state[parameter] = found = self.fresh_state(parameter, group)
+        return found
 
     def __repr__(self) -> str:
         lines = []

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, SupportsFloat
 
 from gradwalk.optim.optimizer import Optimizer
+from gradwalk.optim.schedule import untraced
 
 
 class ReduceLROnPlateau:
@@ -63,6 +64,7 @@ class ReduceLROnPlateau:
         """The rates that the last step set."""
         return self._last_lr
 
+    @untraced
     def step(self, metrics: SupportsFloat) -> None:
         """Take note of this epoch's loss (or whatever is watched)."""
         current = float(metrics)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -44,19 +43,17 @@ class RAdam(Optimizer):
         )  # fmt: skip
         super().__init__(params, defaults, unused)
 
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and means of nothing."""
+        return {"step": 0, "exp_avg": new_state(parameter), "exp_avg_sq": new_state(parameter)}
+
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step, in place."""
         beta1, beta2 = group["betas"]
         longest = 2 / (1 - beta2) - 1  # how many squares the running mean averages in the end
         for p in parameters:
             parameter: Any = p._array
-            state = self.state.get(p)
-            if state is None:
-                self.state[p] = state = {
-                    "step": 0,
-                    "exp_avg": new_state(p),
-                    "exp_avg_sq": new_state(p),
-                }
+            state = self.state_of(p, group)
             state["step"] = step = state["step"] + 1
             _, m, v, scratch = moments(p, state, group)
             correction = 1 - beta2**step
@@ -68,7 +65,7 @@ class RAdam(Optimizer):
                 np.sqrt(v, out=scratch)
                 scratch += group["eps"]
                 np.divide(m, scratch, out=scratch)
-                scratch *= rate * math.sqrt(correction * rectified)
+                scratch *= rate * (correction * rectified) ** 0.5
             else:
                 np.multiply(m, rate, out=scratch)
             parameter -= scratch

@@ -43,18 +43,21 @@ class RMSprop(Optimizer):
         )  # fmt: skip
         super().__init__(params, defaults, unused)
 
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and means of nothing."""
+        state = {"step": 0, "square_avg": new_state(parameter)}
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = new_state(parameter)
+        if group["centered"]:
+            state["grad_avg"] = new_state(parameter)
+        return state
+
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step, in place."""
         alpha, momentum = group["alpha"], group["momentum"]
         for p in parameters:
             parameter: Any = p._array
-            state = self.state.get(p)
-            if state is None:
-                self.state[p] = state = {"step": 0, "square_avg": new_state(p)}
-                if momentum > 0:
-                    state["momentum_buffer"] = new_state(p)
-                if group["centered"]:
-                    state["grad_avg"] = new_state(p)
+            state = self.state_of(p, group)
             state["step"] += 1
             given: Any = p._grad._array  # type: ignore[union-attr]
             gradient = descent(parameter, given, group)

@@ -5,9 +5,28 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
+from gradwalk.engine.modes import state as modes
 from gradwalk.optim.optimizer import Optimizer
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def untraced(step: Step) -> Step:
+    """`step` of a schedule, which counts in Python and so cannot be part of a compiled function."""
+
+    @wraps(step)
+    def stepped(self: Any, *args: Any, **keywords: Any) -> Any:
+        if modes.here.tracer is not None:
+            modes.here.tracer.refuse(
+                f"{type(self).__name__}.step()",
+                "call it outside, after the compiled step: the new rate is used in the next call.",
+            )
+        return step(self, *args, **keywords)
+
+    return stepped  # type: ignore[return-value]
 
 
 class LRScheduler:
@@ -28,6 +47,11 @@ class LRScheduler:
     _unsaved: tuple[str, ...] = ("optimizer",)
     _is_initial = False
     _get_lr_called_within_step = False  # PyTorch's; a `get_lr` written for it may ask
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "step" in vars(cls):
+            cls.step = untraced(cls.step)  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -62,6 +86,7 @@ class LRScheduler:
         """The rates that the last step set."""
         return self._last_lr
 
+    @untraced
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next rate, or to that of a given epoch. Step the optimizer first."""
         self._warn_if_first()
@@ -74,7 +99,7 @@ class LRScheduler:
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first value "
                 "of the schedule is never used. Fix: call `optimizer.step()` first.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _advance(self, epoch: int | None = None) -> None:

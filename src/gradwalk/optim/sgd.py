@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
+from gradwalk.graph.abstract import own_copy
 from gradwalk.optim.optimizer import FUSED, Group, Optimizer, descent
 from gradwalk.recording import wrap
 from gradwalk.tensor import Tensor
@@ -56,7 +55,7 @@ class SGD(Optimizer):
                 state = self.state.setdefault(p, {})
                 buffer = state.get("momentum_buffer")
                 if buffer is None:
-                    state["momentum_buffer"] = buffer = wrap(np.array(gradient))
+                    state["momentum_buffer"] = buffer = wrap(own_copy(gradient))
                 else:
                     running = buffer._array
                     running *= momentum

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from gradwalk.graph.abstract import numbers_of
 from gradwalk.nn.functional.dropout import dropout
 from gradwalk.ops.attention import attention_op, causal_mask
-from gradwalk.ops.choice import where
+from gradwalk.ops.choice import bitwise_not, equal, where
 from gradwalk.ops.linalg import matmul
 from gradwalk.ops.loss import softmax_op
-from gradwalk.ops.shape import broadcast_to, reshape
+from gradwalk.ops.reduction import all_op
+from gradwalk.ops.shape import broadcast_to, cast, reshape
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -62,16 +62,14 @@ def scaled_dot_product_attention(
 
 def _masked(scores: Any, mask: Any) -> tuple[Any, Any]:
     """The scores with the mask applied, and which queries may look nowhere (None: none)."""
-    values = getattr(mask, "_array", mask)
-    boolean = values.dtype.kind == "b"
-    hidden = ~values if boolean else values == -math.inf
-    blind = hidden.all(-1, keepdims=True)
+    numbers = numbers_of(mask)
+    values = mask if numbers is None else numbers
+    boolean = mask.dtype.kind == "b"
+    hidden = bitwise_not(values) if boolean else equal(values, -math.inf)
+    blind = all_op(hidden, axis=(hidden.ndim - 1,), keepdim=True)
     if boolean:
-        added = np.where(hidden, -math.inf, 0.0).astype(scores.dtype)
-        if not blind.any():
-            return scores + added, None
-        return scores + np.where(blind, 0, added).astype(scores.dtype), blind
-    if not blind.any():
+        mask = cast(where(hidden, -math.inf, 0.0), dtype=scores.dtype)
+    if numbers is not None and not blind.any():
         return scores + mask, None
     return scores + where(blind, 0, mask), blind
 

@@ -151,7 +151,7 @@ def _follow(
     x: Any, axes: Axes, running_mean: Any, running_var: Any, momentum: float, count: int
 ) -> None:
     """Move running statistics towards those of the batch (the variance without bias)."""
-    array = x.detach().numpy()
+    array = x.detach()._array
     mean = array.mean(axes)
     var = quietly(np.var, array, axes) * (count / max(count - 1, 1))
     with no_grad():
@@ -202,7 +202,7 @@ def instance_norm(
             f"this input has shape {tuple(input.shape)}"
         )
     if running_mean is not None:
-        array = input.detach().numpy()
+        array = input.detach()._array
         with no_grad():
             mean = array.mean(axes).mean(0)
             var = array.var(axes).mean(0) * (count / (count - 1))

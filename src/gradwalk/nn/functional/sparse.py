@@ -8,6 +8,7 @@ import numpy as np
 
 from gradwalk import creation
 from gradwalk.engine.modes import no_grad
+from gradwalk.graph.abstract import numbers_of
 from gradwalk.ops import linalg
 from gradwalk.ops.picking import one_hot
 from gradwalk.ops.rows import embedding_op
@@ -18,8 +19,8 @@ __all__ = ["bilinear", "embedding", "linear", "one_hot"]
 def _check_indices(name: str, indices: Any, count: int) -> None:
     if indices.dtype.kind not in "iu":
         raise TypeError(f"{name} takes integers, these are {indices.dtype}")
-    values = getattr(indices, "_array", indices)
-    if isinstance(values, np.ndarray) and values.size:
+    values = numbers_of(indices)
+    if values is not None and values.size:
         low, high = int(values.min()), int(values.max())
         if low < 0 or high >= count:
             raise IndexError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import quietly
+from gradwalk.graph.abstract import AbstractArray, is_array
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.recording import wrap
@@ -36,13 +38,13 @@ def clip_grad_norm_(
     """
     gradients = _gradients(parameters)
     norm = _norm(gradients, float(norm_type))
-    if error_if_nonfinite and not math.isfinite(norm):
+    if error_if_nonfinite and not math.isfinite(norm):  # a question that no trace can answer
         raise RuntimeError(
             f"the norm of the gradients is {norm}, so they cannot be clipped. A loss or a "
             "gradient is infinite or not a number; leave error_if_nonfinite off to scale anyway."
         )
     _scale(gradients, float(max_norm), norm)
-    return wrap(np.array(norm, gradients[0].dtype if gradients else np.float32))
+    return _as_tensor(norm, gradients[0].dtype if gradients else np.float32)
 
 
 def clip_grads_with_norm_(
@@ -60,12 +62,26 @@ def clip_grads_with_norm_(
     >>> w.grad
     tensor([0.6000, 0.8000])
     """
-    _scale(_gradients(parameters), float(max_norm), float(total_norm))
+    norm = total_norm._array if isinstance(total_norm, Tensor) else total_norm
+    _scale(
+        _gradients(parameters),
+        float(max_norm),
+        norm if isinstance(norm, AbstractArray) else float(norm),
+    )
 
 
-def _scale(gradients: list[Array], max_norm: float, norm: float) -> None:
+def _as_tensor(norm: Any, dtype: Any) -> Tensor:
+    found: Tensor = wrap(norm.astype(dtype) if is_array(norm) else np.array(norm, dtype))
+    return found
+
+
+def _scale(gradients: list[Array], max_norm: float, norm: Any) -> None:
     scale = max_norm / (norm + 1e-6)
-    if not scale >= 1:  # a norm that is not a number spreads, as in PyTorch
+    if is_array(scale):  # traced: no branch, and to multiply by 1 changes nothing
+        scale = np.minimum(scale, 1.0)
+        for gradient in gradients:
+            np.multiply(gradient, scale.astype(gradient.dtype), out=gradient)
+    elif not scale >= 1:  # a norm that is not a number spreads, as in PyTorch
         here = caller()
         for gradient in gradients:
             quietly(np.multiply, gradient, scale, out=gradient)
@@ -106,18 +122,20 @@ def get_total_norm(
     norm = _norm([t._array for t in listed], float(norm_type))
     if error_if_nonfinite and not math.isfinite(norm):
         raise RuntimeError(f"the norm is {norm}")
-    return wrap(np.array(norm, listed[0].dtype if listed else np.float32))
+    return _as_tensor(norm, listed[0].dtype if listed else np.float32)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Array]:
     listed = [parameters] if isinstance(parameters, Tensor) else parameters
-    return [p._grad._array for p in listed if p._grad is not None]
+    return [g._array for g in (p.grad for p in listed) if g is not None]
 
 
-def _norm(arrays: list[Array], kind: float) -> float:
-    """The p-norm of all elements together."""
+def _norm(arrays: list[Array], kind: float) -> Any:
+    """The p-norm of all elements together; of traced arrays, a traced one."""
     if not arrays:
         return 0.0
+    if isinstance(arrays[0], AbstractArray):
+        return _traced_norm([a.ravel().astype(np.float64) for a in arrays if a.size], kind)
     if kind == math.inf:
         largest = [float(np.abs(a).max()) for a in arrays if a.size]
         return math.nan if any(map(math.isnan, largest)) else max(largest, default=0.0)
@@ -129,3 +147,13 @@ def _norm(arrays: list[Array], kind: float) -> float:
             return math.sqrt(total)
         return float(np.sqrt(sum(np.square(a, dtype=np.float64).sum() for a in flat)))
     return float(sum((np.abs(a).astype(np.float64) ** kind).sum() for a in arrays) ** (1 / kind))
+
+
+def _traced_norm(arrays: list[Any], kind: float) -> Any:
+    """The same without looking at a number, in the one way that is right for all of them."""
+    if kind == math.inf:
+        largest = [np.abs(a).max() for a in arrays]
+        return functools.reduce(np.maximum, largest)
+    if kind == 2:
+        return np.sqrt(sum(np.dot(a, a) for a in arrays))
+    return sum((np.abs(a) ** kind).sum() for a in arrays) ** (1 / kind)

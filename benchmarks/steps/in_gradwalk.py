@@ -1,0 +1,34 @@
+"""The programs of `problems.py` in gradwalk, compiled."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from models import start
+
+import gradwalk
+
+from . import Begin, Step
+from .problems import PROBLEMS
+
+
+def prepare(name: str, rate: float, *, compiled: bool = True) -> Begin:
+    gradwalk.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    problem = PROBLEMS[name]
+    model, inputs, labels = start(gradwalk, problem.network, "float32")
+    x, y = gradwalk.tensor(inputs), gradwalk.tensor(labels)
+    optimizer = problem.network.optimizer(gradwalk, model.parameters(), rate)
+
+    def train(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = problem.loss(gradwalk, model, x, y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def begin() -> Step:
+        step = gradwalk.compile(train) if compiled else train
+        return lambda: step(x, y).item
+
+    return begin

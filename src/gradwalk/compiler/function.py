@@ -1,0 +1,163 @@
+"""gradwalk.compile: the function, and the object it returns."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gradwalk.compiler import reference
+from gradwalk.compiler.graph import Program
+from gradwalk.compiler.tracing.arguments import Arguments
+from gradwalk.compiler.tracing.errors import TraceError as TraceError
+from gradwalk.compiler.tracing.trace import trace
+from gradwalk.compiler.variant import Variant
+from gradwalk.engine.modes import state
+from gradwalk.scalar import Value
+
+BACKENDS = {"numpy": "gradwalk.compiler.reference", "llvm": "gradwalk.compiler.llvm.backend"}
+MOST_VARIANTS = 8
+
+
+class Compiled:
+    """A compiled function: call it as the function itself."""
+
+    def __init__(
+        self, function: Callable[..., Any], static: Iterable[Any] = (), backend: str = "llvm"
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"compile takes a function, not {type(function).__name__}")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend is one of {', '.join(BACKENDS)}, not {backend!r}")
+        self.function = function
+        self.names = _parameter_names(function)
+        self.static = _both(static, self.names)
+        self.backend = backend
+        self.variants: dict[Any, list[Variant]] = {}
+        self.name = getattr(function, "__qualname__", repr(function))
+        self._warned = False
+        self._lock = threading.Lock()  # a program has one set of buffers
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        here = state.here
+        if here.watcher is not None:  # inside another trace, or recorded: as if not compiled
+            return self.function(*args, **keywords)
+        given = Arguments(args, keywords, self.static, here.grad_enabled)
+        with self._lock:
+            for variant in self.variants.get(given.key, ()):
+                memories = variant.memories(given.values)
+                if memories is not None:
+                    return variant.run(given.values, memories)
+            variant = self._new(given, args, keywords)
+            memories = variant.memories(given.values)
+            assert memories is not None
+            return variant.run(given.values, memories)
+
+    def _new(self, given: Arguments, args: Any, keywords: Any) -> Variant:
+        """Trace and build a program for a call that none of the known ones is right for."""
+        if sum(map(len, self.variants.values())) >= MOST_VARIANTS:
+            self._warn()
+            oldest = next(iter(self.variants))
+            self.variants[oldest].pop(0)
+            if not self.variants[oldest]:
+                del self.variants[oldest]
+        traced = trace(self.function, args, keywords, self.static, self.names)
+        variant = Variant(self.name, traced, self._build)
+        for optimizer, parameter, kept in traced.fresh:
+            optimizer.state[parameter] = kept
+        self.variants.setdefault(given.key, []).append(variant)
+        return variant
+
+    def _build(self, program: Program, layout: Any) -> Any:
+        """The executable of a program, by the backend asked for or, without llvmlite, by NumPy."""
+        try:
+            return importlib.import_module(BACKENDS[self.backend]).build(program, layout)
+        except ImportError as error:
+            warnings.warn(
+                f"{self.name} runs as NumPy, op by op: {error}", UserWarning, stacklevel=6
+            )
+            self.backend = "numpy"
+            return reference.build(program, layout)
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self.name} has been compiled {MOST_VARIANTS} times, each for other shapes, "
+                "dtypes, modes or values of arguments; from now on the oldest program is dropped "
+                "for each new one. Fix: give it fewer different shapes (pad the last batch), or "
+                "make a number that changes a float or a tensor.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.function!r}>"
+
+
+def _parameter_names(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that can be given by position."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _both(static: Any, names: list[str]) -> frozenset[Any]:
+    """Static arguments by name and by position: a caller may use either."""
+    listed = [static] if isinstance(static, (str, int)) else list(static)
+    found = set(listed)
+    for one in listed:
+        if isinstance(one, str):
+            found |= {names.index(one)} if one in names else set()
+        else:
+            found |= {names[one]} if -len(names) <= one < len(names) else set()
+    return frozenset(found)
+
+
+def compile(
+    fn: Callable[..., Any] | Value | None = None,
+    *,
+    static: Any = (),
+    backend: str = "llvm",
+    leaves: Sequence[Value] | None = None,
+) -> Any:
+    """Compile a function of tensors, or a whole training step, into one native function.
+
+    The function is run once on abstract tensors; what it did is compiled. Tensors it knows by
+    itself (parameters, buffers, an optimizer's state) are captured and changed in place, as it
+    would; learning rates, step counts and floats it is called with are read at every call. Other
+    shapes, dtypes, modes or values of other arguments compile anew. A float that must be known
+    while it is traced (the p of a dropout) is named in `static`.
+
+    `backend` is "llvm", or "numpy" for the reference, which runs the same program op by op.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([3.0], requires_grad=True)
+    >>> optimizer = gw.optim.SGD([w], lr=0.25)
+    >>> @gw.compile(backend="numpy")
+    ... def step(x):
+    ...     optimizer.zero_grad()
+    ...     loss = ((w * x) ** 2).sum()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss
+    >>> step(gw.ones(1)), step(gw.ones(1))
+    (tensor(9.), tensor(2.2500))
+
+    Of a `Value` it compiles the graph behind it, to be computed for other numbers in its leaves
+    (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
+    """
+    if fn is None:
+        return functools.partial(compile, static=static, backend=backend)
+    if isinstance(fn, Value):
+        from gradwalk.compiler.scalars import compile_values
+
+        return compile_values(fn, leaves, backend)
+    return Compiled(fn, static, backend)

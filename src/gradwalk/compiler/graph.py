@@ -1,0 +1,238 @@
+"""Program: a traced function as a list of calls of ops on terms.
+
+    Term     one array-valued (or 0-d) quantity: its shape, its dtype and where it comes from
+    Call     one op applied to terms and plain numbers, with its outputs
+    Source   where a term that no call made comes from: an argument, captured memory, a late-bound
+             Python number, or a constant
+
+A pass takes a program and returns another; it never changes one. `Builder` makes calls, with the
+shape and dtype rules of the op table; `rewrite` is the loop that most passes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.op import Op, Shape
+from gradwalk.ops.symbol import output_dtypes, output_shapes
+
+Dtype = np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The array at this position among the tensors the function was called with."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Captured memory: the storage with this number (a parameter, a moment, a buffer)."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Late:
+    """A Python number read at every call: the learning rate, a step count."""
+
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """An array that is the same at every call."""
+
+    array: np.ndarray[Any, Any]
+
+
+Source = Argument | Memory | Late | Constant
+
+
+class Term:
+    """One quantity: made by a call (its output number `index`) or given by a source."""
+
+    __slots__ = ("call", "dtype", "index", "shape", "source")
+
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: Dtype,
+        call: Call | None = None,
+        index: int = 0,
+        source: Source | None = None,
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.call = call
+        self.index = index
+        self.source = source
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        found = 1
+        for n in self.shape:
+            found *= n
+        return found
+
+    def __repr__(self) -> str:
+        made = self.call.op.name if self.call is not None else type(self.source).__name__
+        return f"<{made} {self.dtype.name}{list(self.shape)}>"
+
+
+Operand = Term | int | float | bool
+
+
+class Call:
+    """One op applied: what goes in, what comes out, and the user's line it stands for."""
+
+    __slots__ = ("args", "attrs", "line", "op", "outputs")
+
+    def __init__(
+        self,
+        op: Op,
+        args: tuple[Operand, ...],
+        attrs: dict[str, Any],
+        metas: Iterable[tuple[Shape, Dtype]],
+        line: Any = None,
+    ) -> None:
+        self.op = op
+        self.args = args
+        self.attrs = attrs
+        self.line = line
+        self.outputs = tuple(Term(shape, dtype, self, i) for i, (shape, dtype) in enumerate(metas))
+
+    @property
+    def terms(self) -> Iterator[Term]:
+        """The operands that are terms, in order."""
+        return (a for a in self.args if isinstance(a, Term))
+
+    def __repr__(self) -> str:
+        return f"{self.op.name}({', '.join(map(repr, self.args))})"
+
+
+@dataclass(eq=False)
+class Program:
+    """Calls in an order in which each finds its operands made, and what becomes of the results.
+
+    `updates` are (source term of a Memory or Late, its value after the call).
+    """
+
+    calls: list[Call]
+    results: list[Term]
+    updates: list[tuple[Term, Term]] = field(default_factory=list)
+
+    def ends(self) -> list[Term]:
+        """The terms the program is run for."""
+        return [*self.results, *(value for _, value in self.updates)]
+
+    def sources(self) -> list[Term]:
+        """The terms that no call made, in order of first use; those only written come last."""
+        found: dict[Term, None] = {}
+        for call in self.calls:
+            found.update((t, None) for t in call.terms if t.call is None)
+        found.update((t, None) for t in self.ends() if t.call is None)
+        found.update((t, None) for t, _ in self.updates)
+        return list(found)
+
+    def consumers(self) -> dict[Term, list[Call]]:
+        """The calls that use each term; one that uses it twice is there twice."""
+        found: dict[Term, list[Call]] = {}
+        for call in self.calls:
+            for term in call.terms:
+                found.setdefault(term, []).append(call)
+        return found
+
+
+class Builder:
+    """Makes calls, in order; shapes and dtypes come from the op table's own rules."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.line: Any = None  # of the user's program, for the calls made from now on
+
+    def apply(self, op: Op, args: Sequence[Operand], attrs: dict[str, Any] | None = None) -> Any:
+        """The output of a new call, or a tuple of them for an op with several."""
+        attrs = attrs or {}
+        shapes = output_shapes(op, tuple(args), attrs)
+        dtypes = output_dtypes(op, tuple(args), attrs, len(shapes))
+        return self.apply_as(op, args, attrs, zip(shapes, dtypes, strict=True))
+
+    def apply_as(
+        self,
+        op: Op,
+        args: Sequence[Operand],
+        attrs: dict[str, Any],
+        metas: Iterable[tuple[Shape, Dtype]],
+    ) -> Any:
+        """The same with shapes and dtypes given."""
+        call = Call(op, tuple(args), attrs, metas, self.line)
+        self.calls.append(call)
+        return call.outputs if op.multiple else call.outputs[0]
+
+    def again(self, call: Call, args: Sequence[Operand]) -> tuple[Term, ...]:
+        """The same call on other operands; the call itself if they are the same."""
+        if all(new is old for new, old in zip(args, call.args, strict=True)):
+            self.calls.append(call)
+            return call.outputs
+        metas = [(t.shape, t.dtype) for t in call.outputs]
+        made = Call(call.op, tuple(args), call.attrs, metas, call.line)
+        self.calls.append(made)
+        return made.outputs
+
+
+# What a pass does with one call: given its new operands, the terms that take the place of its
+# outputs, or None to keep it.
+Visit = Callable[[Call, tuple[Operand, ...], Builder], Sequence[Term] | None]
+
+
+def rewrite(program: Program, visit: Visit) -> Program:
+    """Go through the calls in order and replace what `visit` wants replaced."""
+    build = Builder()
+    now: dict[Term, Term] = {}
+    for call in program.calls:
+        args = tuple([now.get(a, a) if isinstance(a, Term) else a for a in call.args])
+        build.line = call.line
+        found = visit(call, args, build)
+        if found is None:
+            found = build.again(call, args)
+        for old, new in zip(call.outputs, found, strict=True):
+            if new is not old:
+                now[old] = new
+    return Program(
+        build.calls,
+        [now.get(t, t) for t in program.results],
+        [(place, now.get(t, t)) for place, t in program.updates],
+    )
+
+
+def in_order(calls: Sequence[Call]) -> list[Call]:
+    """Calls put in an order in which each finds its operands made, as near as can be to the given
+    one: a pass may have used a term before the call that makes it."""
+    made = set(calls)
+    done: set[Call] = set()
+    found: list[Call] = []
+    for call in calls:
+        waiting = [call]
+        while waiting:
+            here = waiting[-1]
+            before = [t.call for t in here.terms if t.call in made and t.call not in done]
+            if before:
+                waiting += before
+                continue
+            waiting.pop()
+            if here not in done:
+                done.add(here)
+                found.append(here)
+    return found

@@ -1,0 +1,223 @@
+"""Object code kept on disk, so that a program is compiled once per machine and not once per run.
+
+    key = cache.key_of(text, ...)
+    objects = cache.load(key)      # None: not there, or not to be trusted
+    cache.store(key, objects)
+
+**Loading object code is executing it.** Whoever can write to the cache can run code as the user.
+So the directory is made for its owner alone (0700, files 0600), and one that belongs to another
+user, or that others can write to, is refused (with a warning) and never read.
+
+A file is named by the hash of everything its code depends on, and carries a checksum: one that is
+cut short, overwritten or half written is as good as absent, and replaced. Writers write to a file
+of their own and rename it, so any number of processes may share the directory, and one that is
+killed leaves at most a stray temporary file, which is swept up later. Nothing here raises: a cache
+that cannot be used is no cache.
+
+Where: $GRADWALK_CACHE (empty: no cache), else `gradwalk/objects` in the user's cache directory
+($XDG_CACHE_HOME, ~/.cache, ~/Library/Caches, %LOCALAPPDATA%).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import secrets
+import stat
+import struct
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+FORMAT = 1  # of these files, and of what the compiler means by the same text: a part of every key
+LIMIT = 256 * 2**20  # bytes in all; the least recently used files go first
+_MAGIC = b"gradwalk"
+_STRAY_AFTER = 3600.0  # seconds after which a temporary file belongs to nobody any more
+_SWEEP_EVERY = 32  # stores: the first one of a process looks at the size of the cache, too
+
+_stores = 0
+
+
+def key_of(*parts: str) -> str:
+    """The name of what depends on these texts and on nothing else."""
+    digest = hashlib.sha256(f"{FORMAT}".encode())
+    for part in parts:
+        data = part.encode()
+        digest.update(b"%d:" % len(data))  # so that moving a letter between two parts is seen
+        digest.update(data)
+    return digest.hexdigest()[:40]
+
+
+def directory() -> Path | None:
+    """Where objects are kept; None without a cache. It may not exist yet."""
+    given = os.environ.get("GRADWALK_CACHE")
+    if given is not None:
+        return Path(os.path.expanduser(given)) if given else None
+    home = _user_cache()
+    return home / "gradwalk" / "objects" if home else None
+
+
+def load(key: str) -> list[bytes] | None:
+    """The objects stored under this key, if they are there, ours, and whole."""
+    place = directory()
+    if place is None or not _trusted(place):
+        return None
+    path = place / f"{key}.objects"
+    try:
+        with open(path, "rb", opener=_open_no_link) as file:
+            if not _only_ours(os.fstat(file.fileno())):
+                return None
+            data = file.read()
+    except OSError:
+        return None
+    objects = _unpack(key, data)
+    try:
+        if objects is None:
+            path.unlink()  # the next store would replace it, but a sweep should not count it
+        else:
+            os.utime(path)  # used now: among the last to be removed
+    except OSError:
+        pass
+    return objects
+
+
+def store(key: str, objects: Sequence[bytes]) -> None:
+    """Keep these objects under this key; another writer of the same key writes the same."""
+    global _stores
+    place = directory()
+    if place is None:
+        return
+    temporary = place / f"{key}.{os.getpid()}.{secrets.token_hex(4)}.temporary"
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _trusted(place):
+            return
+        with open(temporary, "xb", opener=_open_private) as file:
+            file.write(_pack(key, objects))
+        os.replace(temporary, place / f"{key}.objects")
+    except OSError:  # read-only, full, no such place: then it is compiled again next time
+        try:
+            temporary.unlink(missing_ok=True)
+        except OSError:
+            pass
+        return
+    if _stores % _SWEEP_EVERY == 0:
+        sweep(place)
+    _stores += 1
+
+
+def sweep(place: Path, limit: int = LIMIT) -> None:
+    """Remove the least recently used files until `limit` bytes are left, and strays of the killed.
+
+    Files that vanish meanwhile were removed by another process doing the same.
+    """
+    found: list[tuple[float, int, str]] = []
+    now = time.time()
+    try:
+        with os.scandir(place) as entries:
+            for entry in entries:
+                facts = entry.stat(follow_symlinks=False)
+                if entry.name.endswith(".objects"):
+                    found.append((facts.st_mtime, facts.st_size, entry.path))
+                elif entry.name.endswith(".temporary") and now - facts.st_mtime > _STRAY_AFTER:
+                    os.unlink(entry.path)
+    except OSError:
+        return
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if total <= limit:
+            break
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+        total -= size
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def _pack(key: str, objects: Sequence[bytes]) -> bytes:
+    """magic, checksum of the rest, key, number of objects, their lengths, the objects."""
+    lengths = struct.pack(f"<{1 + len(objects)}Q", len(objects), *map(len, objects))
+    body = key.encode() + lengths + b"".join(objects)
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def _unpack(key: str, data: bytes) -> list[bytes] | None:
+    """The objects of a file, or None if it is not what was written under this key."""
+    head = len(_MAGIC) + 32
+    body = data[head:]
+    name = key.encode()
+    if data[:head] != _MAGIC + hashlib.sha256(body).digest() or not body.startswith(name):
+        return None
+    at = len(name)
+    (count,) = struct.unpack_from("<Q", body, at)
+    lengths = struct.unpack_from(f"<{count}Q", body, at + 8)
+    at += 8 * (1 + count)
+    objects = []
+    for length in lengths:
+        objects.append(body[at : at + length])
+        at += length
+    return objects
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+
+
+# -- whom to trust -----------------------------------------------------------------------------
+
+
+def _only_ours(facts: os.stat_result) -> bool:
+    """Whether only this user can have written it (Windows: the profile's own rights say so)."""
+    if not hasattr(os, "geteuid"):
+        return True
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return facts.st_uid == os.geteuid() and not facts.st_mode & others
+
+
+def _trusted(place: Path) -> bool:
+    """Whether the directory is there and nobody else can put code into it."""
+    try:
+        facts = os.stat(place)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(facts.st_mode):
+        return False
+    if not _only_ours(facts):
+        _warn_once(str(place))
+        return False
+    return True
+
+
+@functools.cache
+def _warn_once(place: str) -> None:
+    warnings.warn(
+        f"gradwalk does not use its cache of object code in {place}: that directory belongs to "
+        "another user or others can write to it, and loading object code is executing it. "
+        f"`chmod 700 {place}`, or set GRADWALK_CACHE to a directory of your own (empty: no cache).",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _user_cache() -> Path | None:
+    """The platform's directory for what can be made again."""
+    try:
+        if sys.platform == "win32":
+            local = os.environ.get("LOCALAPPDATA")
+            return Path(local) if local else Path.home() / "AppData" / "Local"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches"
+        given = os.environ.get("XDG_CACHE_HOME", "")
+        return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError:  # no home
+        return None

@@ -1,0 +1,62 @@
+"""Turning sums: from rows of pixels, with channels side by side, to rows of channels.
+
+    void turn(ptr source, i64 source_row, i64 rows, i64 columns, ptr target, i64 target_row)
+
+writes target[c, r] = source[r, c], in squares of whole vectors: both arrays have room up to the
+next multiple of a vector's lanes, and what lies there is never used.
+"""
+
+from __future__ import annotations
+
+from gradwalk.compiler.llvm.kernel import element_pointer, load, store
+from gradwalk.compiler.llvm.text import Function
+from gradwalk.compiler.llvm.values import Kind, Value
+
+TYPES = ("ptr", "i64", "i64", "i64", "ptr", "i64")
+
+
+def turn_function(name: str, kind: Kind) -> Function:
+    """The function."""
+    f = Function(
+        name, "ptr noalias %source, i64 %source_row, i64 %rows, i64 %columns, "
+        "ptr noalias %target, i64 %target_row", attributes='nounwind "prefer-vector-width"="512"',
+    )  # fmt: skip
+    lanes = kind.lanes
+    with f.loop("0", "%rows", str(lanes)) as row, f.loop("0", "%columns", str(lanes)) as column:
+        start = f.add(f.multiply(row.index, "%source_row"), column.index)
+        place = element_pointer(f, "%source", kind.dtype, start)
+        vectors = []
+        for _ in range(lanes):
+            vectors.append(load(f, place, kind))
+            place = element_pointer(f, place, kind.dtype, "%source_row")
+        start = f.add(f.multiply(column.index, "%target_row"), row.index)
+        place = element_pointer(f, "%target", kind.dtype, start)
+        for vector in _turned(f, vectors):
+            store(f, vector, place)
+            place = element_pointer(f, place, kind.dtype, "%target_row")
+    return f
+
+
+def _turned(f: Function, vectors: list[Value]) -> list[Value]:
+    """A square transposed: neighbours at a distance exchange what is off the diagonal."""
+    lanes = len(vectors)
+    distance = lanes // 2
+    while distance:
+        stay = [c - distance + lanes if c & distance else c for c in range(lanes)]
+        move = [c + lanes if c & distance else c + distance for c in range(lanes)]
+        for i in range(lanes):
+            if not i & distance:
+                pair = vectors[i], vectors[i + distance]
+                vectors[i] = _shuffled(f, *pair, stay)
+                vectors[i + distance] = _shuffled(f, *pair, move)
+        distance //= 2
+    return vectors
+
+
+def _shuffled(f: Function, first: Value, second: Value, places: list[int]) -> Value:
+    kind = first.kind.text
+    chosen = ", ".join(f"i32 {p}" for p in places)
+    text = f.set(
+        f"shufflevector {kind} {first.text}, {kind} {second.text}, <{len(places)} x i32> <{chosen}>"
+    )
+    return Value(f, first.kind, text)

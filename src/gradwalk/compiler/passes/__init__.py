@@ -1,0 +1,45 @@
+"""The passes, in the order in which they run; each takes a program and returns another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gradwalk.compiler.graph import Program
+from gradwalk.compiler.passes.algebra import simplify_algebra
+from gradwalk.compiler.passes.broadcasts import drop_broadcasts
+from gradwalk.compiler.passes.common import merge_equal_calls
+from gradwalk.compiler.passes.constants import fold_constants
+from gradwalk.compiler.passes.dead import drop_unused
+from gradwalk.compiler.passes.lifting import lift_to_reductions
+from gradwalk.compiler.passes.opening import open_composites
+from gradwalk.compiler.passes.picks import pick_by_comparing
+from gradwalk.compiler.passes.reductions import keep_dimensions
+from gradwalk.compiler.passes.reshapes import merge_reshapes
+from gradwalk.compiler.passes.stacked_products import stack_products
+from gradwalk.compiler.passes.thin_products import open_thin_products
+
+Pass = Callable[[Program], Program]
+
+PASSES: tuple[Pass, ...] = (
+    drop_unused,
+    open_composites,
+    open_thin_products,
+    keep_dimensions,
+    fold_constants,
+    pick_by_comparing,
+    simplify_algebra,
+    merge_reshapes,
+    drop_broadcasts,
+    lift_to_reductions,
+    merge_reshapes,
+    merge_equal_calls,
+    stack_products,
+    drop_unused,
+)
+
+
+def run_passes(program: Program) -> Program:
+    """All passes, one after the other."""
+    for each in PASSES:
+        program = each(program)
+    return program

@@ -1,0 +1,16 @@
+"""Dead code: calls whose results nobody asks for."""
+
+from __future__ import annotations
+
+from gradwalk.compiler.graph import Program, Term
+
+
+def drop_unused(program: Program) -> Program:
+    """Keep only the calls that lead to a result or an update."""
+    wanted: set[Term] = set(program.ends())
+    kept = []
+    for call in reversed(program.calls):
+        if any(out in wanted for out in call.outputs):
+            wanted.update(call.terms)
+            kept.append(call)
+    return Program(kept[::-1], program.results, program.updates)

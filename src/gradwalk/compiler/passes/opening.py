@@ -1,0 +1,81 @@
+"""Composites: ops with a definition in other ops are replaced by it.
+
+The definition is the op's own `expand`, run on handles whose operators make calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.ops.op import Op
+from gradwalk.ops.operators import Operators
+
+# Composites that have a kernel of their own, or whose definition would be slower.
+CLOSED: set[str] = {"prod", "cumprod", "logcumsumexp"}
+
+
+class Handle(Operators):
+    """A term with operators; what they compute is added to the program being built."""
+
+    __slots__ = ("build", "term")
+    __array_ufunc__ = None
+
+    def __init__(self, build: Builder, term: Term) -> None:
+        self.build = build
+        self.term = term
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its term."""
+        return self.term.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its term."""
+        return self.term.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.term.shape)
+
+    @staticmethod
+    def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if op.attributes and not attrs:
+            args, attrs = op._bind(args, attrs)
+        build = next(a.build for a in args if isinstance(a, Handle))
+        found = build.apply(op, [_operand(a) for a in args], attrs)
+        return tuple(Handle(build, t) for t in found) if op.multiple else Handle(build, found)
+
+
+def _operand(thing: Any) -> Operand:
+    if isinstance(thing, Handle):
+        return thing.term
+    if isinstance(thing, (np.ndarray, np.generic)):
+        array = np.ascontiguousarray(thing).reshape(np.shape(thing))
+        return Term(array.shape, array.dtype, source=Constant(array))
+    return thing
+
+
+def open_composites(program: Program) -> Program:
+    """Replace composite calls by their definitions, and the composites in those by theirs."""
+    while any(_opens(call) for call in program.calls):
+        program = rewrite(program, _visit)
+    return program
+
+
+def _opens(call: Call) -> bool:
+    return call.op.expand is not None and call.op.name not in CLOSED
+
+
+def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+    if not _opens(call):
+        return None
+    given = [Handle(build, a) if isinstance(a, Term) else a for a in args]
+    assert call.op.expand is not None
+    found = call.op.expand(*given, **call.attrs)
+    return [h.term for h in (found if call.op.multiple else (found,))]

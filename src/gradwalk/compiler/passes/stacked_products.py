@@ -1,0 +1,173 @@
+"""A sum of many products as one product of what is stacked.
+
+    Σ_t x_tᵀ @ g_t   is   [x_1; x_2; ...]ᵀ @ [g_1; g_2; ...]
+
+The gradient of a weight that is used at every time step is such a sum. One long product runs at
+full speed, and nothing has to be added up afterwards. The pieces are written into the stack by the
+kernels that compute them, so stacking costs nothing. (The sum is taken in another order.)
+"""
+
+from __future__ import annotations
+
+from gradwalk.compiler.graph import Builder, Call, Program, Term, in_order
+from gradwalk.ops.arithmetic import add
+from gradwalk.ops.index import getitem
+from gradwalk.ops.linalg import matmul_op
+from gradwalk.ops.shape import concatenate, permute, reshape
+
+Stacks = dict[Term, dict[Call, int]]  # piece -> concatenation -> its place there
+
+FEWEST = 4  # products of a sum that are worth stacking
+
+
+def stack_products(program: Program) -> Program:
+    """Replace sums of products of one shape by one product."""
+    users = program.consumers()
+    ends = set(program.ends())
+    stacks = _stacks(program)
+    build = Builder()
+    now: dict[Term, Term] = {}
+    for call in program.calls:
+        args = tuple([now.get(a, a) if isinstance(a, Term) else a for a in call.args])
+        build.line = call.line
+        out = call.outputs[0]
+        last = call.op is add and (out in ends or not _goes_on(out, users))
+        leaves = _leaves(out, users, ends) if last else []
+        products = [t for t in leaves if _is_transposed_product(_straight(t))]
+        forms = {(_shapes(_straight(t)), _straight(t) is t) for t in products}
+        if len(products) >= FEWEST and len(forms) == 1:
+            others = [now.get(t, t) for t in leaves if t not in set(products)]
+            turned = _straight(products[0]) is not products[0]
+            found = _stacked(build, [_straight(t) for t in products], turned, stacks, now)
+            for other in others:
+                found = build.apply(add, (found, other))
+        else:
+            found = None
+        made = (found,) if found is not None else build.again(call, args)
+        for old, new in zip(call.outputs, made, strict=True):
+            if new is not old:
+                now[old] = new
+    return Program(
+        in_order(build.calls),
+        [now.get(t, t) for t in program.results],
+        [(place, now.get(t, t)) for place, t in program.updates],
+    )
+
+
+def _goes_on(term: Term, users: dict[Term, list[Call]]) -> bool:
+    """Whether a sum is only a part of a longer one."""
+    found = users.get(term, [])
+    return len(found) == 1 and found[0].op is add and found[0].outputs[0].shape == term.shape
+
+
+def _leaves(term: Term, users: dict[Term, list[Call]], ends: set[Term]) -> list[Term]:
+    """What a chain of additions adds up, in order."""
+    found: list[Term] = []
+    waiting = [term]
+    while waiting:
+        here = waiting.pop()
+        inner = here is term or (len(users.get(here, ())) == 1 and here not in ends)
+        if inner and here.call is not None and here.call.op is add and _same_shapes(here):
+            waiting += [a for a in reversed(here.call.args) if isinstance(a, Term)]
+        else:
+            found.append(here)
+    return found
+
+
+def _same_shapes(term: Term) -> bool:
+    assert term.call is not None
+    return all(isinstance(a, Term) and a.shape == term.shape for a in term.call.args)
+
+
+def _straight(term: Term) -> Term:
+    """A matrix before it was transposed: sums of transposes are the transpose of a sum."""
+    call = term.call
+    if call is not None and call.op is permute and call.attrs["axes"] == (1, 0):
+        return call.args[0]  # type: ignore[return-value]
+    return term
+
+
+def _is_transposed_product(term: Term) -> bool:
+    """Whether a term is xᵀ @ g of two matrices."""
+    call = term.call
+    if call is None or call.op is not matmul_op or term.ndim != 2:
+        return False
+    x, _ = call.args
+    assert isinstance(x, Term)
+    return x.call is not None and x.call.op is permute and x.call.attrs["axes"] == (1, 0)
+
+
+def _operands(term: Term) -> tuple[Term, Term]:
+    """x and g of xᵀ @ g."""
+    assert term.call is not None
+    turned, g = term.call.args
+    assert isinstance(turned, Term) and isinstance(g, Term) and turned.call is not None
+    x = turned.call.args[0]
+    assert isinstance(x, Term)
+    return x, g
+
+
+def _shapes(term: Term) -> tuple[object, ...]:
+    return tuple((t.shape, t.dtype) for t in _operands(term))
+
+
+def _stacked(
+    build: Builder, products: list[Term], turned: bool, stacks: Stacks, now: dict[Term, Term]
+) -> Term:
+    """One product in place of several, or its transpose; in the order of a stack that is there
+    already, if one is."""
+    pairs = [_operands(t) for t in products]
+    for side in (1, 0):
+        known = _common_stack([p[side] for p in pairs], stacks)
+        if known is not None:
+            pairs.sort(key=lambda p: stacks[p[side]][known])
+            break
+    x, g = (_stack(build, [p[side] for p in pairs], stacks, now) for side in (0, 1))
+    left, right = (g, x) if turned else (x, g)
+    return build.apply(matmul_op, (build.apply(permute, (left,), {"axes": (1, 0)}), right))
+
+
+def _common_stack(pieces: list[Term], stacks: Stacks) -> Call | None:
+    """A concatenation that joins all of these pieces, perhaps among others."""
+    for call in stacks.get(pieces[0], ()):
+        if all(call in stacks.get(piece, ()) for piece in pieces):
+            return call
+    return None
+
+
+def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, Term]) -> Term:
+    """The pieces one below the other: a part of a stack that is there, or a new one."""
+    rows, *rest = pieces[0].shape
+    known = _common_stack(pieces, stacks)
+    if known is not None:
+        first = stacks[pieces[0]][known]
+        if [stacks[p][known] for p in pieces] == list(range(first, first + len(pieces))):
+            whole = known.outputs[0]
+            flat = (len(known.args) * rows, *rest)
+            found = build.apply(reshape, (now.get(whole, whole),), {"shape": flat})
+            part = ("slice", first * rows, (first + len(pieces)) * rows, None)
+            return build.apply(getitem, (found,), {"index": (part,)})
+    return build.apply(concatenate, [now.get(p, p) for p in pieces], {"axis": 0})
+
+
+def _stacks(program: Program) -> Stacks:
+    """For each term the concatenations of equal pieces that it is a piece of, and where."""
+    found: Stacks = {}
+    for call in program.calls:
+        if call.op is concatenate and call.attrs["axis"] == 0 and len(call.args) >= FEWEST:
+            pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
+            if len({p.shape for p in pieces}) == 1:
+                for position, piece in enumerate(pieces):
+                    found.setdefault(piece, {})[call] = position
+    return found
+
+
+def _piece(term: Term) -> Term:
+    """What is stacked: a row of matrices is a matrix with one more dimension."""
+    call = term.call
+    if call is not None and call.op is reshape and term.shape[0] == 1:
+        before = call.args[0]
+        assert isinstance(before, Term)
+        if before.shape == term.shape[1:]:
+            return before
+    return term

@@ -1,0 +1,125 @@
+"""What kind of loops a call needs, from its op."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradwalk.compiler.graph import Call, Operand, Term
+from gradwalk.compiler.indexing import checked_index
+from gradwalk.compiler.llvm.spelling import is_native
+from gradwalk.ops.index import getitem, put
+from gradwalk.ops.linalg import matmul_op
+from gradwalk.ops.op import Op, Shape
+from gradwalk.ops.reduction import all_op, amax_op, amin_op, any_op, sum_op
+from gradwalk.ops.rows import embedding_op, sum_rows
+from gradwalk.ops.shape import cast, clone, concatenate, pad_op
+
+REDUCTIONS: dict[Op, str] = {
+    sum_op: "sum", amax_op: "amax", amin_op: "amin", all_op: "all", any_op: "any",
+}  # fmt: skip
+
+
+class Kind(enum.Enum):
+    """What a call is to the planner."""
+
+    VIEW = "view"  # no kernel: other strides on the same memory
+    MAP = "map"
+    ROWS = "rows"
+    COLUMNS = "columns"
+    PRODUCT = "product"
+    SCATTER = "scatter"  # adding to places that index arrays name
+    JOIN = "join"  # pieces written into one array: no kernel if they were computed in place
+    ALONE = "alone"
+
+
+def is_map(call: Call) -> bool:
+    """Whether each element of the result comes from the elements at its place, by native code."""
+    if call.op is clone or call.op is checked_index:
+        return True
+    if not call.op.elementwise and call.op is not cast:
+        return False
+    out = call.outputs[0]
+    weak = out.dtype if call.op.gives is None else next(call.terms, out).dtype
+    dtypes = [a.dtype if isinstance(a, Term) else weak for a in call.args]
+    return is_native(call.op, dtypes, call.attrs)
+
+
+@dataclass(frozen=True)
+class Picking:
+    """A gather (or its transpose) with index arrays side by side: x[lead..., arrays..., rest...].
+
+    The result has the shape lead + that of the indices + rest.
+    """
+
+    lead: int  # dimensions before the picked ones
+    count: int  # picked dimensions, one index array each
+    shape: Shape  # of the indices, broadcast
+    skip: int | None = None  # a row that is left out
+
+
+def picking(call: Call) -> Picking | None:
+    """How an op picks with index arrays; None if it is none, or has another form."""
+    if call.op not in (getitem, put, embedding_op, sum_rows) or len(call.args) == 1:
+        return None
+    found = _picking(call)
+    if found is None:
+        return None
+    table = call.outputs[0].shape if call.op in (put, sum_rows) else _shape(call.args[0])
+    # Of nothing nothing can be picked: NumPy says so.
+    return None if 0 in table[found.lead : found.lead + found.count] else found
+
+
+def _picking(call: Call) -> Picking | None:
+    if call.op in (embedding_op, sum_rows):
+        return Picking(0, 1, _shape(call.args[1]), call.attrs.get("skip"))
+    index = call.attrs["index"]
+    arrays = [i for i, part in enumerate(index) if isinstance(part, tuple) and part[0] == "array"]
+    whole = ("slice", None, None, None)
+    others = [part for i, part in enumerate(index) if i not in arrays]
+    if not arrays or arrays[-1] - arrays[0] >= len(arrays) or any(p != whole for p in others):
+        return None
+    if [index[i][1] for i in arrays] != list(range(len(arrays))):
+        return None
+    shape = tuple(np.broadcast_shapes(*(_shape(a) for a in call.args[1:])))
+    return Picking(arrays[0], len(arrays), shape)
+
+
+def _shape(operand: Operand) -> Shape:
+    assert isinstance(operand, Term)
+    return operand.shape
+
+
+def is_view(call: Call) -> bool:
+    """Whether the result can be the operand's memory with other strides."""
+    if call.op is getitem:
+        return len(call.args) == 1
+    return call.op.view
+
+
+def kind_of(call: Call) -> tuple[Kind, Shape, tuple[int, ...]]:
+    """The kind of a call, the shape of its loops, and the axes it reduces."""
+    out = call.outputs[0].shape
+    if is_map(call) or (call.op in (getitem, embedding_op) and picking(call) is not None):
+        return Kind.MAP, out, ()
+    if is_view(call):
+        return Kind.VIEW, out, ()
+    if call.op in REDUCTIONS:
+        (x,) = call.args
+        assert isinstance(x, Term)
+        if call.outputs[0].size and not x.size:
+            return Kind.ALONE, out, ()  # the largest of nothing: NumPy says that there is none
+        axes = tuple(sorted(call.attrs["axis"]))
+        long = [i for i, n in enumerate(x.shape) if n != 1]
+        last = long[-1] if long else -1
+        kind = Kind.ROWS if last in axes or not axes or last < 0 else Kind.COLUMNS
+        return kind, x.shape, axes
+    if call.op is matmul_op and call.outputs[0].dtype.kind == "f":
+        return Kind.PRODUCT, out, ()
+    if call.op in (put, sum_rows) and picking(call) is not None:
+        return Kind.SCATTER, out, ()
+    if call.op in (concatenate, pad_op) or (call.op is put and len(call.args) == 1):
+        return Kind.JOIN, out, ()
+    return Kind.ALONE, out, ()

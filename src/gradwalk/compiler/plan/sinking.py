@@ -1,0 +1,78 @@
+"""Sinking: what only a later kernel needs is computed there.
+
+A value joins the kernel of its operands because it can be computed there; often it is for backward
+(the slope of an activation), and then it would be stored by one kernel and read by another. If the
+numbers it is made of are stored anyway, the later kernel computes it from those: one array less is
+written, kept and read.
+"""
+
+from __future__ import annotations
+
+from gradwalk.compiler.graph import Call, Term
+from gradwalk.compiler.plan.groups import Fusion, Group
+from gradwalk.compiler.plan.kinds import Kind, is_map
+
+_TAKES = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
+
+
+def sink(fusion: Fusion) -> None:
+    """Move calls to the one group that needs them; last groups first, so that chains go all the
+    way."""
+    for group in reversed(fusion.in_order()):
+        if group.kind in _TAKES:
+            for term in fusion.stored(group.calls):
+                _sink(fusion, group, term)
+
+
+def _sink(fusion: Fusion, group: Group, term: Term) -> None:
+    target = _only_consumer(fusion, group, term)
+    if target is None:
+        return
+    stored = set(fusion.stored(group.calls)) - {term}
+    moved = _own_calls(group, term, stored)
+    if moved is not None and len(moved) < len(group.calls):
+        fusion.move(moved, group, target)
+
+
+def _only_consumer(fusion: Fusion, group: Group, term: Term) -> Group | None:
+    """The one group that uses a term, element by element, if there is one."""
+    if term in fusion.ends:
+        return None
+    users = fusion.consumers.get(term, [])
+    groups = {fusion.of[call] for call in users}
+    if len(groups) != 1 or not all(is_map(call) for call in users):
+        return None
+    (target,) = groups
+    fits = target.kind in _TAKES and target.shape == term.shape and target is not group
+    return target if fits else None
+
+
+def _own_calls(group: Group, term: Term, stored: set[Term]) -> list[Call] | None:
+    """The calls of a group that serve this term alone, from what is stored anyway; None if some of
+    them have to stay."""
+    inside = set(group.calls)
+    needed = _leading_to(stored, inside)
+    own: dict[Call, None] = {}
+    waiting = [term]
+    while waiting:
+        here = waiting.pop()
+        call = here.call
+        if here in stored or call is None or call not in inside or call in own:
+            continue
+        if call in needed or not is_map(call):
+            return None
+        own[call] = None
+        waiting += call.terms
+    return [call for call in group.calls if call in own]
+
+
+def _leading_to(terms: set[Term], inside: set[Call]) -> set[Call]:
+    """The calls of a group that these terms are made by."""
+    found: set[Call] = set()
+    waiting = [t.call for t in terms]
+    while waiting:
+        call = waiting.pop()
+        if call is not None and call in inside and call not in found:
+            found.add(call)
+            waiting += [t.call for t in call.terms]
+    return found

@@ -1,0 +1,89 @@
+"""Which steps are computed side by side, as the lanes of one row.
+
+Steps of one height do not depend on one another, so any of them that have one shape may share a
+row. What decides how fast a row runs is where its operands lie: best in the lanes of another row,
+in the same order, or all in the same place. So lanes are found from the top: the terms of a sum
+(the losses of fifty points) are lanes if they have one shape; then their first operands are, and
+their second ones, and so on down. That is how the fifty copies of a network in a graph, which
+nobody marked as such, become vectors, and a weight that they share one number. What is left over
+shares rows by height and shape, and collects its operands from wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from gradwalk.compiler.scalars.steps import Steps
+
+Row = list[int]  # the steps that are its lanes
+FEWEST = 4  # lanes that are worth a row; fewer are computed one by one
+# The same for lanes that have only height and shape in common: collecting their operands costs as
+# much as a row saves, and planning it more.
+FEWEST_APART = 16
+
+
+def arrange(steps: Steps) -> list[Row]:
+    """Every step in one row, rows after those they read."""
+    at_height: dict[int, list[int]] = defaultdict(list)
+    for step, height in enumerate(steps.heights):
+        at_height[height].append(step)
+    lanes = _Lanes(steps)
+    found: list[Row] = []
+    for height in range(max(at_height, default=0), 0, -1):
+        found += lanes.at(height, at_height[height])
+    found.reverse()
+    return found
+
+
+class _Lanes:
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.taken = [False] * len(steps.nodes)
+        self.proposed: dict[int, list[Row]] = defaultdict(list)  # by height
+
+    def at(self, height: int, candidates: list[int]) -> list[Row]:
+        """The rows of one height; all higher ones are made."""
+        rows = []
+        for family in self.proposed.pop(height, ()):
+            row = [step for step in family if not self.taken[step]]
+            if len(row) >= FEWEST:
+                self._take(row)
+                rows.append(row)
+        left: dict[int, Row] = defaultdict(list)
+        for step in candidates:
+            if not self.taken[step]:
+                left[self.steps.shapes[step]].append(step)
+        for row in left.values():
+            self._take(row)
+            rows += [row] if len(row) >= FEWEST_APART else [[step] for step in row]
+        for row in rows:
+            self._propose(row)
+        return rows
+
+    def _take(self, row: Row) -> None:
+        for step in row:
+            self.taken[step] = True
+
+    def _propose(self, row: Row) -> None:
+        """What the lanes of a row read at the same place could be the lanes of a row."""
+        first, targets = self.steps.first_edge, self.steps.targets
+        if len(row) == 1:
+            self._families(targets[first[row[0]] : first[row[0] + 1]])
+            return
+        starts = [first[step] for step in row]
+        for place in range(first[row[0] + 1] - starts[0]):
+            self._families([targets[start + place] for start in starts])
+
+    def _families(self, targets: list[int]) -> None:
+        heights, shapes, step_of = self.steps.heights, self.steps.shapes, self.steps.step_of
+        distinct: Iterable[int] = dict.fromkeys(targets)
+        free = [s for v in distinct if (s := step_of[v]) >= 0 and not self.taken[s]]
+        if len(free) < FEWEST:
+            return
+        families: dict[tuple[int, int], Row] = defaultdict(list)
+        for step in free:
+            families[heights[step], shapes[step]].append(step)
+        for (height, _), family in families.items():
+            if len(family) >= FEWEST:
+                self.proposed[height].append(family)

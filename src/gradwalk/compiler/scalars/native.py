@@ -1,0 +1,81 @@
+"""The two ways to compute a replay: native code, and the engine's own loops.
+
+Both have `numbers` (the leaves' in order, to be filled in), `run()`, which returns the loss, and
+`gradients` after that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.llvm import scalar_tape, target
+from gradwalk.compiler.scalars.kernels import Kernels
+from gradwalk.compiler.scalars.steps import Steps
+from gradwalk.compiler.scalars.tape import Tape
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Native:
+    """A tape in memory, with its arena."""
+
+    def __init__(self, steps: Steps, inputs: list[int]) -> None:
+        self._kernels = Kernels(target.host().lanes(8))
+        tape = Tape(steps, inputs, self._kernels)
+        self._library, addresses = self._kernels.load()
+        self._entries = tape.entries.finished(addresses)
+        self._arena = arena = tape.entries.arena()
+        self.numbers: Array = arena[tape.inputs_at : tape.inputs_at + len(inputs)]
+        self.gradients: Array = arena[tape.gradients_at : tape.gradients_at + len(inputs)]
+        self._loss = arena[tape.loss : tape.loss + 1]
+        self._run = self._library.function(scalar_tape.RUN, None, ctypes.c_void_p, ctypes.c_void_p)
+        self._places = arena.ctypes.data, self._entries.ctypes.data
+        self._explanation = tape.explain()
+
+    def run(self) -> float:
+        """Forward and backward."""
+        self._run(*self._places)
+        if self._kernels.failure is not None:
+            failure, self._kernels.failure = self._kernels.failure, None
+            raise failure
+        return float(self._loss[0])
+
+    def explain(self) -> str:
+        """What was recorded and what runs."""
+        return self._explanation
+
+
+class Reference:
+    """The Values themselves, computed again one by one; what they held is put back."""
+
+    def __init__(self, steps: Steps, inputs: list[int]) -> None:
+        self._steps = steps
+        self._inputs = [steps.leaves[number - len(steps.walk)] for number in inputs]
+        self.numbers: Array = np.zeros(len(inputs))
+        self.gradients: Array = np.zeros(len(inputs))
+
+    def run(self) -> float:
+        """Forward and backward."""
+        walk, leaves = self._steps.walk, self._steps.leaves
+        held = [(v, v.data, v._grad) for v in (*walk, *leaves)]
+        try:
+            for leaf in leaves:
+                leaf._grad = 0
+            for leaf, number in zip(self._inputs, self.numbers.tolist(), strict=True):
+                leaf.data = number
+            for v in walk:
+                v.data = v.op.on_numbers([i.data for i in v.inputs], v.attrs)  # type: ignore[union-attr]
+            root = walk[-1] if walk else leaves[0]
+            root.backward()
+            self.gradients[:] = [leaf.grad for leaf in self._inputs]
+            return float(root.data)
+        finally:
+            for v, data, grad in held:
+                v.data, v._grad = data, grad
+
+    def explain(self) -> str:
+        """What runs."""
+        return f"{len(self._steps.walk)} operations, computed one by one by Python"

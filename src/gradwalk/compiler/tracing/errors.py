@@ -1,0 +1,47 @@
+"""What cannot be traced, said with the user's line and the way out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import own_files, where_text
+
+_NUMPY = str(Path(np.__file__).resolve().parent) + os.sep
+
+
+class TraceError(RuntimeError):
+    """A function that `gradwalk.compile` cannot follow without freezing a value."""
+
+
+def _asked_at() -> tuple[Any, int]:
+    """The innermost place outside gradwalk and NumPy that led here."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not own_files[name] and not name.startswith(_NUMPY):
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return None, -1
+
+
+def untraceable(what: str, fix: str, **places: tuple[Any, int]) -> TraceError:
+    """The error with the line that asked, further lines by their names, and what to do instead."""
+    lines = [f"{what}\n  at:        {where_text(*_asked_at())}"]
+    lines += [f"  {name + ':':<11}{where_text(*place)}" for name, place in places.items()]
+    return TraceError("\n".join(lines) + f"\nFix: {fix}")
+
+
+def numbers_wanted(how: str, thing: Any, place: tuple[Any, int]) -> TraceError:
+    """Somebody asked an abstract array for its numbers."""
+    return untraceable(
+        f"{how} of {thing}: inside a compiled function this has no numbers yet, and what Python "
+        "did with them now would stay as it is in every later call.",
+        "choose with gradwalk.where(condition, a, b) instead of `if`; return the tensor and look "
+        "at it outside; or, if it is the same in every call, compute it outside.",
+        **{"made at": place},
+    )

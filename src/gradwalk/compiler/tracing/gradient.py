@@ -1,0 +1,90 @@
+"""The gradient of a compiled function whose result is differentiated outside of it.
+
+When the function returns with a graph, the walk runs once more on abstract gradients of its
+results. Everything it computes is a second program; what it needs of the first (its residuals)
+are sources or further results of that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gradwalk.compiler.graph import (
+    Argument,
+    Builder,
+    Call,
+    Constant,
+    Operand,
+    Program,
+    Term,
+    rewrite,
+)
+from gradwalk.compiler.passes.dead import drop_unused
+from gradwalk.engine import gradients
+from gradwalk.engine.backward import walk
+from gradwalk.engine.modes import no_grad
+from gradwalk.ops.shape import clone
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.tracing.tracer import Tracer
+
+
+@dataclass
+class Gradient:
+    """How to differentiate: the second program, and what goes in and out of it."""
+
+    program: Program  # its arguments: the residuals, then the gradients of the outputs
+    leaves: list[Any]  # places of the tensors that receive its results
+    residuals: list[Term]  # terms of the first program
+    outputs: list[int]  # slots of the tensors whose gradients go in
+    # Of each residual that is no source as it is before the call: which result it is.
+    among_results: dict[int, int] = field(default_factory=dict)
+
+
+def differentiate(tracer: Tracer, outputs: list[tuple[int, Any]]) -> Gradient:
+    """Walk from the outputs (slot, tensor) to the tensors from outside that need a gradient."""
+    first = len(tracer.build.calls)
+    seeds = [Term(t.shape, t.dtype, source=Argument(i)) for i, (_, t) in enumerate(outputs)]
+    wanted = {
+        held.tensor: held.place
+        for held in tracer.held.values()
+        if held.tensor._requires_grad and held.tensor._node is None
+    }
+    roots = [
+        (tensor._node, tensor._index, tracer.holding(seed))
+        for (_, tensor), seed in zip(outputs, seeds, strict=True)
+    ]
+    found: dict[Any, Any] = {}
+    with no_grad():
+        walk(roots, found.__setitem__, gradients.wrap, wanted=set(wanted), retain=True)
+    terms: list[Term] = []
+    for g in found.values():  # each result is made by this program, and has memory of its own
+        made = g.term.call in tracer.build.calls[first:] and g.term not in terms
+        terms.append(g.term if made else tracer.call(clone, [g.term], {}))
+    calls = tracer.build.calls[first:]
+    del tracer.build.calls[first:]
+    program = drop_unused(Program(calls, terms))
+    residuals = [t for t in _given(program) if t not in seeds]
+    sources = {
+        term: Term(term.shape, term.dtype, source=Argument(position))
+        for position, term in enumerate([*residuals, *seeds])
+    }
+
+    def given(call: Call, args: Sequence[Operand], build: Builder) -> Sequence[Term]:
+        return build.again(call, [sources.get(a, a) if isinstance(a, Term) else a for a in args])
+
+    return Gradient(
+        program=rewrite(program, given),
+        leaves=[wanted[tensor] for tensor in found],
+        residuals=residuals,
+        outputs=[slot for slot, _ in outputs],
+    )
+
+
+def _given(program: Program) -> list[Term]:
+    """What the calls use and none of them makes, but for constants."""
+    made = {t for call in program.calls for t in call.outputs}
+    used = dict.fromkeys(t for call in program.calls for t in call.terms if t not in made)
+    return [t for t in used if not isinstance(t.source, Constant)]

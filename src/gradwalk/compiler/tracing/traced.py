@@ -1,0 +1,358 @@
+"""Traced: stands in `Tensor._array` while a function is traced.
+
+It looks like an ndarray and holds a Term. Memory is real to it: an owner has a current term, a
+view is its owner and a chain of view ops, so that writing to one is seen through the other, as
+with arrays. Each write makes a new term of the owner; nothing in the program is ever overwritten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradwalk.compiler.graph import Constant, Term
+from gradwalk.compiler.tracing import numpy_calls
+from gradwalk.compiler.tracing.errors import numbers_wanted, untraceable
+from gradwalk.graph.abstract import AbstractArray
+from gradwalk.graph.source import caller
+from gradwalk.ops import index as indexing
+from gradwalk.ops import shape as shaping
+from gradwalk.ops.op import Op
+from gradwalk.ops.operators import Arithmetic
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.tracing.tracer import Tracer
+
+Chain = tuple[tuple[Op, dict[str, Any], int], ...]
+
+
+class Traced(AbstractArray, Arithmetic):
+    """An array of a traced function: a handle on memory, or on a part of it."""
+
+    __slots__ = (
+        "__weakref__", "_seen", "_term", "base", "chain", "contiguous", "dtype", "place", "shape",
+        "sure", "tracer", "version", "writeable",
+    )  # fmt: skip
+
+    def __init__(self, tracer: Tracer, term: Term, contiguous: bool = True) -> None:
+        self.tracer = tracer
+        self.shape = term.shape
+        self.dtype = term.dtype
+        self._term = term
+        self.base: Traced | None = None  # of a view: what owns the memory
+        self.chain: Chain = ()  # of a view: the way from there
+        self.version = 0  # of an owner: how often it was written to
+        self._seen = 0  # of a view: the owner's version that its term is of
+        self.contiguous = contiguous  # as far as is known
+        self.sure = True  # of a view: whether NumPy would share the memory for certain
+        self.writeable = True
+        self.place = caller()
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def view_by(self, link: tuple[Op, dict[str, Any], int], term: Term) -> Traced:
+        """A view of this, one op further; `term` is what it holds now."""
+        op, attrs, _ = link
+        found = Traced(self.tracer, term, _stays_contiguous(self, op, attrs))
+        found.base = self.owner
+        found.chain = (*self.chain, link)
+        found._seen = self.owner.version
+        found.sure = self.sure and (op is not shaping.reshape or self.contiguous)
+        found.writeable = self.writeable and op not in (shaping.expand_op, _windows())
+        return found
+
+    def view(self) -> Traced:
+        """Another handle on the same memory."""
+        found = Traced(self.tracer, self.term, self.contiguous)
+        found.base, found.chain, found._seen = self.owner, self.chain, self.owner.version
+        found.sure, found.writeable = self.sure, self.writeable
+        return found
+
+    @property
+    def owner(self) -> Traced:
+        """What owns the memory."""
+        return self if self.base is None else self.base
+
+    @property
+    def term(self) -> Term:
+        """What it holds now."""
+        if self.tracer.closed:
+            raise leaked(self)
+        base = self.base
+        if base is not None and self._seen != base.version:
+            if not self.sure:
+                raise self._unsure("read after that tensor was changed")
+            self._term = self.tracer.follow(base._term, self.chain)
+            self._seen = base.version
+        return self._term
+
+    def assign(self, term: Term) -> None:
+        """Let the memory hold `term`, which has this shape and dtype."""
+        if self.tracer.closed:
+            raise leaked(self)
+        if not self.writeable:
+            raise ValueError("assignment destination is read-only")
+        base = self.base
+        if base is None:
+            self._term = term
+            self.version += 1
+            return
+        if not self.sure:
+            raise self._unsure("written to")
+        chain = self.chain
+        if chain:
+            whole = self.tracer.call(indexing.write_view, [base._term, term], {"chain": chain})
+        else:
+            whole = term
+        base.assign(whole)
+        self._term, self._seen = term, base.version
+
+    def become(self, op: Op, operands: list[Any], attrs: dict[str, Any]) -> None:
+        """Let the memory hold op(*operands), cast and broadcast as NumPy does with `out=`."""
+        if op is indexing.setitem:
+            self.put(attrs["index"], operands[1], tuple(operands[2:]))
+            return
+        found = self.tracer.compute(op, operands, attrs)
+        self.assign(self.tracer.fitted(found, self.shape, self.dtype))
+
+    def put(self, index: indexing.Index, value: Any, arrays: tuple[Any, ...]) -> None:
+        """self[index] = value."""
+        tracer = self.tracer
+        if index == ("...",):
+            self.assign(tracer.fitted(value, self.shape, self.dtype))
+            return
+        if isinstance(value, (Traced, np.ndarray)):
+            value = tracer.fitted(value, value.shape, self.dtype)
+        found = tracer.compute(indexing.setitem, [self, value, *arrays], {"index": index})
+        self.assign(found.term)
+
+    def _unsure(self, what: str) -> Exception:
+        return untraceable(
+            f"{self!r} was reshaped from a tensor whose elements may not lie in memory in order, "
+            f"so it may share that tensor's memory or be a copy, and it is {what}.",
+            ".clone() it where it is made.",
+            **{"made at": self.place},
+        )
+
+    # -- what an ndarray has -----------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._term.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements together."""
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes between neighbours if the elements lay in memory in order."""
+        found, step = [], self.itemsize
+        for n in reversed(self.shape):
+            found.append(step)
+            step *= max(n, 1)
+        return tuple(reversed(found))
+
+    @property
+    def flags(self) -> Flags:
+        """Whether it may be written to, and lies in memory in order."""
+        return Flags(self)
+
+    @property
+    def mT(self) -> Any:
+        """The last two dimensions swapped."""
+        return shaping.matrix_transpose(self)
+
+    @property
+    def T(self) -> Any:
+        """The dimensions in reverse order."""
+        return shaping.permute(self, axes=tuple(reversed(range(self.ndim))))
+
+    def transpose(self, *axes: Any) -> Any:
+        """The dimensions in another order."""
+        return shaping.permute_to(self, *axes) if axes else self.T
+
+    def copy(self, order: str = "C") -> Traced:
+        """The same numbers in memory of their own: no call, since terms never change."""
+        return Traced(self.tracer, self.term)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+        """In another dtype."""
+        if self.dtype == dtype:
+            return self.copy() if copy else self
+        found: Traced = shaping.cast(self, dtype=np.dtype(dtype))
+        return found
+
+    def reshape(self, *shape: Any) -> Any:
+        """In another shape."""
+        return shaping.reshape_to(self, *shape)
+
+    def ravel(self, order: str = "C") -> Any:
+        """In one dimension."""
+        return shaping.reshape_to(self, -1)
+
+    def sum(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+        """As NumPy's."""
+        return numpy_calls.total(self, axis, dtype, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """As NumPy's."""
+        return numpy_calls.average(self, axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """As NumPy's: divided by the count."""
+        return numpy_calls.variance(self, axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """As NumPy's."""
+        return numpy_calls.largest(self, axis, keepdims=keepdims)
+
+    def item(self) -> Any:
+        """The number, of a constant; anything else has none yet."""
+        return self.numbers("item()").item()
+
+    def tolist(self) -> Any:
+        """The numbers, of a constant; anything else has none yet."""
+        return self.numbers("tolist()").tolist()
+
+    def numbers(self, how: str) -> np.ndarray[Any, Any]:
+        """The numbers, of a constant; anything else has none yet."""
+        known = self.tracer.known_array(self)
+        if known is None:
+            raise numbers_wanted(how, self, self.place)
+        return known.copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.tracer.closed:
+            raise leaked(self)
+        raise numbers_wanted("a NumPy array", self, self.place)
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers("the truth").item())
+
+    def __float__(self) -> float:
+        return float(self.numbers("float()").item())
+
+    def __int__(self) -> int:
+        return int(self.numbers("int()").item())
+
+    def __repr__(self) -> str:
+        return f"<traced {self.dtype.name}{list(self.shape)}>"
+
+    # -- operations --------------------------------------------------------------------------------
+
+    @staticmethod
+    def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        one = next(a for a in args if isinstance(a, Traced))
+        return one.tracer.compute(op, args, attrs)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        index, arrays = indexing.from_user_index(key)
+        self.put(index, value, tuple(arrays))
+
+    def __iadd__(self, other: Any) -> Traced:
+        return self._write(np.add, other)
+
+    def __isub__(self, other: Any) -> Traced:
+        return self._write(np.subtract, other)
+
+    def __imul__(self, other: Any) -> Traced:
+        return self._write(np.multiply, other)
+
+    def __itruediv__(self, other: Any) -> Traced:
+        return self._write(np.true_divide, other)
+
+    def _write(self, ufunc: np.ufunc, other: Any) -> Traced:
+        numpy_calls.apply_ufunc(self.tracer, ufunc, "__call__", (self, other), {"out": (self,)})
+        return self
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if any(hasattr(i, "_node") for i in inputs):
+            return NotImplemented  # a Tensor decides
+        return numpy_calls.apply_ufunc(self.tracer, ufunc, method, inputs, keywords)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        if self.tracer.closed and function not in (np.shape, np.ndim, np.size):
+            raise leaked(self)
+        return numpy_calls.apply_function(self, function, args, keywords)
+
+
+class Flags:
+    """`array.flags`."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Traced) -> None:
+        self._array = array
+
+    @property
+    def writeable(self) -> bool:
+        """Whether it may be written to."""
+        return self._array.writeable
+
+    @writeable.setter
+    def writeable(self, on: bool) -> None:
+        self._array.writeable = on
+
+    @property
+    def c_contiguous(self) -> bool:
+        """Whether its elements are known to lie in memory in order."""
+        return self._array.contiguous
+
+
+def leaked(array: Traced) -> Exception:
+    """A traced array is used when its trace has ended."""
+    return untraceable(
+        f"{array!r} was made while a compiled function was traced and kept outside of it (in an "
+        "attribute, a list, a global): it never gets numbers.",
+        "return it from the compiled function.",
+        **{"made at": array.place},
+    )
+
+
+def constant_of(term: Term) -> np.ndarray[Any, Any] | None:
+    """The array, if the term is a constant (or one number spread out)."""
+    if isinstance(term.source, Constant):
+        return term.source.array
+    if term.call is not None and term.call.op is shaping.expand_op:
+        inner = term.call.args[0]
+        if isinstance(inner, Term) and isinstance(inner.source, Constant):
+            return np.broadcast_to(inner.source.array, term.shape)
+    return None
+
+
+def _windows() -> Op:
+    from gradwalk.ops.layout import windows_op
+
+    return windows_op
+
+
+def _stays_contiguous(source: Traced, op: Op, attrs: dict[str, Any]) -> bool:
+    """Whether a view of `source` has its elements in order, as far as is known."""
+    if not source.contiguous:
+        return False
+    if op is shaping.reshape:
+        return True
+    if op is shaping.permute:
+        return attrs["axes"] == tuple(range(source.ndim))
+    if op is shaping.split_op:
+        return bool(attrs["axis"] == 0)
+    if op is indexing.getitem:  # leading integers, then one slice at most
+        index = [part for part in attrs["index"] if part != "..."]
+        while index and isinstance(index[0], int):
+            index = index[1:]
+        return not index or (len(index) == 1 and index[0] is not None and index[0][3] in (None, 1))
+    return False

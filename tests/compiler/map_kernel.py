@@ -1,0 +1,102 @@
+"""A kernel with one elementwise expression, compiled and called on arrays.
+
+Full vectors first, then a rest of single numbers: what a spelling writes is tried with many lanes
+and with one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.llvm.kernel import element_pointer, lanes_for, load, store
+from gradwalk.compiler.llvm.target import binding, host, target_machine
+from gradwalk.compiler.llvm.text import Function
+from gradwalk.compiler.llvm.values import Kind, Value
+
+Array = np.ndarray[Any, Any]
+Body = Callable[[Function, int, list[Value]], Value]
+
+
+class MapKernel:
+    """`body(function, lanes, values)` over arrays of these dtypes; call it with the arrays."""
+
+    def __init__(self, body: Body, dtypes: Sequence[Any], result: Any, name: str = "map") -> None:
+        self.name = name
+        self.dtypes = [np.dtype(d) for d in dtypes]
+        self.result = np.dtype(result)
+        self.declarations: set[str] = set()
+        self.text = self._write(body)
+        self._call: Callable[..., None] | None = None
+
+    def _write(self, body: Body) -> str:
+        names = [f"%in{k}" for k in range(len(self.dtypes))]
+        parameters = ", ".join(f"ptr noalias {name}" for name in (*names, "%out"))
+        attributes = '"prefer-vector-width"="512"'
+        f = Function(self.name, f"{parameters}, i64 %n", attributes=attributes)
+        full = lanes_for([*self.dtypes, self.result], host().vector_bytes)
+        rest = f.set(f"srem i64 %n, {full}")
+        whole = f.set(f"sub i64 %n, {rest}")
+        for first, end, lanes in (("0", whole, full), (whole, "%n", 1)):
+            with f.loop(first, end, str(lanes)) as loop:
+                values = [
+                    load(f, element_pointer(f, name, dtype, loop.index), Kind(dtype, lanes))
+                    for name, dtype in zip(names, self.dtypes)
+                ]
+                out = body(f, lanes, values)
+                assert out.kind == Kind(self.result, lanes), (out.kind, self.result)
+                store(f, out, element_pointer(f, "%out", self.result, loop.index))
+        self.declarations = f.declarations
+        return f.finish()
+
+    def assembly(self) -> str:
+        """What the processor runs."""
+        module = binding().parse_assembly(_module_text([self]))
+        found: str = target_machine().emit_assembly(module)
+        return found
+
+    def use(self, engine: Any) -> None:
+        """Call the code in this engine from now on, and keep it."""
+        pointers = [ctypes.c_void_p] * (len(self.dtypes) + 1)
+        kind = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64)
+        self._engine, self._call = engine, kind(engine.get_function_address(self.name))
+
+    def __call__(self, *arrays: Array, out: Array | None = None) -> Array:
+        if self._call is None:
+            compile_maps([self])
+        assert self._call is not None
+        given = [np.ascontiguousarray(a, d) for a, d in zip(arrays, self.dtypes, strict=True)]
+        out = np.empty(given[0].shape, self.result) if out is None else out
+        self._call(*(a.ctypes.data for a in (*given, out)), given[0].size)
+        return out
+
+
+def _module_text(kernels: Sequence[MapKernel]) -> str:
+    declarations = sorted({d for kernel in kernels for d in kernel.declarations})
+    return "\n".join([*declarations, *(kernel.text for kernel in kernels)])
+
+
+def compile_maps(kernels: Sequence[MapKernel]) -> None:
+    """Compile kernels together: starting LLVM takes as long as ten of them."""
+    module = binding().parse_assembly(_module_text(kernels))
+    module.verify()
+    engine = binding().create_mcjit_compiler(module, target_machine())
+    engine.finalize_object()
+    for kernel in kernels:
+        kernel.use(engine)
+
+
+def ulps(found: Array, truth: Array) -> Array:
+    """How far `found` is from a truth with more digits, in units of its own last place.
+
+    The same infinity or a NaN in both is no error; where they differ in that, it is infinite.
+    """
+    with np.errstate(all="ignore"):
+        nearest = truth.astype(found.dtype)
+        unit = np.spacing(np.abs(nearest)).astype(truth.dtype)
+        error = np.abs(found.astype(truth.dtype) - truth) / unit
+    same = (found == nearest) & ~np.isfinite(nearest) | np.isnan(found) & np.isnan(truth)
+    return np.where(same, 0, np.where(np.isnan(error), np.inf, error)).astype(np.float64)

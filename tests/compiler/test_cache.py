@@ -1,0 +1,226 @@
+"""Object code on disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gradwalk.compiler.llvm import cache
+
+KEY = cache.key_of("some", "text")
+OBJECTS = [b"first object" * 100, b"", b"\0third\xff"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GRADWALK_CACHE", str(tmp_path / "cache"))
+    cache._warn_once.cache_clear()
+    return tmp_path / "cache"
+
+
+def only_file(place: Path) -> Path:
+    (path,) = place.iterdir()
+    return path
+
+
+def test_what_is_stored_is_loaded(place: Path) -> None:
+    assert cache.load(KEY) is None
+    cache.store(KEY, OBJECTS)
+    assert cache.load(KEY) == OBJECTS
+    assert cache.load(cache.key_of("another")) is None
+    cache.store(KEY, [])
+    assert cache.load(KEY) == []
+
+
+def test_only_the_owner_may_look(place: Path) -> None:
+    cache.store(KEY, OBJECTS)
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert only_file(place).stat().st_mode & 0o777 == 0o600
+
+
+def test_keys_tell_parts_apart() -> None:
+    texts = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("", "abc")]
+    assert len({cache.key_of(*parts) for parts in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 39, 60, 500, -1])
+def test_a_file_cut_short(place: Path, length: int) -> None:
+    cache.store(KEY, OBJECTS)
+    path = only_file(place)
+    path.write_bytes(path.read_bytes()[:length])
+    assert cache.load(KEY) is None
+    assert not path.exists()
+    cache.store(KEY, OBJECTS)
+    assert cache.load(KEY) == OBJECTS
+
+
+def test_any_byte_changed(place: Path) -> None:
+    cache.store(KEY, OBJECTS)
+    path = only_file(place)
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 17):
+        changed = bytearray(whole)
+        changed[at] ^= 0x10
+        path.write_bytes(changed)
+        assert cache.load(KEY) is None, at
+    path.write_bytes(whole + b"more")
+    assert cache.load(KEY) is None
+
+
+def test_a_file_under_another_name(place: Path) -> None:
+    other = cache.key_of("other")
+    cache.store(KEY, OBJECTS)
+    only_file(place).rename(place / f"{other}.objects")
+    assert cache.load(other) is None
+
+
+def test_no_cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADWALK_CACHE", "")
+    cache.store(KEY, OBJECTS)
+    assert cache.directory() is None
+    assert cache.load(KEY) is None
+    assert not place.exists()
+
+
+def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRADWALK_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.directory() == tmp_path / "xdg" / "gradwalk" / "objects"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # to be ignored, says the standard
+    assert cache.directory() == tmp_path / ".cache" / "gradwalk" / "objects"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache.directory() == tmp_path / "Library" / "Caches" / "gradwalk" / "objects"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners")
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_directory_others_can_write_to(place: Path, mode: int) -> None:
+    cache.store(KEY, OBJECTS)
+    place.chmod(mode)
+    with pytest.warns(RuntimeWarning, match="loading object code is executing it"):
+        assert cache.load(KEY) is None
+    cache.store(cache.key_of("new"), OBJECTS)  # warned once is enough
+    place.chmod(0o700)
+    assert cache.load(KEY) == OBJECTS
+    assert cache.load(cache.key_of("new")) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners")
+def test_a_directory_of_another_user(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.store(KEY, OBJECTS)
+    someone = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: someone)
+    with pytest.warns(RuntimeWarning, match="another user"):
+        assert cache.load(KEY) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners")
+def test_a_file_others_can_write_to(place: Path) -> None:
+    cache.store(KEY, OBJECTS)
+    only_file(place).chmod(0o666)
+    assert cache.load(KEY) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="no such links")
+def test_a_link_is_not_followed(place: Path, tmp_path: Path) -> None:
+    cache.store(KEY, OBJECTS)
+    path = only_file(place)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert cache.load(KEY) is None
+
+
+def test_a_place_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    monkeypatch.setenv("GRADWALK_CACHE", str(tmp_path / "file" / "below"))
+    cache.store(KEY, OBJECTS)
+    assert cache.load(KEY) is None
+    monkeypatch.setenv("GRADWALK_CACHE", str(tmp_path / "file"))
+    cache.store(KEY, OBJECTS)
+    assert cache.load(KEY) is None
+
+
+def test_a_full_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    cache.store(KEY, OBJECTS)
+    assert list(place.iterdir()) == []
+
+
+def test_the_least_recently_used_go_first(place: Path) -> None:
+    keys = [cache.key_of(str(k)) for k in range(4)]
+    for age, key in enumerate(keys):
+        cache.store(key, [b"x" * 1000])
+        old = time.time() - 1000 + age
+        os.utime(place / f"{key}.objects", (old, old))
+    assert cache.load(keys[0]) is not None  # and is thereby the youngest
+    cache.sweep(place, limit=2500)
+    assert [key in {p.stem for p in place.iterdir()} for key in keys] == [True, False, False, True]
+
+
+def test_strays_of_the_killed_are_swept(place: Path) -> None:
+    cache.store(KEY, OBJECTS)
+    stray, fresh = place / f"{KEY}.1.aa.temporary", place / f"{KEY}.2.bb.temporary"
+    stray.write_bytes(b"half")
+    fresh.write_bytes(b"half")
+    os.utime(stray, (0, 0))
+    cache.sweep(place)
+    assert sorted(p.name for p in place.iterdir()) == sorted([f"{KEY}.objects", fresh.name])
+
+
+WRITER = """
+import sys
+from gradwalk.compiler.llvm import cache
+key = cache.key_of("shared")
+seed, rounds = int(sys.argv[1]), int(sys.argv[2])
+print("ready", flush=True)
+wanted = [bytes([7]) * 300_000]
+seen = 0
+while rounds:
+    cache.store(key, wanted)
+    found = cache.load(key)
+    assert found in (None, wanted)
+    seen += found is not None
+    rounds -= 1
+print(seen)
+"""
+
+
+def writer(rounds: int) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-c", WRITER, "0", str(rounds)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+
+def test_many_writers_of_one_key(place: Path) -> None:
+    """Each sees a whole file, always: nobody reads what another has half written."""
+    writers = [writer(40) for _ in range(4)]
+    found = [process.communicate(timeout=60)[0].split() for process in writers]
+    assert [process.returncode for process in writers] == [0] * 4
+    assert [words[1] for words in found] == ["40"] * 4
+    assert [p.suffix for p in place.iterdir()] == [".objects"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
+def test_a_killed_writer_leaves_a_usable_cache(place: Path) -> None:
+    key = cache.key_of("shared")
+    for pause in (0.001, 0.004, 0.01):
+        process = writer(-1)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(pause)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        assert cache.load(key) in (None, [bytes([7]) * 300_000])
+    cache.store(key, OBJECTS)
+    assert cache.load(key) == OBJECTS
