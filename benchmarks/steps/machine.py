@@ -14,9 +14,9 @@ from models import start
 
 from .problems import PROBLEMS
 
-WIDTH = 2048
+WIDTH = 1024
 LEAST_BYTES = 3 * 2**20  # below, the call would be measured and not the memory
-REPEATS = 3
+REPEATS = 10
 
 
 def measure(names: Iterable[str]) -> Measurement:

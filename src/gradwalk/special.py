@@ -7,8 +7,7 @@ from typing import Any
 
 from gradwalk.ops.activation import erf, sigmoid
 from gradwalk.ops.arithmetic import exp2, expm1, log1p, round
-from gradwalk.ops.loss import log_softmax, softmax
-from gradwalk.ops.reduction import logsumexp
+from gradwalk.ops.loss import log_softmax, logsumexp, softmax
 from gradwalk.ops.special import digamma, erfc, erfinv, lgamma, logit, polygamma, xlogy
 from gradwalk.ops.trigonometry import sinc
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gradwalk.compiler import reference
 from gradwalk.compiler.graph import Argument, Builder, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.llvm import backend
 from gradwalk.ops import TABLE
 from gradwalk.ops.op import Shape
 
@@ -116,6 +117,18 @@ def assert_same_bits(found: Outcome, expected: Outcome) -> None:
         np.testing.assert_array_equal(one, other)
         if one.dtype.kind == "f":
             np.testing.assert_array_equal(np.signbit(one[one == 0]), np.signbit(other[other == 0]))
+
+
+def agrees(written: Written, tolerance: float | None = None, layout: Any = None) -> None:
+    """Native code does what the reference does, at the second call as at the first; to the last
+    bit if no tolerance is given."""
+    expected, executable = written.expected(), backend.build(written.program, layout)
+    for _ in range(2):
+        found = written.outcome(executable)
+        if tolerance is None:
+            assert_same_bits(found, expected)
+        else:
+            assert_equal(found, expected, tolerance)
 
 
 # -- random programs -------------------------------------------------------------------------------
@@ -231,6 +244,20 @@ def _reduction(d: Drawing) -> Term | None:
     return d.small(d.written.add("floor", found) if name == "mean" else found)
 
 
+def _counted(d: Drawing) -> Term | None:
+    """Through truths and integers, and back to floats."""
+    x = d.pick(lambda t: t.ndim > 0)
+    if x is None:
+        return None
+    w = d.written
+    axis = (d.draw(st.integers(0, x.ndim - 1)),)
+    more = w.add("greater", x, d.draw(st.sampled_from([0.0, 1.0])))
+    name = d.draw(st.sampled_from(["sum", "any", "all"]))
+    found = w.add(name, more, axis=axis, keepdim=d.draw(st.booleans()))
+    whole = w.add("cast", found, dtype=np.dtype(d.draw(st.sampled_from([np.int64, np.int32]))))
+    return w.add("cast", w.add("minimum", whole, BOUND), dtype=d.dtype)
+
+
 def _centred(d: Drawing) -> Term | None:
     """What a normalisation does: x, its sum along a row, and both together; in several passes."""
     x = d.pick(lambda t: t.ndim > 0 and 0 not in t.shape)
@@ -296,7 +323,7 @@ def _picked(d: Drawing) -> Term | None:
 
 
 def _joined(d: Drawing) -> Term | None:
-    x = d.pick(lambda t: 0 < t.ndim)
+    x = d.pick(lambda t: t.ndim > 0)
     if x is None:
         return None
     axis = d.draw(st.integers(0, x.ndim - 1))
@@ -322,8 +349,8 @@ def _product(d: Drawing) -> Term | None:
 
 
 ACTIONS: list[Callable[[Drawing], Term | None]] = [
-    _unary, _binary, _binary, _binary, _reduction, _reduction, _centred, _reshape, _permute,
-    _expand, _slice, _picked, _joined, _product,
+    _unary, _binary, _binary, _binary, _reduction, _reduction, _counted, _centred, _reshape,
+    _permute, _expand, _slice, _picked, _joined, _product,
 ]  # fmt: skip
 
 

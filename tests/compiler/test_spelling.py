@@ -134,17 +134,26 @@ def test_what_is_not_native() -> None:
     assert not is_native(TABLE["power"], [whole], {"exponent": 0.5})
     assert not is_native(TABLE["add"], [np.dtype("u2"), floats])
     assert is_native(TABLE["where"], [truth, floats, whole])
+    assert is_native(TABLE["where"], [truth, floats, 0])
+    assert not is_native(TABLE["bitwise_and"], [whole, 2.5]) and is_native(
+        TABLE["bitwise_and"], [whole, 2]
+    )
+    assert not is_native(TABLE["power"], [whole], {"exponent": -1})
     f = Function("f", "")
     x = Value(f, Kind(floats), "%x")
     with pytest.raises(Unspelled, match="digamma"):
         spell(TABLE["digamma"], [x], {}, floats, f, 1)
     with pytest.raises(Unspelled, match="bitwise_and of float32"):
         spell(TABLE["bitwise_and"], [x, x], {}, floats, f, 1)
+    with pytest.raises(Unspelled, match="power of int64 with"):
+        n = Value(f, Kind(whole), "%n")
+        spell(TABLE["power"], [n], {"exponent": -1}, whole, f, 1)
 
 
 def test_what_is_cheap() -> None:
     assert is_cheap(TABLE["mul"]) and is_cheap(TABLE["where"]) and not is_cheap(TABLE["exp"])
-    assert not is_cheap(TABLE["digamma"])
+    assert not is_cheap(TABLE["digamma"]) and not is_cheap(TABLE["power"])
+    assert is_cheap(TABLE["power"], {"exponent": 2})
 
 
 def test_every_function_has_a_stated_error() -> None:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gradwalk.compiler import reference
+from gradwalk.compiler.call import MISS
+from gradwalk.compiler.collector import no_collections
 from gradwalk.compiler.graph import Program
+from gradwalk.compiler.looking import Looking, warn_of_numpy
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.compiler.tracing.trace import trace
@@ -23,11 +26,15 @@ BACKENDS = {"numpy": "gradwalk.compiler.reference", "llvm": "gradwalk.compiler.l
 MOST_VARIANTS = 8
 
 
-class Compiled:
+class Compiled(Looking):
     """A compiled function: call it as the function itself."""
 
     def __init__(
-        self, function: Callable[..., Any], static: Iterable[Any] = (), backend: str = "llvm"
+        self,
+        function: Callable[..., Any],
+        static: Iterable[Any] = (),
+        backend: str = "llvm",
+        fast_math: bool = False,
     ) -> None:
         if not callable(function):
             raise TypeError(f"compile takes a function, not {type(function).__name__}")
@@ -37,26 +44,34 @@ class Compiled:
         self.names = _parameter_names(function)
         self.static = _both(static, self.names)
         self.backend = backend
+        self.fast_math = fast_math
         self.variants: dict[Any, list[Variant]] = {}
         self.name = getattr(function, "__qualname__", repr(function))
-        self._warned = False
+        self.newest: Variant | None = None  # what explain() and source() are about
+        self._warned = self._warned_of_numpy = False
         self._lock = threading.Lock()  # a program has one set of buffers
+        self._last: Callable[..., Any] = _none_yet  # the call of the program that ran last
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         here = state.here
         if here.watcher is not None:  # inside another trace, or recorded: as if not compiled
             return self.function(*args, **keywords)
-        given = Arguments(args, keywords, self.static, here.grad_enabled)
         with self._lock:
+            answer = self._last(args, keywords, here)
+            if answer is not MISS:
+                return answer
+            given = Arguments(args, keywords, self.static, here.grad_enabled)
             for variant in self.variants.get(given.key, ()):
-                memories = variant.memories(given.values)
-                if memories is not None:
-                    return variant.run(given.values, memories)
+                answer = variant.call(args, keywords, here)
+                if answer is not MISS:
+                    self._last = variant.call
+                    return answer
             variant = self._new(given, args, keywords)
-            memories = variant.memories(given.values)
-            assert memories is not None
-            return variant.run(given.values, memories)
+            self._last = variant.call
+            answer = variant.call(args, keywords, here)
+            assert answer is not MISS
+            return answer
 
     def _new(self, given: Arguments, args: Any, keywords: Any) -> Variant:
         """Trace and build a program for a call that none of the known ones is right for."""
@@ -66,17 +81,24 @@ class Compiled:
             self.variants[oldest].pop(0)
             if not self.variants[oldest]:
                 del self.variants[oldest]
-        traced = trace(self.function, args, keywords, self.static, self.names)
-        variant = Variant(self.name, traced, self._build)
+        with no_collections():
+            traced = trace(self.function, args, keywords, self.static, self.names)
+            call = (args, keywords)
+            variant = Variant(self.name, traced, self._build, given, call, self.static)
         for optimizer, parameter, kept in traced.fresh:
             optimizer.state[parameter] = kept
         self.variants.setdefault(given.key, []).append(variant)
+        self.newest = variant
+        self._warned_of_numpy = self._warned_of_numpy or warn_of_numpy(
+            self.name, variant.executable
+        )
         return variant
 
     def _build(self, program: Program, layout: Any) -> Any:
         """The executable of a program, by the backend asked for or, without llvmlite, by NumPy."""
         try:
-            return importlib.import_module(BACKENDS[self.backend]).build(program, layout)
+            module = importlib.import_module(BACKENDS[self.backend])
+            return module.build(program, layout, self.fast_math)
         except ImportError as error:
             warnings.warn(
                 f"{self.name} runs as NumPy, op by op: {error}", UserWarning, stacklevel=6
@@ -98,6 +120,11 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {self.function!r}>"
+
+
+def _none_yet(args: Any, keywords: Any, here: Any) -> Any:
+    """The call of no program."""
+    return MISS
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
@@ -126,6 +153,7 @@ def compile(
     *,
     static: Any = (),
     backend: str = "llvm",
+    fast_math: bool = False,
     leaves: Sequence[Value] | None = None,
 ) -> Any:
     """Compile a function of tensors, or a whole training step, into one native function.
@@ -136,7 +164,9 @@ def compile(
     shapes, dtypes, modes or values of other arguments compile anew. A float that must be known
     while it is traced (the p of a dropout) is named in `static`.
 
-    `backend` is "llvm", or "numpy" for the reference, which runs the same program op by op.
+    `backend` is "llvm", or "numpy" for the reference, which runs the same program op by op. Every
+    operation is rounded as NumPy rounds it; with `fast_math` a product and the sum it goes into are
+    rounded once, which is a little quicker and gives other last bits.
 
     >>> import gradwalk as gw
     >>> w = gw.tensor([3.0], requires_grad=True)
@@ -155,9 +185,9 @@ def compile(
     (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
     """
     if fn is None:
-        return functools.partial(compile, static=static, backend=backend)
+        return functools.partial(compile, static=static, backend=backend, fast_math=fast_math)
     if isinstance(fn, Value):
         from gradwalk.compiler.scalars import compile_values
 
         return compile_values(fn, leaves, backend)
-    return Compiled(fn, static, backend)
+    return Compiled(fn, static, backend, fast_math)

@@ -5,14 +5,15 @@
     Source   where a term that no call made comes from: an argument, captured memory, a late-bound
              Python number, or a constant
 
-A pass takes a program and returns another; it never changes one. `Builder` makes calls, with the
-shape and dtype rules of the op table; `rewrite` is the loop that most passes are.
+A pass takes a program and returns another; it never changes one, except a copy that was made for
+it (`copied`). `Builder` makes calls, with the shape and dtype rules of the op table; `rewrite` is
+the loop that most passes are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ Operand = Term | int | float | bool
 class Call:
     """One op applied: what goes in, what comes out, and the user's line it stands for."""
 
-    __slots__ = ("args", "attrs", "line", "op", "outputs")
+    __slots__ = ("args", "attrs", "kind", "line", "op", "outputs", "terms")
 
     def __init__(
         self,
@@ -108,15 +109,18 @@ class Call:
         line: Any = None,
     ) -> None:
         self.op = op
-        self.args = args
         self.attrs = attrs
         self.line = line
-        self.outputs = tuple(Term(shape, dtype, self, i) for i, (shape, dtype) in enumerate(metas))
+        self.kind: Any = None  # what loops it needs, once the planner asked (plan/kinds.py)
+        self.take(args)
+        self.outputs = tuple(
+            [Term(shape, dtype, self, i) for i, (shape, dtype) in enumerate(metas)]
+        )
 
-    @property
-    def terms(self) -> Iterator[Term]:
-        """The operands that are terms, in order."""
-        return (a for a in self.args if isinstance(a, Term))
+    def take(self, args: tuple[Operand, ...]) -> None:
+        """Have these operands."""
+        self.args = args
+        self.terms = tuple([a for a in args if isinstance(a, Term)])
 
     def __repr__(self) -> str:
         return f"{self.op.name}({', '.join(map(repr, self.args))})"
@@ -132,6 +136,13 @@ class Program:
     calls: list[Call]
     results: list[Term]
     updates: list[tuple[Term, Term]] = field(default_factory=list)
+    owned: bool = False  # nobody else has its calls: a pass may give them other operands
+
+    def __str__(self) -> str:
+        """The calls one below the other, to be read."""
+        from gradwalk.compiler.listing import listing
+
+        return listing(self)
 
     def ends(self) -> list[Term]:
         """The terms the program is run for."""
@@ -141,10 +152,21 @@ class Program:
         """The terms that no call made, in order of first use; those only written come last."""
         found: dict[Term, None] = {}
         for call in self.calls:
-            found.update((t, None) for t in call.terms if t.call is None)
+            for term in call.terms:
+                if term.call is None:
+                    found[term] = None
         found.update((t, None) for t in self.ends() if t.call is None)
         found.update((t, None) for t, _ in self.updates)
         return list(found)
+
+    def with_calls(self, calls: list[Call], now: dict[Term, Term]) -> Program:
+        """This program with other calls, and some terms replaced by others."""
+        return replace(
+            self,
+            calls=calls,
+            results=[now.get(t, t) for t in self.results],
+            updates=[(place, now.get(t, t)) for place, t in self.updates],
+        )
 
     def consumers(self) -> dict[Term, list[Call]]:
         """The calls that use each term; one that uses it twice is there twice."""
@@ -158,8 +180,9 @@ class Program:
 class Builder:
     """Makes calls, in order; shapes and dtypes come from the op table's own rules."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: bool = False) -> None:
         self.calls: list[Call] = []
+        self.changes = changes  # whether it may give other operands to calls that are there
         self.line: Any = None  # of the user's program, for the calls made from now on
 
     def apply(self, op: Op, args: Sequence[Operand], attrs: dict[str, Any] | None = None) -> Any:
@@ -182,14 +205,15 @@ class Builder:
         return call.outputs if op.multiple else call.outputs[0]
 
     def again(self, call: Call, args: Sequence[Operand]) -> tuple[Term, ...]:
-        """The same call on other operands; the call itself if they are the same."""
-        if all(new is old for new, old in zip(args, call.args, strict=True)):
-            self.calls.append(call)
-            return call.outputs
-        metas = [(t.shape, t.dtype) for t in call.outputs]
-        made = Call(call.op, tuple(args), call.attrs, metas, call.line)
-        self.calls.append(made)
-        return made.outputs
+        """The same call on other operands; the call itself if they are the same, or may change."""
+        if args is not call.args and tuple(map(id, args)) != tuple(map(id, call.args)):
+            if self.changes:
+                call.take(tuple(args))
+            else:
+                metas = [(t.shape, t.dtype) for t in call.outputs]
+                call = Call(call.op, tuple(args), call.attrs, metas, call.line)
+        self.calls.append(call)
+        return call.outputs
 
 
 # What a pass does with one call: given its new operands, the terms that take the place of its
@@ -197,24 +221,48 @@ class Builder:
 Visit = Callable[[Call, tuple[Operand, ...], Builder], Sequence[Term] | None]
 
 
-def rewrite(program: Program, visit: Visit) -> Program:
-    """Go through the calls in order and replace what `visit` wants replaced."""
-    build = Builder()
+def replaced(call: Call, now: dict[Term, Term]) -> tuple[Operand, ...]:
+    """The operands of a call after some terms were replaced by others."""
+    if now.keys().isdisjoint(call.terms):
+        return call.args
+    return tuple([now.get(a, a) if isinstance(a, Term) else a for a in call.args])
+
+
+def rewrite(program: Program, visit: Visit, ops: Collection[Op] | None = None) -> Program:
+    """Go through the calls in order and replace what `visit` wants replaced.
+
+    It is asked about calls of `ops` only, if those are given. Where nothing changes, the program
+    is the given one.
+    """
+    if ops is not None and not any(call.op in ops for call in program.calls):
+        return program
+    build = Builder(changes=program.owned)
     now: dict[Term, Term] = {}
     for call in program.calls:
-        args = tuple([now.get(a, a) if isinstance(a, Term) else a for a in call.args])
-        build.line = call.line
-        found = visit(call, args, build)
+        args = replaced(call, now)
+        found = None
+        if ops is None or call.op in ops:
+            build.line = call.line
+            found = visit(call, args, build)
         if found is None:
             found = build.again(call, args)
-        for old, new in zip(call.outputs, found, strict=True):
-            if new is not old:
-                now[old] = new
-    return Program(
-        build.calls,
-        [now.get(t, t) for t in program.results],
-        [(place, now.get(t, t)) for place, t in program.updates],
-    )
+        if found is not call.outputs:
+            now |= zip(call.outputs, found, strict=True)
+    if not now and build.calls == program.calls:
+        return program
+    return program.with_calls(build.calls, now)
+
+
+def copied(program: Program) -> Program:
+    """The same program in calls of its own, which passes may change."""
+    calls = []
+    now: dict[Term, Term] = {}
+    for call in program.calls:
+        metas = [(t.shape, t.dtype) for t in call.outputs]
+        made = Call(call.op, replaced(call, now), call.attrs, metas, call.line)
+        calls.append(made)
+        now |= zip(call.outputs, made.outputs, strict=True)
+    return replace(program.with_calls(calls, now), owned=True)
 
 
 def in_order(calls: Sequence[Call]) -> list[Call]:

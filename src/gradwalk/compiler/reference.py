@@ -65,8 +65,10 @@ class Executable:
         return results, late_updates
 
 
-def build(program: Program, layout: dict[Term, tuple[int, ...]] | None = None) -> Executable:
-    """An executable of a program; arrays may lie in memory in any order."""
+def build(
+    program: Program, layout: dict[Term, tuple[int, ...]] | None = None, fast_math: bool = False
+) -> Executable:
+    """An executable of a program; arrays may lie in memory in any order, and NumPy rounds always."""
     return Executable(program)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ class Clock:
         self.now = 0
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Stamp:
     """The last change of one piece of memory: when, how many so far, by which line."""
 
@@ -39,6 +39,38 @@ class Stamp:
     code: CodeType | None
     position: int
     owner: Any  # a weak reference, whose death takes the stamp away
+    together: Together | None = None  # what changes it along with others, and
+    seen: int = 0  # how many of those changes are counted here
+    line: tuple[CodeType | None, int] = (None, -1)  # where those are made
+
+    def settle(self) -> None:
+        """Count what was noted for many at once."""
+        noted = self.together
+        if noted is not None and noted.count != self.seen:
+            self.count += noted.count - self.seen
+            self.seen = noted.count
+            self.time = noted.time
+            self.code, self.position = self.line
+
+
+class Together:
+    """Pieces of memory that are always changed at once, as by a compiled step: a change is noted
+    here, once, and each stamp counts it when somebody asks."""
+
+    __slots__ = ("count", "stamps", "time")
+
+    def __init__(self, stamps: Sequence[Stamp]) -> None:
+        self.time = self.count = 0
+        self.stamps = tuple(stamps)  # none once they have parted
+        for stamp in stamps:
+            stamp.together, stamp.seen = self, 0
+
+    def part(self) -> None:
+        """Stop: other changes concern only some of them."""
+        for stamp in self.stamps:
+            stamp.settle()
+            stamp.together = None
+        self.stamps = ()
 
 
 class View(NamedTuple):
@@ -70,7 +102,10 @@ def owner_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def stamp_of(array: np.ndarray[Any, Any]) -> Stamp | None:
     """The last in-place change of this array's memory, None if it was never changed."""
-    return _stamps.get(id(owner_of(array)))
+    stamp = _stamps.get(id(owner_of(array)))
+    if stamp is not None and stamp.together is not None:
+        stamp.settle()
+    return stamp
 
 
 def touch(array: np.ndarray[Any, Any], code: CodeType | None, position: int) -> int:
@@ -86,7 +121,29 @@ def stamp_for(array: np.ndarray[Any, Any]) -> Stamp:
     if stamp is None:
         gone = weakref.ref(owner, lambda _: _stamps.pop(key, None))
         stamp = _stamps[key] = Stamp(0, 0, None, -1, gone)
+    stamp.settle()
     return stamp
+
+
+def put_together(stamps: Sequence[Stamp], lines: Sequence[tuple[CodeType | None, int]]) -> Together:
+    """Let these stamps be changed at once, at these lines, by `touch_together`."""
+    found = stamps[0].together
+    if found is None or found.stamps != tuple(stamps):
+        for stamp in stamps:
+            if stamp.together is not None:
+                stamp.together.part()
+        found = Together(stamps)
+    for stamp, line in zip(stamps, lines, strict=True):
+        stamp.settle()
+        stamp.line = line
+    return found
+
+
+def touch_together(noted: Together) -> None:
+    """Note that all of this memory was changed."""
+    # Without the lock: nothing here runs Python code, so no other thread comes between.
+    clock.now = noted.time = clock.now + 1
+    noted.count += 1
 
 
 def touch_stamps(stamps: Iterable[Stamp], code: CodeType | None, position: int) -> int:

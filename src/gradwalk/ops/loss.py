@@ -12,17 +12,58 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import numbers_of
-from gradwalk.ops.arithmetic import exp, sub
+from gradwalk.ops.arithmetic import exp, log, sub
+from gradwalk.ops.choice import where
 from gradwalk.ops.index import along, getitem
 from gradwalk.ops.numpy_names import numpy_names
 from gradwalk.ops.op import Shape, define
-from gradwalk.ops.reduction import amax_op, logsumexp_op, mean_op, sum_op
+from gradwalk.ops.reduction import (
+    Dim,
+    amax_op,
+    keep,
+    mean_op,
+    reduce_over,
+    reduced_shape,
+    sum_op,
+)
+from gradwalk.ops.remainders import isfinite
 from gradwalk.ops.shape import cast, normal_axis, reshape
 from gradwalk.ops.sums import sum_over
 
 __all__ = [
-    "cross_entropy", "log_softmax", "softmax",
+    "cross_entropy", "log_softmax", "logsumexp", "softmax",
 ]  # fmt: skip
+
+
+def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    top = np.amax(x, axis=axis, keepdims=True, initial=-math.inf)  # of no elements: -inf
+    top = np.where(np.isfinite(top), top, 0)  # all -inf, or an inf: let exp and log say so
+    out = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
+    return out if keepdim else np.squeeze(out, axis)
+
+
+def _logsumexp_expanded(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    top = amax_op(x, axis=axis, keepdim=True)
+    top = where(isfinite(top), top, 0)
+    out = log(sum_op(exp(x - top), axis=axis, keepdim=True)) + top
+    return out if keepdim else reshape(out, shape=reduced_shape(x.shape, axis=axis, keepdim=False))
+
+
+logsumexp_op = define(
+    "logsumexp",
+    _logsumexp_forward,
+    vjp=[
+        lambda g, x, out, axis: (
+            keep(g, x.shape, axis)
+            # A row of -inf has out = -inf; -inf - -inf would be NaN, its gradient is 0.
+            * exp(x - keep(where(out == -math.inf, 0, out), x.shape, axis))
+        )
+    ],
+    shape=reduced_shape,
+    to_float=True,
+    promotes=True,
+    expand=_logsumexp_expanded,
+)
 
 
 def _softmax_forward(x: Any, *, axis: int) -> Any:
@@ -61,6 +102,12 @@ log_softmax_op = define(
     to_float=True,
     promotes=True,
 )
+
+
+@numpy_names
+def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
+    """log Σ exp(x), stable for large x."""
+    return reduce_over(logsumexp_op, input, dim, keepdim)
 
 
 @numpy_names
@@ -113,8 +160,6 @@ def _cross_entropy_rule(g: Any, target: Any, probabilities: Any, ignore_index: i
 
 
 def _cross_entropy_expanded(logits: Any, target: Any, *, ignore_index: int) -> Any:
-    from gradwalk.ops.choice import where
-
     used = target != ignore_index
     classes = where(used, target, 0)
     log_p = log_softmax_op(logits, axis=1)
@@ -160,7 +205,8 @@ def cross_entropy(
             f"cross_entropy: logits of shape {tuple(logits.shape)} need a target of shape "
             f"{expected}, got {tuple(target.shape)}"
         )
-    all_used = _check_classes(target, logits.shape[axis], ignore_index)
+    all_used = check_classes(target, logits.shape[axis], ignore_index)
+    target = refused_if_unseen(target, logits.shape[axis], ignore_index)
     rows = _as_rows(logits, axis)
     flat = target if target.ndim == 1 else reshape(target, shape=(int(np.prod(expected)),))
     losses = cross_entropy_op(rows, flat, ignore_index=ignore_index)
@@ -186,7 +232,16 @@ def _as_rows(logits: Any, axis: int) -> Any:
     return reshape(permute(logits, axes=order), shape=(rows, logits.shape[axis]))
 
 
-def _check_classes(target: Any, classes: int, ignore_index: int) -> bool:
+def refused_if_unseen(index: Any, count: int, kept: int | None = None) -> Any:
+    """Numbers of classes or rows that cannot be looked at yet, as in a trace: −1 must not mean the
+    last of them. Negative ones (but `kept`) become one that does not exist: refused when used."""
+    if numbers_of(index) is not None:
+        return index
+    wrong = index < 0
+    return where(wrong if kept is None else wrong & (index != kept), count, index)
+
+
+def check_classes(target: Any, classes: int, ignore_index: int) -> bool:
     """Raise if a class does not exist; say whether no row can be an ignored one."""
     values = numbers_of(target)
     if values is None or not values.size:

@@ -187,7 +187,7 @@ class ReductionMethods:
     @numpy_names
     def logsumexp(self, dim: reduction.Dim, keepdim: bool = False) -> Self:
         """log Σ exp(x), stable."""
-        return reduction.logsumexp(self, dim, keepdim)
+        return loss.logsumexp(self, dim, keepdim)
 
     @numpy_names
     def softmax(self, dim: int, dtype: Any = None) -> Self:

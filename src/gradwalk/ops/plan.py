@@ -72,8 +72,10 @@ class Plan:
         inputs[-1:] = ["*" + i if op.variadic else i for i in inputs[-1:]]
         self.save_text = f"lambda o, {', '.join(inputs)}: {{{entries}}}"
         self.pull_text = f"lambda g, s, a: ({', '.join(terms)},)"
-        self.save = eval(self.save_text, {"shape": np.shape})
-        self.pull = eval(self.pull_text, functions)
+        # Said to be a file of gradwalk: a search for the user's line goes past it.
+        file = f"{__file__}, {op.name}"
+        self.save = eval(compile(self.save_text, file, "eval"), {"shape": np.shape})
+        self.pull = eval(compile(self.pull_text, file, "eval"), functions)
         self.written = True  # last: another thread may be here as well, and writes the same
         return self
 

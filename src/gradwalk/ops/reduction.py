@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.arithmetic import exp, log, mul
+from gradwalk.ops.arithmetic import mul
 from gradwalk.ops.choice import where
 from gradwalk.ops.dtypes import bool_, int64
 from gradwalk.ops.index import along, put
@@ -32,7 +32,7 @@ from gradwalk.ops.shape import (
 from gradwalk.ops.sums import sum_leading
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "logsumexp", "max", "mean",
+    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "max", "mean",
     "min", "prod", "std", "sum", "var",
 ]  # fmt: skip
 
@@ -242,39 +242,6 @@ cumsum_op: Op = define(
 )
 
 
-def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
-    top = np.amax(x, axis=axis, keepdims=True, initial=-math.inf)  # of no elements: -inf
-    top = np.where(np.isfinite(top), top, 0)  # all -inf, or an inf: let exp and log say so
-    out = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
-    return out if keepdim else np.squeeze(out, axis)
-
-
-def _logsumexp_expanded(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
-    from gradwalk.ops.remainders import isfinite
-
-    top = amax_op(x, axis=axis, keepdim=True)
-    top = where(isfinite(top), top, 0)
-    out = log(sum_op(exp(x - top), axis=axis, keepdim=True)) + top
-    return out if keepdim else reshape(out, shape=reduced_shape(x.shape, axis=axis, keepdim=False))
-
-
-logsumexp_op = define(
-    "logsumexp",
-    _logsumexp_forward,
-    vjp=[
-        lambda g, x, out, axis: (
-            keep(g, x.shape, axis)
-            # A row of -inf has out = -inf; -inf - -inf would be NaN, its gradient is 0.
-            * exp(x - keep(where(out == -math.inf, 0, out), x.shape, axis))
-        )
-    ],
-    shape=reduced_shape,
-    to_float=True,
-    promotes=True,
-    expand=_logsumexp_expanded,
-)
-
-
 def _var_forward(x: Any, *, axis: tuple[int, ...], correction: float, keepdim: bool) -> Any:
     squares = np.square(x - _mean_forward(x, axis=axis, keepdim=True))
     freedom = _count(x.shape, axis) - correction
@@ -323,7 +290,8 @@ def _var_scale(count: int, correction: float) -> float:
 # -- the functions people call ----------------------------------------------------------------
 
 
-def _reduce(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
+def reduce_over(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
+    """A reducing op with PyTorch's arguments."""
     return op(x, axis=full_axes(x, dim), keepdim=bool(keepdim), **attrs)
 
 
@@ -344,13 +312,15 @@ def sum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
     >>> gw.sum(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
-    return in_dtype(dtype, lambda x: _reduce(sum_op, x, dim, keepdim), input)
+    return in_dtype(dtype, lambda x: reduce_over(sum_op, x, dim, keepdim), input)
 
 
 @numpy_names
 def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `dim`; integers have none, cast them first."""
-    return in_dtype(dtype, lambda x: _reduce(mean_op, of_floats("mean", x), dim, keepdim), input)
+    return in_dtype(
+        dtype, lambda x: reduce_over(mean_op, of_floats("mean", x), dim, keepdim), input
+    )
 
 
 def of_floats(name: str, x: Any) -> Any:
@@ -366,19 +336,19 @@ def of_floats(name: str, x: Any) -> Any:
 @numpy_names
 def prod(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product over `dim`."""
-    return in_dtype(dtype, lambda x: _reduce(prod_op, x, dim, keepdim), input)
+    return in_dtype(dtype, lambda x: reduce_over(prod_op, x, dim, keepdim), input)
 
 
 @numpy_names
 def amax(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Largest value over `dim`; the gradient is shared equally between ties."""
-    return _reduce(amax_op, input, dim, keepdim)
+    return reduce_over(amax_op, input, dim, keepdim)
 
 
 @numpy_names
 def amin(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Smallest value over `dim`; the gradient is shared equally between ties."""
-    return _reduce(amin_op, input, dim, keepdim)
+    return reduce_over(amin_op, input, dim, keepdim)
 
 
 @numpy_names
@@ -415,7 +385,7 @@ class ValuesIndices(tuple[Any, ...]):
 
 def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) -> Any:
     if dim is None:
-        return _reduce(whole, x, None, keepdim)
+        return reduce_over(whole, x, None, keepdim)
     if hasattr(dim, "shape"):
         from gradwalk.ops import choice
 
@@ -429,25 +399,25 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
 @numpy_names
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) largest value, over everything or along `dim`."""
-    return _reduce(argmax_op, input, dim, keepdim)
+    return reduce_over(argmax_op, input, dim, keepdim)
 
 
 @numpy_names
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) smallest value, over everything or along `dim`."""
-    return _reduce(argmin_op, input, dim, keepdim)
+    return reduce_over(argmin_op, input, dim, keepdim)
 
 
 @numpy_names
 def all(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether every element is true."""
-    return _reduce(all_op, input, dim, keepdim)
+    return reduce_over(all_op, input, dim, keepdim)
 
 
 @numpy_names
 def any(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether some element is true."""
-    return _reduce(any_op, input, dim, keepdim)
+    return reduce_over(any_op, input, dim, keepdim)
 
 
 @numpy_names
@@ -457,12 +427,6 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     if not input.ndim:
         return sum(input, dtype=dtype)
     return in_dtype(dtype, lambda x: cumsum_op(x, axis=axis), input)
-
-
-@numpy_names
-def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
-    """log Σ exp(x), stable for large x."""
-    return _reduce(logsumexp_op, input, dim, keepdim)
 
 
 @numpy_names
@@ -505,4 +469,4 @@ def _spread_of(
         raise TypeError(f"{op.name} takes unbiased or correction, not both")
     if correction is None:
         correction = 0 if unbiased is False else 1
-    return _reduce(op, of_floats(op.name, x), dim, keepdim, correction=correction)
+    return reduce_over(op, of_floats(op.name, x), dim, keepdim, correction=correction)

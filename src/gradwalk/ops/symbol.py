@@ -84,6 +84,8 @@ def output_shapes(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple
     """The shape rule: what comes out, from the shapes of what goes in, without computing it."""
     shapes = [tuple(a.shape) if hasattr(a, "shape") else () for a in args]
     if op.elementwise:
+        if len(set(shapes)) == 1:
+            return (shapes[0],)
         return (tuple(np.broadcast_shapes(*shapes)),)
     if op.shape is None:  # an op defined without one: ask its forward
         result = op.forward(*(np.zeros(s) for s in shapes), **attrs)

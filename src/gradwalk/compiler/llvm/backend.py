@@ -7,6 +7,7 @@ What has no native kernel runs as NumPy between two stretches of the tape, on th
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,22 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.graph import Call, Constant, Program, Term
+from gradwalk.compiler.graph import Constant, Program, Term
 from gradwalk.compiler.llvm import pool
 from gradwalk.compiler.llvm.kernel import OUT_OF_RANGE, Kernel
 from gradwalk.compiler.llvm.lowering import NoKernel, kernel_of
 from gradwalk.compiler.llvm.objects import Library, compile_text
 from gradwalk.compiler.llvm.products.driver import driver
-from gradwalk.compiler.llvm.tape import ALONE, MEET, Entry, Expected, Tape
-from gradwalk.compiler.llvm.target import Host, host
+from gradwalk.compiler.llvm.runtime import MOST_THREADS
+from gradwalk.compiler.llvm.tape import ALONE, MEET, STOP, Entry, Expected, Tape
+from gradwalk.compiler.llvm.target import Host, host, usable_cores
+from gradwalk.compiler.llvm.text import fast_arithmetic
 from gradwalk.compiler.passes import run_passes
 from gradwalk.compiler.plan.lower import ProductSteps
 from gradwalk.compiler.plan.places import ALIGNMENT, Place
 from gradwalk.compiler.plan.plan import ARENA, LATE, STATUS, Layout, Plan, place_arrays, plan
 from gradwalk.compiler.plan.plan import Entry as Planned
 from gradwalk.compiler.plan.threads import sharing
+from gradwalk.compiler.reference import forward
 
 Array = np.ndarray[Any, Any]
+READS_STATUS = "getelementptr ptr, ptr %slots, i64 1"  # in the text of a kernel that can fail
 
 
 class Executable:
@@ -47,6 +52,9 @@ class Executable:
         self.program = program
         self.plan = found
         self.kernels = kernels  # of each entry; None where NumPy runs it
+        self.reasons: dict[int, str] = {}  # why NumPy runs these entries
+        self.stretches: list[Tape] = []  # of native entries, between those
+        self.threads = 1  # at most
         self.library = library
         self.stages = stages  # seconds spent in each stage of compiling
         self.layout = layout
@@ -56,33 +64,58 @@ class Executable:
         self.slots = np.zeros(0, np.int64)
         self.first: Any = None  # the tape that takes the arrays; then whatever follows it
         self.others: list[Callable[[], None]] = []
-        self._numbers: Any = memoryview(self.late.data)
-        self._status: Any = memoryview(self.status.data)
-        self._arguments = [t.source.position for t, _ in found.arguments]  # type: ignore[union-attr]
-        self._memories = [t.source.number for t, _ in found.memories]  # type: ignore[union-attr]
-        self._results = [(t.shape, t.dtype) for t, _ in found.results]
+        # What a call needs, also one that is written out (compiler/call).
+        self.numbers: Any = memoryview(self.late.data)
+        self.status_words: Any = memoryview(self.status.data)
+        self.argument_order = [t.source.position for t, _ in found.arguments]  # type: ignore[union-attr]
+        self.memory_kinds: list[Expected] = []
+        self.memory_order = [t.source.number for t, _ in found.memories]  # type: ignore[union-attr]
+        self.result_kinds = [(t.shape, t.dtype) for t, _ in found.results]
         self._lock = threading.Lock()  # of the late numbers, the slots and the arena
+
+    @property
+    def start(self) -> Callable[..., str | None]:
+        """Runs the first stretch on arguments and results, in their orders, and on the memories
+        that `bind` was given; returns None, or in what an array is not of the right kind."""
+        run: Callable[..., str | None] = self.first.call
+        return run
+
+    def bind(self, memories: Sequence[Array]) -> None:
+        """Change these memories from now on; whoever calls keeps them alive."""
+        for number, one in zip(self.memory_order, self.memory_kinds, strict=True):
+            problem = one.misfit(memories[number])
+            if problem is not None:
+                raise ValueError(f"memory {number} of a compiled function {problem}")
+            self.slots[one.slot] = memories[number].ctypes.data
 
     def __call__(
         self, arguments: Sequence[Array], memories: Sequence[Array], late: Sequence[float]
     ) -> tuple[list[Array], list[float]]:
         """Results, and the new late numbers; memories are updated in place."""
-        results = [np.empty(shape, dtype) for shape, dtype in self._results]
-        given = [arguments[i] for i in self._arguments]
-        given += [memories[i] for i in self._memories]
-        read, numbers = self.plan.late, self._numbers
+        results = [np.empty(shape, dtype) for shape, dtype in self.result_kinds]
+        given = [arguments[i] for i in self.argument_order]
+        read, numbers = self.plan.late, self.numbers
         with self._lock:
-            for i in range(read):
-                numbers[i] = late[i]
-            self.first.call(*given, *results)
-            for run in self.others:
-                run()
-            updates = numbers[read:-1].tolist()
-            if self._status[0]:
-                self._complain()
-        return results, updates
+            # A call that is written out relies on its own numbers and memories to stay.
+            before = self.late.copy(), self.slots.copy()
+            try:
+                self.bind(memories)
+                for i in range(read):
+                    numbers[i] = late[i]
+                problem = self.start(*given, *results)
+                if problem is not None:
+                    raise ValueError(problem)
+                for run in (*self.others, None):
+                    if self.status_words[0]:
+                        self.complain()
+                    if run is not None:
+                        run()
+                return results, numbers[read:-1].tolist()
+            finally:
+                self.late[:], self.slots[:] = before
 
-    def _complain(self) -> None:
+    def complain(self) -> None:
+        """Raise what a kernel noted."""
         code = int(self.status[0])
         self.status[0] = 0
         if code == OUT_OF_RANGE:
@@ -91,8 +124,11 @@ class Executable:
         raise RuntimeError(f"a compiled kernel failed with status {code}")
 
 
-def build(program: Program, layout: Layout | None = None) -> Executable:
-    """Compile a program for arguments and memories with these strides (by default in order)."""
+def build(program: Program, layout: Layout | None = None, fast_math: bool = False) -> Executable:
+    """Compile a program for arguments and memories with these strides (by default in order).
+
+    With `fast_math` a multiplication and the addition after it may be rounded once.
+    """
     stages: dict[str, float] = {}
     clock = time.perf_counter()
 
@@ -106,13 +142,17 @@ def build(program: Program, layout: Layout | None = None) -> Executable:
     stage("passes")
     found = plan(program, layout or {})
     stage("plan")
-    machine, threads = host(), pool.get_num_threads()
+    # Threads have scratch memory of their own: no more than these ever run the program.
+    machine, threads = host(), max(pool.get_num_threads(), min(usable_cores(), MOST_THREADS))
     kernels: list[Kernel | None] = []
-    for entry in found.entries:
-        try:
-            kernels.append(kernel_of(entry, machine, threads))
-        except NoKernel:
-            kernels.append(None)
+    reasons: dict[int, str] = {}
+    with fast_arithmetic(fast_math):
+        for entry in found.entries:
+            try:
+                kernels.append(kernel_of(entry, machine, threads))
+            except NoKernel as error:
+                reasons[len(kernels)] = str(error)
+                kernels.append(None)
     stage("text")
     place_arrays(found)
     stage("memory")
@@ -125,8 +165,9 @@ def build(program: Program, layout: Layout | None = None) -> Executable:
     library = compile_text(texts, declared, symbols)
     stage("code")
     made = Executable(program, found, kernels, library, stages, layout or {})
+    made.reasons = reasons
     made.kept += drivers.values()
-    _assemble(made, threads)
+    assemble(made, threads)
     stage("tape")
     return made
 
@@ -141,9 +182,10 @@ def _drivers(found: Plan, machine: Host) -> dict[str, Library]:
     return libraries
 
 
-def _assemble(made: Executable, threads: int) -> None:
+def assemble(made: Executable, threads: int) -> None:
     """Slots, argument blocks and tapes."""
     found = made.plan
+    made.threads = threads
     arena = np.empty(found.arena + ALIGNMENT, np.uint8)
     last = max([LATE, *(s for _, s in _all_slots(found))])
     slots = made.slots = np.zeros(last + 1, np.int64)
@@ -156,31 +198,37 @@ def _assemble(made: Executable, threads: int) -> None:
         array = np.ascontiguousarray(term.source.array)
         made.kept.append(array)
         slots[slot] = array.ctypes.data
+    written = {place.buffer.slot for entry in found.entries for place in entry.writes}
     expected = [
-        *(_expected(term, slot, made) for term, slot in found.arguments),
-        *(_expected(term, slot, made) for term, slot in found.memories),
+        *(_expected(term, slot, slot in written, made) for term, slot in found.arguments),
         *(Expected(slot, term.dtype, term.shape, writable=True) for term, slot in found.results),
+    ]
+    made.memory_kinds = [
+        _expected(term, slot, slot in written, made) for term, slot in found.memories
     ]
     shared = sharing(found.entries, threads)
     native: list[Entry] = []
-    first = True
+    first, failing = True, False  # whether a kernel of this stretch may have failed
+    lasting = {slot for _, slot in (*found.arguments, *found.memories)}
 
     def finish_stretch() -> None:
-        nonlocal native, first
+        nonlocal native, first, failing
         if native or first:
             several = any(not e.flags & ALONE for e in native)
             tape = Tape(
                 native,
                 slots,
                 arrays=expected if first else (),
-                threads=0 if several else 1,
+                threads=threads if several else 1,  # each has scratch memory of its own
+                misfit=functools.partial(_misfit, expected),
                 keep=(made.kept, made.library),
             )
+            made.stretches.append(tape)
             if first:
                 made.first = tape
             else:
                 made.others.append(tape.call)
-        native, first = [], False
+        native, first, failing = [], False, False
 
     for entry, kernel, how in zip(found.entries, made.kernels, shared, strict=True):
         if kernel is None:
@@ -191,16 +239,30 @@ def _assemble(made: Executable, threads: int) -> None:
         for place in entry.places:
             block += _address(place)
         flags = (ALONE if how.alone else 0) | (MEET if how.meet else 0)
+        if failing and any(place.buffer.slot in lasting for place in entry.writes):
+            flags |= STOP | MEET  # an error leaves what the user has as it was
+            failing = False
+        failing = failing or READS_STATUS in kernel.text
         native.append(Entry(made.library[kernel.name], [*block, *kernel.sizes], flags))
     finish_stretch()
+
+
+def _misfit(expected: list[Expected], *arrays: Any) -> str:
+    """In what an array is not of the kind that the program is for."""
+    for place, (one, array) in enumerate(zip(expected, arrays, strict=True)):
+        problem = one.misfit(array)
+        if problem is not None:
+            if not array.flags.aligned or (one.writable and not array.flags.writeable):
+                raise ValueError(f"array {place} of a compiled function {problem}")
+            return f"array {place} {problem}"
+    raise AssertionError("all arrays are as expected")
 
 
 def _all_slots(found: Plan) -> list[tuple[Term, int]]:
     return [*found.arguments, *found.memories, *found.constants, *found.results]
 
 
-def _expected(term: Term, slot: int, made: Executable) -> Expected:
-    writable = any(p.buffer.slot == slot for e in made.plan.entries for p in e.writes)
+def _expected(term: Term, slot: int, writable: bool, made: Executable) -> Expected:
     strides = made.layout.get(term)
     in_bytes = None if strides is None else tuple(s * term.dtype.itemsize for s in strides)
     return Expected(slot, term.dtype, term.shape, in_bytes, writable)
@@ -215,17 +277,24 @@ def _address(place: Place) -> list[int]:
 
 
 def _numpy_step(entry: Planned, made: Executable) -> Callable[[], None]:
-    """A call run by NumPy on the program's memory."""
-    call = entry.work
-    assert isinstance(call, Call)
-    terms = dict(zip([*call.outputs, *call.terms], entry.places, strict=True))
+    """The calls of an entry, run by NumPy on the program's memory."""
+    calls, places = entry.calls, entry.terms
 
     def step() -> None:
-        arrays = [_array(terms[a], made) if isinstance(a, Term) else a for a in call.args]
-        with np.errstate(all="ignore"):
-            found = call.op.forward(*arrays, **call.attrs)
-        for out, array in zip(call.outputs, found if call.op.multiple else (found,), strict=True):
-            _array(terms[out], made)[...] = array
+        known: dict[Term, Array] = {}
+
+        def operand(a: Any) -> Any:
+            if not isinstance(a, Term):
+                return a
+            return known[a] if a in known else _array(places[a], made)
+
+        for call in calls:
+            with np.errstate(all="ignore"):
+                found = forward(call.op, list(map(operand, call.args)), call.attrs)
+            known.update(zip(call.outputs, found if call.op.multiple else (found,), strict=True))
+        for term, array in known.items():
+            if term in places:
+                _array(places[term], made)[...] = array
 
     return step
 

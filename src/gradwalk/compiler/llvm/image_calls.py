@@ -25,11 +25,13 @@ from gradwalk.compiler.llvm.pooling import (
     pool_sum_kernel,
     scatter_last_kernel,
 )
+from gradwalk.compiler.llvm.products.kernel import Epilogue
 from gradwalk.compiler.llvm.target import Host
+from gradwalk.compiler.plan.lower import ProductSteps
 from gradwalk.compiler.plan.parts import joined
 from gradwalk.compiler.plan.places import Buffer, Place
 from gradwalk.compiler.plan.plan import Entry
-from gradwalk.ops.convolution import conv, conv_input, conv_weight
+from gradwalk.ops.convolution import conv, conv_weight
 from gradwalk.ops.op import Op
 from gradwalk.ops.pooling import (
     gather_last,
@@ -39,7 +41,7 @@ from gradwalk.ops.pooling import (
     scatter_last,
 )
 
-__all__ = ["IMAGE_CALLS", "Unsuited"]
+__all__ = ["IMAGE_CALLS", "Unsuited", "convolution"]
 
 Generator = Callable[[Entry, Call, Host, int], Kernel]
 SETTINGS = ("stride", "padding", "dilation", "groups")
@@ -48,32 +50,35 @@ SETTINGS = ("stride", "padding", "dilation", "groups")
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def _conv(entry: Entry, call: Call, host: Host, threads: int) -> Kernel:
-    y, x, weight = entry.places
-    settings = {name: call.attrs[name] for name in SETTINGS}
-    return _with_scratch(entry, conv_kernel(x, weight, [y], host=host, **settings), threads)
-
-
-def _conv_input(entry: Entry, call: Call, host: Host, threads: int) -> Kernel:
-    x, y, weight = entry.places
-    settings = {name: call.attrs[name] for name in SETTINGS}
-    return _with_scratch(entry, conv_input_kernel(y, weight, [x], host=host, **settings), threads)
+def convolution(
+    entry: Entry, work: ProductSteps, epilogue: Epilogue | None, host: Host, threads: int
+) -> Kernel:
+    """A convolution, or its transpose in x, with what is done to its elements."""
+    generator = conv_kernel if work.call.op is conv else conv_input_kernel
+    settings = {name: work.call.attrs[name] for name in SETTINGS}
+    made = generator(
+        work.left, work.right, work.outputs, host=host, extras=work.extras, epilogue=epilogue,
+        **settings,
+    )  # fmt: skip
+    place = _scratch(made, threads)
+    entry.places[:] = [work.left, work.right, place, *work.outputs, *work.extras]
+    entry.writes.append(place)
+    return made.kernel
 
 
 def _conv_weight(entry: Entry, call: Call, host: Host, threads: int) -> Kernel:
     parts, x, y = entry.places
     settings = {name: call.attrs[name] for name in SETTINGS}
-    return _with_scratch(entry, conv_weight_kernel(x, y, parts, host=host, **settings), threads)
-
-
-def _with_scratch(entry: Entry, made: Made, threads: int) -> Kernel:
-    """Arrays in the order of the kernel: operands, scratch memory, the output."""
-    scratch = Buffer(made.scratch * threads)
-    place = Place(scratch, np.dtype(np.uint8), (scratch.size,), (1,))
-    out, *operands = entry.places
-    entry.places[:] = [*operands, place, out]
+    made = conv_weight_kernel(x, y, parts, host=host, **settings)
+    place = _scratch(made, threads)
+    entry.places[:] = [x, y, place, parts]
     entry.writes.append(place)
     return made.kernel
+
+
+def _scratch(made: Made, threads: int) -> Place:
+    scratch = Buffer(made.scratch * threads)
+    return Place(scratch, np.dtype(np.uint8), (scratch.size,), (1,))
 
 
 # -- poolings --------------------------------------------------------------------------------------
@@ -154,8 +159,6 @@ def _scatter_last(entry: Entry, call: Call, host: Host, threads: int) -> Kernel:
 
 
 IMAGE_CALLS: dict[Op, Generator] = {
-    conv: _conv,
-    conv_input: _conv_input,
     conv_weight: _conv_weight,
     max_pool_indices: _max_pool_indices,
     gather_last: _gather_last,

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradwalk.compiler import indexing
 from gradwalk.compiler.llvm.spelling import spell
-from gradwalk.compiler.llvm.text import Function
+from gradwalk.compiler.llvm.text import Function, is_fast
 from gradwalk.compiler.llvm.values import Kind, Value
 from gradwalk.compiler.plan.loops import Loops
 from gradwalk.ops.op import Op
@@ -99,7 +99,7 @@ _written: dict[Hashable, Kernel] = {}
 
 def kernel_like(loops: Loops, vector_bytes: int, write: Callable[[], Kernel]) -> Kernel:
     """The kernel of some loops; one of the same structure is not written again."""
-    key = (write.__qualname__, loops.structure(), vector_bytes)
+    key = (write.__qualname__, loops.structure(), vector_bytes, is_fast())
     known = _written.get(key)
     if known is None:
         if len(_written) >= 4096:  # of all programs of this process

@@ -10,7 +10,6 @@ import numpy as np
 
 from gradwalk.compiler.graph import Call, Term
 from gradwalk.compiler.llvm.columns import columns_kernel
-from gradwalk.compiler.llvm.image_calls import IMAGE_CALLS, Unsuited
 from gradwalk.compiler.llvm.kernel import Kernel, apply_op
 from gradwalk.compiler.llvm.products.kernel import product_kernel
 from gradwalk.compiler.llvm.products.layout import Schedule, block_sizes, product_of
@@ -18,13 +17,14 @@ from gradwalk.compiler.llvm.rows import rows_kernel
 from gradwalk.compiler.llvm.scatter import Scatter, scatter_kernel
 from gradwalk.compiler.llvm.short_rows import are_short_rows, short_rows_kernel
 from gradwalk.compiler.llvm.target import Host
-from gradwalk.compiler.llvm.text import Function
+from gradwalk.compiler.llvm.text import Function, is_fast
 from gradwalk.compiler.llvm.values import Value
 from gradwalk.compiler.plan.kinds import Kind, kind_of, picking
 from gradwalk.compiler.plan.loops import Apply, Given, Load, Loops, Number, Store
 from gradwalk.compiler.plan.lower import ProductSteps
 from gradwalk.compiler.plan.places import Buffer, Place
 from gradwalk.compiler.plan.plan import Entry
+from gradwalk.ops.linalg import matmul_op
 
 
 class NoKernel(NotImplementedError):
@@ -40,15 +40,25 @@ def kernel_of(entry: Entry, host: Host, threads: int) -> Kernel:
         if are_short_rows(work, host.vector_bytes):
             return short_rows_kernel(work, host.vector_bytes)
         return rows_kernel(work, host.vector_bytes)
-    if isinstance(work, ProductSteps):
+    if isinstance(work, ProductSteps) and work.call.op is matmul_op:
         return _product(entry, work, host, threads)
-    if kind_of(work)[0] is Kind.SCATTER:
+    if isinstance(work, Call) and kind_of(work)[0] is Kind.SCATTER:
         return _scatter(entry, work, host)
-    if work.op in IMAGE_CALLS:
-        try:
-            return IMAGE_CALLS[work.op](entry, work, host, threads)
-        except Unsuited as error:
-            raise NoKernel(str(error)) from None
+    return _image_kernel(entry, work, host, threads)
+
+
+def _image_kernel(entry: Entry, work: ProductSteps | Call, host: Host, threads: int) -> Kernel:
+    """The kernel of a convolution or a pooling."""
+    # Imported here: a program without any does without the longest generators, a third of all.
+    from gradwalk.compiler.llvm import image_calls
+
+    try:
+        if isinstance(work, ProductSteps):
+            return image_calls.convolution(entry, work, _epilogue(work), host, threads)
+        if work.op in image_calls.IMAGE_CALLS:
+            return image_calls.IMAGE_CALLS[work.op](entry, work, host, threads)
+    except image_calls.Unsuited as error:
+        raise NoKernel(str(error)) from None
     raise NoKernel(f"{work.op.name} has no native kernel")
 
 
@@ -64,11 +74,10 @@ def _product(entry: Entry, work: ProductSteps, host: Host, threads: int) -> Kern
     place = Place(scratch, np.dtype(np.uint8), (scratch.size,), (1,))
     entry.places.insert(2, place)
     entry.writes.append(place)
-    key = (product, work.loops.structure())
+    key = (product, work.loops.structure(), is_fast())
     known = _products.get(key)
     if known is None:
-        plain = len(work.loops.steps) == 2  # the element, and its store
-        known = product_kernel(product, sizes, host, None if plain else _Epilogue(work.loops))
+        known = product_kernel(product, sizes, host, _epilogue(work))
         _products[key] = known
     return replace(known, sizes=block_sizes(product, sizes, host))
 
@@ -86,6 +95,11 @@ def _matrix_strides(place: Place, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _result_strides(place: Place) -> tuple[int, ...]:
     """Strides of a result; a single column is contiguous, not the same number everywhere."""
     return (*place.strides[:-1], 1 if place.shape[-1] == 1 else place.strides[-1])
+
+
+def _epilogue(work: ProductSteps) -> _Epilogue | None:
+    plain = len(work.loops.steps) == 2  # the element, and its store
+    return None if plain else _Epilogue(work.loops)
 
 
 class _Epilogue:

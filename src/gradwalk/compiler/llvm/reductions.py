@@ -19,9 +19,9 @@ def _highest(dtype: np.dtype[Any]) -> float:
     return math.inf if dtype.kind == "f" else int(np.iinfo(dtype).max) if dtype.kind != "b" else 1
 
 
-# What a reduction starts from. −0, not 0: it leaves every number as it is.
+# What a reduction starts from. A sum starts from +0, as NumPy's does: of −0 alone it is 0.
 _IDENTITY: dict[str, Callable[[np.dtype[Any]], float]] = {
-    "sum": lambda dtype: -0.0 if dtype.kind == "f" else 0,
+    "sum": lambda dtype: 0,
     "prod": lambda dtype: 1,
     "amax": _lowest,
     "amin": _highest,
@@ -44,5 +44,5 @@ def combine(how: str, first: Value, second: Value) -> Value:
 
 
 def identity(how: str, dtype: np.dtype[Any]) -> float:
-    """What a reduction starts from: it leaves every number as it is."""
+    """What a reduction starts from, and what is in lanes beyond the end of a row."""
     return _IDENTITY[how](dtype)

@@ -96,7 +96,7 @@ class _Rows:
             with f.loop(first, end) as row:
                 self.indices = self._apart(row.index, sizes)
                 self._row("0", self.lengths[-1])
-        elif loops.reduces or len(loops.row) > 1:
+        elif loops.reduces or len(loops.row) > 1 or self.lanes == 1:  # one row, or one number
             mine = f.set("icmp eq i64 %thread, 0")
             with f.when(mine):
                 self._row("0", self.lengths[-1])

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from string import Template
 
+from gradwalk.compiler.llvm.cores import leaving_text
 from gradwalk.compiler.llvm.target import Host
 
 MOST_THREADS = 64  # one bit each in @parked; six rounds of meeting
@@ -35,6 +36,7 @@ ROUNDS = 6
 # A tape entry is {kernel, args, flags}.
 MEET = 1  # all threads meet before this entry
 ALONE = 2  # only thread 0 runs it, as the only one
+STOP = 4  # with MEET: the tape ends here if status[0] says that a kernel before failed
 
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
@@ -66,7 +68,8 @@ def pool_text(host: Host, futex: bool) -> str:
     """The pool: running, meeting, waiting, starting."""
     parking = _FUTEX_PARKING if futex else _PYTHON_PARKING
     declaration, pause = _PAUSE.get(host.architecture, ("", ""))
-    whole = Template(declaration + _STATE + _WAITING + parking + _RUNNING + _MANAGING)
+    parts = (declaration, _STATE, _WAITING, parking, leaving_text(host), _RUNNING, _MANAGING)
+    whole = Template("".join(parts))
     return whole.substitute(
         pause=pause,
         futex=_FUTEX.get(host.architecture, 0),
@@ -78,10 +81,10 @@ def pool_text(host: Host, futex: bool) -> str:
     )
 
 
-# @call holds what a worker reads at the start of a call on one cache line: the word, the program
-# and the number of the last meeting. What workers write lies elsewhere.
+# @call holds what a worker reads at the start of a call on one cache line: the word, the program,
+# the number of the last meeting and the caller's core. What workers write lies elsewhere.
 _STATE = """
-@call = internal global [3 x i64] zeroinitializer, align 64
+@call = internal global [4 x i64] zeroinitializer, align 64
 @remaining = internal global i64 0, align 64
 @parked = internal global i64 0, align 64
 @owner = internal global i32 0, align 64
@@ -278,7 +281,25 @@ barrier:
   call void @meet(i64 %thread, i64 %threads, i64 %number.next)
   br label %who
 who:
-  %number.after = phi i64 [%number, %body], [%number.next, %barrier]
+  %number.met = phi i64 [%number, %body], [%number.next, %barrier]
+  %stop.flag = and i64 %flags, 4
+  %may.stop = icmp ne i64 %stop.flag, 0
+  br i1 %may.stop, label %status, label %go
+status:
+  %status.at = getelementptr ptr, ptr %slots, i64 1
+  %status.block = load ptr, ptr %status.at
+  %failure = load i64, ptr %status.block
+  %failed = icmp ne i64 %failure, 0
+  br i1 %several, label %agree, label %agreed
+agree: ; nobody goes on, and perhaps fails, before all have looked
+  %number.more = add i64 %number.met, 1
+  call void @meet(i64 %thread, i64 %threads, i64 %number.more)
+  br label %agreed
+agreed:
+  %number.agreed = phi i64 [%number.met, %status], [%number.more, %agree]
+  br i1 %failed, label %done, label %go
+go:
+  %number.after = phi i64 [%number.met, %who], [%number.agreed, %agreed]
   %alone.flag = and i64 %flags, 2
   %for.all = icmp eq i64 %alone.flag, 0
   %runs = or i1 %for.all, %first
@@ -294,7 +315,8 @@ next:
   %i.next = add i64 %i, 1
   br label %head
 done:
-  ret i64 %number
+  %number.last = phi i64 [%number, %head], [%number.agreed, %agreed]
+  ret i64 %number.last
 }
 
 ; Run a program that is ours: with the pool, or alone where that is taken or not wanted.
@@ -333,6 +355,9 @@ together:
   %mask = shl i64 %below, 1
   %meetings.at = getelementptr i64, ptr @call, i64 2
   %meetings = load i64, ptr %meetings.at
+  %core.at = getelementptr i64, ptr @call, i64 3
+  %core = call i64 @core()
+  store i64 %core, ptr %core.at
   call void @publish(i64 %threads, i64 %mask)
   %after = call i64 @execute(ptr %program, i64 0, i64 %threads, i64 %meetings)
   br label %look
@@ -388,8 +413,8 @@ entry:
   %unused = atomicrmw add ptr @alive, i64 1 seq_cst
   br label %rest
 rest:
-  %word.last = phi i64 [%word.first, %entry], [%word, %idle], [%word, %work]
-  %busy.lately = phi i1 [true, %entry], [false, %idle], [true, %work]
+  %word.last = phi i64 [%word.first, %entry], [%word, %idle], [%word, %run]
+  %busy.lately = phi i1 [true, %entry], [false, %idle], [true, %run]
   %most.spins = load i64, ptr @idle_spins
   %spins = select i1 %busy.lately, i64 %most.spins, i64 0
   %word = call i64 @next_word(i64 %thread, i64 %word.last, i64 %spins)
@@ -407,6 +432,15 @@ work:
   %program = load ptr, ptr %program.at
   %meetings.at = getelementptr i64, ptr @call, i64 2
   %meetings = load i64, ptr %meetings.at
+  %caller.at = getelementptr i64, ptr @call, i64 3
+  %caller = load i64, ptr %caller.at
+  %here = call i64 @core()
+  %crowded = icmp eq i64 %caller, %here
+  br i1 %crowded, label %move, label %run
+move:
+  call void @leave_core(i64 %caller)
+  br label %run
+run:
   %unused.too = call i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %meetings)
   %unused.left = atomicrmw sub ptr @remaining, i64 1 release
   br label %rest
@@ -451,7 +485,7 @@ define void @gradwalk_forget() {
   store i64 0, ptr @parked
   store i64 0, ptr @remaining
   store i32 0, ptr @owner
-  call void @llvm.memset.p0.i64(ptr @call, i8 0, i64 24, i1 false)
+  call void @llvm.memset.p0.i64(ptr @call, i8 0, i64 32, i1 false)
   call void @llvm.memset.p0.i64(ptr @signals, i8 0, i64 $signal_bytes, i1 false)
   ret void
 }

@@ -22,7 +22,7 @@ from gradwalk.compiler.llvm.kernel import (
     load_along,
     store_along,
 )
-from gradwalk.compiler.llvm.reductions import combine
+from gradwalk.compiler.llvm.reductions import combine, identity
 from gradwalk.compiler.llvm.values import Kind, Value
 from gradwalk.compiler.plan.loops import Apply, Load, Loops, Number, Pick, Position, Reduce, Store
 
@@ -95,9 +95,11 @@ class _ShortRows:
                 case Apply():
                     self.values[k] = [self._apply(step, j) for j in range(count)]
                 case Reduce(how, arg, dtype):
-                    given = self._all(arg)
-                    parts = (v.to(dtype) for v in given)
-                    self.values[k] = [functools.reduce(functools.partial(combine, how), parts)]
+                    kind = Kind(dtype, self.lanes)
+                    start = Value(self.f, kind, kind.constant(identity(how, dtype)))
+                    parts = (v.to(dtype) for v in self._all(arg))
+                    both = functools.partial(combine, how)
+                    self.values[k] = [functools.reduce(both, parts, start)]
                 case Store(access, arg):
                     for j in range(count):
                         self._store(access, self._at(arg, j), j)

@@ -29,7 +29,7 @@ from gradwalk.compiler.llvm.functions import (
 from gradwalk.compiler.llvm.functions.pieces import all_lanes
 from gradwalk.compiler.llvm.text import Function
 from gradwalk.compiler.llvm.values import ELEMENTS, Kind, Value
-from gradwalk.ops.dtypes import get_default_dtype, held_by, promote_types, result_dtype
+from gradwalk.ops.dtypes import get_default_dtype, held_by, result_dtype
 from gradwalk.ops.op import Op
 
 Dtype = np.dtype[Any]
@@ -67,26 +67,21 @@ class _Operand(NamedTuple):
     shape: tuple[int, ...] = (1,)
 
 
-def is_native(op: Op, dtypes: Sequence[Dtype], attrs: Mapping[str, Any] | None = None) -> bool:
-    """Whether an op can be written for operands of these dtypes."""
-    spelling = SPELLINGS.get(op.name)
-    if spelling is None or any(np.dtype(d).name not in ELEMENTS for d in dtypes):
+def is_native(
+    op: Op, operands: Sequence[Dtype | float], attrs: Mapping[str, Any] | None = None
+) -> bool:
+    """Whether an op can be written for operands of these dtypes; a number stands for itself.
+
+    Without the attributes the answer is for those that suit.
+    """
+    dtypes = [d for d in operands if not isinstance(d, (int, float))]
+    if op.name not in SPELLINGS or any(np.dtype(d) not in ELEMENTS for d in dtypes):
         return False
-    positions = op.promotes if isinstance(op.promotes, Sequence) else range(len(dtypes))
-    common = np.dtype(dtypes[positions[0]])
-    for position in positions:
-        common = promote_types(common, np.dtype(dtypes[position]))
-    if op.to_float or common.kind == "f":
-        return FLOATS in spelling.kinds
-    given = attrs or {}
-    if op.name == "power" and given.get("exponent", 0) < 0:
-        return False  # NumPy refuses it
-    # Of integers NumPy makes floats if an attribute is one, against the dtype rule.
-    limits = [given[name] for name in _OF_THE_SAME_DTYPE.get(op.name, ()) if name in given]
-    whole = all(n is None or (n == int(n) and held_by(common, n) == n) for n in limits)
-    return common.kind in spelling.kinds and whole
+    given = [d if isinstance(d, (int, float)) else _Operand(np.dtype(d)) for d in operands]
+    return _takes(op, _common(op, given), attrs or {})
 
 
+# Attributes that an op on integers needs as integers.
 _OF_THE_SAME_DTYPE = {
     "power": ("exponent",),
     "clip": ("min", "max"),
@@ -95,8 +90,23 @@ _OF_THE_SAME_DTYPE = {
 }
 
 
-def is_cheap(op: Op) -> bool:
+def _takes(op: Op, common: Dtype, attrs: Mapping[str, Any]) -> bool:
+    """Whether there is a spelling for operands of one dtype."""
+    spelling = SPELLINGS.get(op.name)
+    if spelling is None or common.kind not in spelling.kinds:
+        return False
+    if common.kind == "f":
+        return True
+    # NumPy makes floats of integers if an attribute is one, against the dtype rule; x⁻¹ it refuses.
+    limits = [attrs[name] for name in _OF_THE_SAME_DTYPE.get(op.name, ()) if name in attrs]
+    whole = all(n is None or (n == int(n) and held_by(common, n) == n) for n in limits)
+    return whole and not (op.name == "power" and attrs.get("exponent", 0) < 0)
+
+
+def is_cheap(op: Op, attrs: Mapping[str, Any] | None = None) -> bool:
     """Whether writing an op again costs no more than keeping what it gave."""
+    if op.name == "power" and attrs is not None:
+        return attrs["exponent"] in (0, 1, 2, 3)
     return op.name in SPELLINGS and SPELLINGS[op.name].cheap
 
 
@@ -110,13 +120,11 @@ def spell(
 ) -> Value:
     """Write an op on values and Python numbers; `dtype` is that of the result."""
     dtype = np.dtype(dtype)
-    spelling = SPELLINGS.get(op.name)
-    if spelling is None:
-        raise Unspelled(f"{op.name} has no spelling in LLVM")
     attrs = {**op.defaults, **attrs}
-    common = dtype if op.gives is None and op.promotes else _common(op, args)
-    if common.kind not in spelling.kinds:
-        raise Unspelled(f"{op.name} of {common} has no spelling in LLVM")
+    given = [_Operand(a.kind.dtype) if isinstance(a, Value) else a for a in args]
+    common = dtype if op.gives is None and op.promotes else _common(op, given)
+    if not _takes(op, common, attrs):
+        raise Unspelled(f"{op.name} of {common} with {attrs} has no spelling in LLVM")
     if op.gives is not None and common.kind in "iu" and not _all_held(common, args):
         common = np.dtype(np.int64)  # an integer that uint8 cannot hold is compared exactly
     values = []
@@ -124,12 +132,13 @@ def spell(
         condition = isinstance(op.promotes, Sequence) and position not in op.promotes  # of `where`
         wanted = np.dtype(np.bool_) if condition else common
         values.append(_as_value(argument, wanted, function, lanes))
-    return spelling.write(*values, **attrs).to(dtype)
+    return SPELLINGS[op.name].write(*values, **attrs).to(dtype)
 
 
-def _common(op: Op, args: Sequence[Value | float]) -> Dtype:
-    """The dtype that the operands combine to."""
-    operands = [_Operand(a.kind.dtype) if isinstance(a, Value) else a for a in args]
+def _common(op: Op, operands: Sequence[Any]) -> Dtype:
+    """The dtype that the operands combine to: those that promote, or the only one."""
+    if isinstance(op.promotes, Sequence):
+        operands = [operands[position] for position in op.promotes]
     found = result_dtype(operands)
     return get_default_dtype() if op.to_float and found.kind != "f" else found
 
@@ -290,6 +299,9 @@ def _nan_to_num(x: Value, nan: float | None, posinf: float | None, neginf: float
 
 def _lerp(start: Value, end: Value, weight: Value) -> Value:
     step = end - start
+    if isinstance(weight, Number):  # what is left of 1 is a Python number too
+        far = end - step * (1 - weight.number)
+        return start + weight * step if abs(weight.number) < 0.5 else far
     near = _abs(weight) < 0.5 if weight.kind.is_float else weight.compare("eq", 0)
     return near.choose(start + weight * step, end - step * (1 - weight))
 

@@ -29,16 +29,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gradwalk.compiler.llvm import calling, pool, runtime
-from gradwalk.compiler.llvm.runtime import ALONE, FIELD, MEET
+from gradwalk.compiler.llvm.runtime import ALONE, FIELD, MEET, STOP
 
-__all__ = ["ALONE", "Entry", "Expected", "MEET", "Tape", "slot_cell"]
+__all__ = ["ALONE", "Entry", "Expected", "MEET", "STOP", "Tape", "slot_cell"]
 
 Words = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One kernel call: its address, its block of arguments, MEET and ALONE or neither."""
+    """One kernel call: its address, its block of arguments, MEET, ALONE, STOP or none of them."""
 
     kernel: int
     arguments: Sequence[int]

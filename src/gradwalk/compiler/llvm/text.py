@@ -11,11 +11,29 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-import numpy as np
+# Whether functions written now may fuse floating-point arithmetic.
+_fast: ContextVar[bool] = ContextVar("fast", default=False)
+
+
+@contextmanager
+def fast_arithmetic(on: bool) -> Iterator[None]:
+    """Let the functions written inside fuse a multiplication and an addition into one rounding."""
+    token = _fast.set(on)
+    try:
+        yield
+    finally:
+        _fast.reset(token)
+
+
+def is_fast() -> bool:
+    """Whether functions written now are inside `fast_arithmetic(True)`."""
+    return _fast.get()
 
 
 class Loop:
@@ -40,6 +58,7 @@ class Function:
         self, name: str, parameters: str, result: str = "void", attributes: str = ""
     ) -> None:
         self.name = name
+        self.freedom = "contract " if _fast.get() else ""
         self._head = f"define {result} @{name}({parameters}) {attributes}".rstrip() + " {"
         self._lines: list[str] = ["entry:"]
         self._count = 0
@@ -168,6 +187,5 @@ class Function:
 
 def float_text(value: float, bits: int = 32) -> str:
     """A constant as LLVM writes it: the bits of a double, also for a float."""
-    with np.errstate(over="ignore"):
-        exact = float(np.float32(value)) if bits == 32 else float(value)
+    exact = ctypes.c_float(value).value if bits == 32 else float(value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"

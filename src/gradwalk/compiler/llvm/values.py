@@ -8,17 +8,21 @@ as NumPy does; only `fused` multiplies and adds in one rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gradwalk.compiler.llvm.text import Function, float_text
 
-# NumPy's name of a dtype -> LLVM's type of one element in a register. Comparisons give i1; in
-# memory a bool is a byte.
+# NumPy's dtype -> LLVM's type of one element in a register. Comparisons give i1; in memory a bool
+# is a byte.
 ELEMENTS = {
-    "float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "uint8": "i8",
-    "int16": "i16", "int32": "i32", "int64": "i64",
+    np.dtype(name): element
+    for name, element in {
+        "float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "uint8": "i8",
+        "int16": "i16", "int32": "i32", "int64": "i64",
+    }.items()
 }  # fmt: skip
 
 
@@ -29,17 +33,17 @@ class Kind:
     dtype: np.dtype[Any]
     lanes: int = 1
 
-    @property
+    @cached_property
     def element(self) -> str:
         """LLVM's type of one lane."""
-        return ELEMENTS[self.dtype.name]
+        return ELEMENTS[self.dtype]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """LLVM's type."""
         return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
 
-    @property
+    @cached_property
     def suffix(self) -> str:
         """How names of intrinsics spell this type: f32, v16f32, v8i64."""
         bits = {"float": "f32", "double": "f64"}.get(self.element, self.element)
@@ -90,7 +94,8 @@ class Value:
 
     def _binary(self, name: str, other: Value | float) -> Value:
         other = self._other(other)
-        return self._made(f"{name} {self.kind.text} {self.text}, {other.text}")
+        freedom = self.function.freedom if self.kind.is_float else ""
+        return self._made(f"{name} {freedom}{self.kind.text} {self.text}, {other.text}")
 
     # -- arithmetic ------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gradwalk.compiler.graph import Program
+from gradwalk.compiler.graph import Program, copied
 from gradwalk.compiler.passes.algebra import simplify_algebra
 from gradwalk.compiler.passes.broadcasts import drop_broadcasts
 from gradwalk.compiler.passes.common import merge_equal_calls
@@ -16,6 +16,7 @@ from gradwalk.compiler.passes.picks import pick_by_comparing
 from gradwalk.compiler.passes.reductions import keep_dimensions
 from gradwalk.compiler.passes.reshapes import merge_reshapes
 from gradwalk.compiler.passes.stacked_products import stack_products
+from gradwalk.compiler.passes.staging import stage_transposed
 from gradwalk.compiler.passes.thin_products import open_thin_products
 
 Pass = Callable[[Program], Program]
@@ -34,12 +35,14 @@ PASSES: tuple[Pass, ...] = (
     merge_reshapes,
     merge_equal_calls,
     stack_products,
+    stage_transposed,
     drop_unused,
 )
 
 
 def run_passes(program: Program) -> Program:
     """All passes, one after the other."""
+    program = copied(program)
     for each in PASSES:
         program = each(program)
     return program

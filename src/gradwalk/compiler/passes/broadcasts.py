@@ -12,17 +12,18 @@ from gradwalk.ops.shape import expand_op
 
 def drop_broadcasts(program: Program) -> Program:
     """Let elementwise calls read what was expanded for them as it was before."""
-    return rewrite(program, _visit)
+    expanded = {call.outputs[0] for call in program.calls if call.op is expand_op}
 
+    def visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+        if not call.op.elementwise or expanded.isdisjoint(call.terms):
+            return None
+        smaller = tuple(_before_expanding(a) for a in args)
+        shapes = [a.shape for a in smaller if isinstance(a, Term)]
+        if np.broadcast_shapes(*shapes) != call.outputs[0].shape:
+            return None
+        return build.again(call, smaller)
 
-def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-    if not call.op.elementwise:
-        return None
-    smaller = tuple(_before_expanding(a) for a in args)
-    shapes = [a.shape for a in smaller if isinstance(a, Term)]
-    if smaller == args or np.broadcast_shapes(*shapes) != call.outputs[0].shape:
-        return None
-    return build.again(call, smaller)
+    return rewrite(program, visit) if expanded else program
 
 
 def _before_expanding(operand: Operand) -> Operand:

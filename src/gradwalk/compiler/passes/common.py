@@ -13,7 +13,8 @@ def merge_equal_calls(program: Program) -> Program:
     known: dict[Hashable, tuple[Term, ...]] = {}
 
     def visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-        key = (call.op, tuple(map(_operand_key, args)), _attribute_key(call.attrs))
+        attributes = _attribute_key(call.attrs) if call.attrs else ()
+        key = (call.op, tuple(map(_operand_key, args)), attributes)
         found = known.get(key)
         if found is None:
             known[key] = found = build.again(call, args)
@@ -25,7 +26,7 @@ def merge_equal_calls(program: Program) -> Program:
 def _operand_key(operand: Operand) -> Hashable:
     if not isinstance(operand, Term):
         return type(operand), repr(operand)  # 0.0 and -0.0, 1 and 1.0 and True are different
-    if isinstance(operand.source, Constant) and operand.size <= 64:
+    if operand.call is None and isinstance(operand.source, Constant) and operand.size <= 64:
         return operand.dtype, operand.shape, operand.source.array.tobytes()
     return id(operand)
 

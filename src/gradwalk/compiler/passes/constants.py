@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.reference import forward
 
 LARGEST = 1 << 16  # elements; a larger constant would cost more to keep than to make
 
@@ -22,7 +23,7 @@ def _fold(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Ter
         return None
     arrays = [a.source.array if isinstance(a, Term) else a for a in args]  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
-        found = call.op.forward(*arrays, **call.attrs)
+        found = forward(call.op, arrays, call.attrs)
     many = found if call.op.multiple else (found,)
     return [
         Term(out.shape, out.dtype, source=Constant(np.array(array, out.dtype, order="C")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gradwalk.compiler.graph import Program, Term
 
 
@@ -13,4 +15,4 @@ def drop_unused(program: Program) -> Program:
         if any(out in wanted for out in call.outputs):
             wanted.update(call.terms)
             kept.append(call)
-    return Program(kept[::-1], program.results, program.updates)
+    return replace(program, calls=kept[::-1])

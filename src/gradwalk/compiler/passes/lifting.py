@@ -43,7 +43,7 @@ def _kept_shape(args: Sequence[Operand], shape: Shape) -> Shape | None:
     for operand in args:
         if not isinstance(operand, Term):
             continue
-        if operand.size != 1 and operand.shape != shape:
+        if operand.shape != shape and operand.size != 1:
             return None  # it is broadcast: another shape would broadcast it otherwise
         made = operand.call
         if made is not None and made.op is reshape and operand.shape == shape:

@@ -1,16 +1,18 @@
 """Composites: ops with a definition in other ops are replaced by it.
 
-The definition is the op's own `expand`, run on handles whose operators make calls.
+The definition is the op's own `expand`, or one of definitions.py, run on handles whose operators
+make calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.passes.definitions import DEFINITIONS
 from gradwalk.ops.op import Op
 from gradwalk.ops.operators import Operators
 
@@ -69,13 +71,20 @@ def open_composites(program: Program) -> Program:
 
 
 def _opens(call: Call) -> bool:
-    return call.op.expand is not None and call.op.name not in CLOSED
+    # Of nothing an op may know an answer that its definition, with a maximum in it, does not.
+    some = all(term.size for term in call.terms)
+    return _definition(call.op) is not None and call.op.name not in CLOSED and some
+
+
+def _definition(op: Op) -> Callable[..., Any] | None:
+    return op.expand if op.expand is not None else DEFINITIONS.get(op)
 
 
 def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
     if not _opens(call):
         return None
     given = [Handle(build, a) if isinstance(a, Term) else a for a in args]
-    assert call.op.expand is not None
-    found = call.op.expand(*given, **call.attrs)
+    definition = _definition(call.op)
+    assert definition is not None
+    found = definition(*given, **call.attrs)
     return [h.term for h in (found if call.op.multiple else (found,))]

@@ -4,7 +4,8 @@
     zeros with g put there     is  where(position == index, g, 0)
 
 Both are then part of the kernel that computes what is picked from, or what is added to it: cross
-entropy reads its logits once. For long axes a gather is better, and stays.
+entropy reads its logits once. For long axes a gather is better, and stays. (Of a −0 that is picked
+the sum makes 0.)
 """
 
 from __future__ import annotations
@@ -27,12 +28,10 @@ LONGEST = 4096
 
 def pick_by_comparing(program: Program) -> Program:
     """Replace picks along one axis by comparisons."""
-    return rewrite(program, _visit)
+    return rewrite(program, _visit, (getitem, put))
 
 
 def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-    if call.op not in (getitem, put):
-        return None
     first, *arrays = args
     assert isinstance(first, Term)
     shape = first.shape if call.op is getitem else call.attrs["shape"]
@@ -49,8 +48,7 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
     there = build.apply(checked_index, (index,), {"length": length})
     here = build.apply(equal, (constant, there))
     if call.op is getitem:
-        nothing = -0.0 if first.dtype.kind == "f" else 0  # what is added to −0 and leaves it
-        found = build.apply(where, (here, first, nothing))
+        found = build.apply(where, (here, first, 0))
         found = build.apply(sum_op, (found,), {"axis": (axis,), "keepdim": True})
     else:
         given = build.apply(add, (first, 0)) if first.dtype.kind == "f" else first  # −0 becomes 0

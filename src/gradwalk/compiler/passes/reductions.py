@@ -24,12 +24,10 @@ _OF_NOTHING: dict[Op, float] = {sum_op: 0, all_op: True, any_op: False, mean_op:
 
 def keep_dimensions(program: Program) -> Program:
     """Write every reduction with keepdim=True, and a reshape where the caller wants less."""
-    return rewrite(program, _visit)
+    return rewrite(program, _visit, _KEEPING)
 
 
 def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-    if call.op not in _KEEPING:
-        return None
     (x,) = args
     assert isinstance(x, Term)
     (out,) = call.outputs

@@ -10,12 +10,10 @@ from gradwalk.ops.shape import expand_op, permute, reshape
 
 def merge_reshapes(program: Program) -> Program:
     """One reshape or permutation in place of several, none in place of an idle one."""
-    return rewrite(program, _visit)
+    return rewrite(program, _visit, (reshape, permute, expand_op))
 
 
 def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-    if call.op not in (reshape, permute, expand_op):
-        return None
     (x,) = args
     assert isinstance(x, Term)
     out = call.outputs[0]

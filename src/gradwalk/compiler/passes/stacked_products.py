@@ -9,7 +9,7 @@ kernels that compute them, so stacking costs nothing. (The sum is taken in anoth
 
 from __future__ import annotations
 
-from gradwalk.compiler.graph import Builder, Call, Program, Term, in_order
+from gradwalk.compiler.graph import Builder, Call, Program, Term, in_order, replaced
 from gradwalk.ops.arithmetic import add
 from gradwalk.ops.index import getitem
 from gradwalk.ops.linalg import matmul_op
@@ -25,10 +25,10 @@ def stack_products(program: Program) -> Program:
     users = program.consumers()
     ends = set(program.ends())
     stacks = _stacks(program)
+    positions = {call: i for i, call in enumerate(program.calls)}
     build = Builder()
     now: dict[Term, Term] = {}
-    for call in program.calls:
-        args = tuple([now.get(a, a) if isinstance(a, Term) else a for a in call.args])
+    for position, call in enumerate(program.calls):
         build.line = call.line
         out = call.outputs[0]
         last = call.op is add and (out in ends or not _goes_on(out, users))
@@ -38,20 +38,18 @@ def stack_products(program: Program) -> Program:
         if len(products) >= FEWEST and len(forms) == 1:
             others = [now.get(t, t) for t in leaves if t not in set(products)]
             turned = _straight(products[0]) is not products[0]
-            found = _stacked(build, [_straight(t) for t in products], turned, stacks, now)
+            known = _ready(stacks, positions, position)
+            found = _stacked(build, [_straight(t) for t in products], turned, known, now)
             for other in others:
                 found = build.apply(add, (found, other))
         else:
             found = None
-        made = (found,) if found is not None else build.again(call, args)
-        for old, new in zip(call.outputs, made, strict=True):
-            if new is not old:
-                now[old] = new
-    return Program(
-        in_order(build.calls),
-        [now.get(t, t) for t in program.results],
-        [(place, now.get(t, t)) for place, t in program.updates],
-    )
+        made = (found,) if found is not None else build.again(call, replaced(call, now))
+        if made is not call.outputs:
+            now |= zip(call.outputs, made, strict=True)
+    if not now:
+        return program
+    return program.with_calls(in_order(build.calls), now)
 
 
 def _goes_on(term: Term, users: dict[Term, list[Call]]) -> bool:
@@ -160,6 +158,21 @@ def _stacks(program: Program) -> Stacks:
                 for position, piece in enumerate(pieces):
                     found.setdefault(piece, {})[call] = position
     return found
+
+
+def _ready(stacks: Stacks, positions: dict[Call, int], position: int) -> Stacks:
+    """The concatenations whose pieces are all made before this position: a later piece may be made
+    of the very sum that would read it."""
+
+    def made(call: Call) -> bool:
+        pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
+        return all(p.call is None or positions[p.call] < position for p in pieces)
+
+    ready = {call for places in stacks.values() for call in places if made(call)}
+    return {
+        piece: {call: number for call, number in places.items() if call in ready}
+        for piece, places in stacks.items()
+    }
 
 
 def _piece(term: Term) -> Term:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from dataclasses import dataclass, field
 
 from gradwalk.compiler.graph import Call, Program, Term
@@ -25,6 +26,7 @@ from gradwalk.compiler.plan.kinds import Kind, kind_of, picking
 from gradwalk.ops.op import Shape
 
 MOST_ARRAYS = 28  # of one kernel: more would not fit the registers
+MOST_CALLS = 128  # of one kernel: no stretch of code grows with the program
 LARGE_SUM = 1 << 15  # elements reduced to one number: too many for a single thread's row
 
 
@@ -41,7 +43,7 @@ class Group:
     wholes: list[Call] = field(default_factory=list)  # calls that need all of an operand at once
     first: int = 0  # positions in the program of its first and its last call
     last: int = 0
-    reach: int = 0  # the last position among its own calls and those of all that come before it
+    level: int = 0  # greater than that of any group that has to come before
 
     @property
     def row_shape(self) -> Shape:
@@ -66,9 +68,7 @@ class Fusion:
 
     def _add(self, position: int, call: Call) -> None:
         kind, shape, axes = kind_of(call)
-        group = Group(
-            position, kind, shape, axes, [call], first=position, last=position, reach=position
-        )
+        group = Group(position, kind, shape, axes, [call], first=position, last=position)
         if _needs_whole(call):
             group.wholes = [call]
         self.groups[group] = None
@@ -95,30 +95,33 @@ class Fusion:
         """Note that `group` comes after `source`."""
         group.sources.add(source)
         self.users[source].add(group)
-        self._reach(group, source.reach)
+        self._raise(group, source.level + 1)
 
-    def _reach(self, group: Group, position: int) -> None:
-        """Note that a group, and all that come after it, wait for the call at this position."""
-        waiting = [group]
+    def _raise(self, group: Group, level: int) -> None:
+        """Note that a group is at this level or above, and all that come after it higher still."""
+        waiting = deque([(group, level)])
         while waiting:
-            here = waiting.pop()
-            if here.reach < position:
-                here.reach = position
-                waiting += self.users[here]
+            here, level = waiting.popleft()
+            if here.level < level:
+                assert level <= len(self.program.calls), "groups wait for one another"
+                here.level = level
+                waiting += [(user, level + 1) for user in self.users[here] if user.level <= level]
 
     def _leads_to(self, source: Group, group: Group, *, directly: bool) -> bool:
         """Whether `group` has to come after `source`; without `directly`, because of a third."""
-        waiting = [g for g in group.sources if g is not source]
+        if group.level <= source.level:
+            return False
         if directly and source in group.sources:
             return True
+        waiting = [g for g in group.sources if g.level > source.level]
         seen = set(waiting)
         while waiting:
             here = waiting.pop()
             if source in here.sources:
                 return True
             for before in here.sources:
-                # What waits for nothing as late as the source does not wait for the source.
-                if before not in seen and before is not group and before.reach >= source.first:
+                # What comes after the source is at a higher level.
+                if before not in seen and before.level > source.level:
                     seen.add(before)
                     waiting.append(before)
         return False
@@ -127,9 +130,11 @@ class Fusion:
 
     def _joins(self, first: Group, second: Group) -> bool:
         """Whether two groups can be one kernel; `second` is the later one."""
-        if first is second or not {first.kind, second.kind} <= _FUSED:
+        if first is second or first.kind not in _FUSED or second.kind not in _FUSED:
             return False
         if not self._same_loops(first, second):
+            return False
+        if len(first.calls) + len(second.calls) > MOST_CALLS:
             return False
         if any(
             t.call is not None and self.of[t.call] in (first, second)
@@ -183,7 +188,7 @@ class Fusion:
         inside = set(calls)
         return [
             o for c in calls for o in c.outputs
-            if o in self.ends or any(user not in inside for user in self.consumers.get(o, ()))
+            if o in self.ends or not inside.issuperset(self.consumers.get(o, ()))
         ]  # fmt: skip
 
     def _merge(self, first: Group, second: Group) -> Group:
@@ -207,7 +212,6 @@ class Fusion:
             if user is not first:
                 self._depends(user, first)
         self.users[first].discard(second)
-        self._reach(first, second.reach)
         return first
 
     def move(self, calls: list[Call], group: Group, target: Group) -> None:
@@ -224,9 +228,17 @@ class Fusion:
                     self._depends(target, self.of[term.call])
 
     def in_order(self) -> list[Group]:
-        """The groups in an order in which each finds its operands made, near the program's own."""
+        """The groups in an order in which each finds its operands made, near the program's own.
+
+        Single numbers come as soon as they can: an optimizer's corrections, which nearly nothing
+        waits for in the program, would otherwise hold up every update, and all it reads.
+        """
+
+        def key(group: Group) -> tuple[int, int, Group]:
+            return (group.first if group.shape else -1), group.number, group
+
         left = {group: len(group.sources) for group in self.groups}
-        ready = [(g.first, g.number, g) for g, count in left.items() if not count]
+        ready = [key(g) for g, count in left.items() if not count]
         heapq.heapify(ready)
         found = []
         while ready:
@@ -235,7 +247,7 @@ class Fusion:
             for user in self.users[group]:
                 left[user] -= 1
                 if not left[user]:
-                    heapq.heappush(ready, (user.first, user.number, user))
+                    heapq.heappush(ready, key(user))
         assert len(found) == len(self.groups), "groups wait for one another"
         return found
 
@@ -251,7 +263,7 @@ class Fusion:
         return self._positions[call]
 
 
-_FUSED = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
+_FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)
 
 
 def _needs_whole(call: Call) -> bool:

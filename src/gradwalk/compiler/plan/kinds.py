@@ -10,6 +10,7 @@ import numpy as np
 from gradwalk.compiler.graph import Call, Operand, Term
 from gradwalk.compiler.indexing import checked_index
 from gradwalk.compiler.llvm.spelling import is_native
+from gradwalk.ops.convolution import conv, conv_input
 from gradwalk.ops.index import getitem, put
 from gradwalk.ops.linalg import matmul_op
 from gradwalk.ops.op import Op, Shape
@@ -34,17 +35,39 @@ class Kind(enum.Enum):
     JOIN = "join"  # pieces written into one array: no kernel if they were computed in place
     ALONE = "alone"
 
+    __hash__ = object.__hash__  # the members are one each; enum's own is a Python function
+
 
 def is_map(call: Call) -> bool:
     """Whether each element of the result comes from the elements at its place, by native code."""
+    return kind_of(call)[0] is Kind.MAP and call.op not in (getitem, embedding_op)
+
+
+def _is_map(call: Call) -> bool:
     if call.op is clone or call.op is checked_index:
         return True
     if not call.op.elementwise and call.op is not cast:
         return False
     out = call.outputs[0]
-    weak = out.dtype if call.op.gives is None else next(call.terms, out).dtype
+    weak = out.dtype if call.op.gives is None else next(iter(call.terms), out).dtype
     dtypes = [a.dtype if isinstance(a, Term) else weak for a in call.args]
     return is_native(call.op, dtypes, call.attrs)
+
+
+def is_convolution(call: Call) -> bool:
+    """Whether a call is a convolution that its native kernel takes."""
+    if call.op not in (conv, conv_input):
+        return False
+    first, weight = call.args[:2]
+    assert isinstance(first, Term) and isinstance(weight, Term)
+    dtypes = {first.dtype.name, weight.dtype.name}
+    return (
+        len(dtypes) == 1
+        and dtypes <= {"float32", "float64"}
+        and 3 <= first.ndim <= 5
+        and 0 not in (*first.shape, *weight.shape, *call.outputs[0].shape)
+        and all(p >= 0 for pair in call.attrs["padding"] for p in pair)
+    )
 
 
 @dataclass(frozen=True)
@@ -99,10 +122,20 @@ def is_view(call: Call) -> bool:
     return call.op.view
 
 
-def kind_of(call: Call) -> tuple[Kind, Shape, tuple[int, ...]]:
+Found = tuple[Kind, Shape, tuple[int, ...]]
+
+
+def kind_of(call: Call) -> Found:
     """The kind of a call, the shape of its loops, and the axes it reduces."""
+    if call.kind is None:
+        call.kind = _kind_of(call)
+    found: Found = call.kind
+    return found
+
+
+def _kind_of(call: Call) -> Found:
     out = call.outputs[0].shape
-    if is_map(call) or (call.op in (getitem, embedding_op) and picking(call) is not None):
+    if _is_map(call) or (call.op in (getitem, embedding_op) and picking(call) is not None):
         return Kind.MAP, out, ()
     if is_view(call):
         return Kind.VIEW, out, ()
@@ -116,7 +149,7 @@ def kind_of(call: Call) -> tuple[Kind, Shape, tuple[int, ...]]:
         last = long[-1] if long else -1
         kind = Kind.ROWS if last in axes or not axes or last < 0 else Kind.COLUMNS
         return kind, x.shape, axes
-    if call.op is matmul_op and call.outputs[0].dtype.kind == "f":
+    if (call.op is matmul_op and call.outputs[0].dtype.kind == "f") or is_convolution(call):
         return Kind.PRODUCT, out, ()
     if call.op in (put, sum_rows) and picking(call) is not None:
         return Kind.SCATTER, out, ()

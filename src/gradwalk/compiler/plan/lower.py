@@ -10,7 +10,7 @@ import numpy as np
 
 from gradwalk.compiler.graph import Call, Constant, Term
 from gradwalk.compiler.plan.groups import Group
-from gradwalk.compiler.plan.kinds import REDUCTIONS, Kind, picking
+from gradwalk.compiler.plan.kinds import REDUCTIONS, Kind, kind_of, picking
 from gradwalk.compiler.plan.loops import (
     Access,
     Apply,
@@ -25,9 +25,9 @@ from gradwalk.compiler.plan.loops import (
 )
 from gradwalk.compiler.plan.places import Place, Strides
 from gradwalk.ops.index import getitem
-from gradwalk.ops.linalg import matmul_op
 from gradwalk.ops.op import Shape
 from gradwalk.ops.rows import embedding_op
+from gradwalk.ops.shape import clone
 
 Where = Callable[[Term], Place]
 
@@ -44,8 +44,10 @@ def loops_of(group: Group, stored: Iterable[Term], where: Where) -> tuple[Loops,
 
 @dataclass
 class ProductSteps:
-    """A product and its epilogue: step 0 is the product's own element, stores go to outputs."""
+    """A matrix product or convolution and its epilogue: step 0 is the product's own element, stores
+    go to outputs."""
 
+    call: Call
     left: Place
     right: Place
     outputs: list[Place]
@@ -55,20 +57,20 @@ class ProductSteps:
 
 def product_of(group: Group, stored: Iterable[Term], where: Where) -> ProductSteps:
     """The product of a group, and what is done to its elements before they are stored."""
-    (matmul,) = (call for call in group.calls if call.op is matmul_op)
-    left, right = matmul.args
+    (product,) = (call for call in group.calls if kind_of(call)[0] is Kind.PRODUCT)
+    left, right = product.args
     assert isinstance(left, Term) and isinstance(right, Term)
     lowering = _Lowering(group.shape, where)
-    (out,) = matmul.outputs
+    (out,) = product.outputs
     lowering.values[out] = lowering.found.add(Given(out.dtype))
     for call in group.calls:
-        if call is not matmul:
+        if call is not product:
             lowering.call(call)
     extras = list(lowering.places)
     for term in stored:
         lowering.store(term)
     outputs = lowering.places[len(extras) :]
-    return ProductSteps(where(left), where(right), outputs, extras, lowering.found)
+    return ProductSteps(product, where(left), where(right), outputs, extras, lowering.found)
 
 
 def copy_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
@@ -115,6 +117,11 @@ class _Lowering:
 
     def call(self, call: Call) -> None:
         out = call.outputs[0]
+        if call.op is clone:  # its copy is the store
+            (x,) = call.args
+            assert isinstance(x, Term)
+            self.values[out] = self.value(x)
+            return
         if call.op in REDUCTIONS:
             (x,) = call.args
             assert isinstance(x, Term)

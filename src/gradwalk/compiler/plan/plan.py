@@ -9,6 +9,7 @@ then         arguments, memories, constants, results
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,8 @@ class Entry:
     reads: list[Place]
     writes: list[Place]
     line: Any = None  # of the user's program
+    calls: Sequence[Call] = ()  # that were fused into it; none: it only copies or fills
+    terms: dict[Term, Place] = field(default_factory=dict)  # where those find and leave arrays
 
 
 @dataclass
@@ -223,6 +226,8 @@ class _Planner:
     def _kernel(self, group: Group) -> None:
         stored = self.fusion.stored(group.calls)
         if not any(term.size for term in stored):
+            for term in stored:
+                self._where(term)
             return
         inside = {o for c in group.calls for o in c.outputs}
         outside = dict.fromkeys(t for c in group.calls for t in c.terms if t not in inside)
@@ -241,7 +246,8 @@ class _Planner:
                 self._fill(0, places[0])
         reads = [self._where(t) for t in outside]
         writes = [self._where(t) for t in (*stored, *group.calls[0].outputs) if t in self.places]
-        entry = Entry(work, places, reads, writes, group.calls[0].line)
+        terms = {t: self._where(t) for t in (*outside, *stored)}
+        entry = Entry(work, places, reads, writes, group.calls[0].line, group.calls, terms)
         self.found.entries.append(entry)
 
     def _weight_gradient(self, call: Call) -> None:
@@ -256,7 +262,9 @@ class _Planner:
         else:
             buffer = Buffer(count * out.size * out.dtype.itemsize)
             parts = Place(buffer, out.dtype, shape, contiguous_strides(shape))
-        self.found.entries.append(Entry(call, [parts, *operands], operands, [parts], call.line))
+        terms = {out: parts, **dict(zip(call.terms, operands, strict=True))}
+        first = Entry(call, [parts, *operands], operands, [parts], call.line, [call], terms)
+        self.found.entries.append(first)
         if count > 1:
             loops, places = sum_loops(parts, target)
             self.found.entries.append(Entry(loops, places, [parts], [target], call.line))

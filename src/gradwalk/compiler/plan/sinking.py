@@ -9,7 +9,7 @@ written, kept and read.
 from __future__ import annotations
 
 from gradwalk.compiler.graph import Call, Term
-from gradwalk.compiler.plan.groups import Fusion, Group
+from gradwalk.compiler.plan.groups import MOST_CALLS, Fusion, Group
 from gradwalk.compiler.plan.kinds import Kind, is_map
 
 _TAKES = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
@@ -30,7 +30,9 @@ def _sink(fusion: Fusion, group: Group, term: Term) -> None:
         return
     stored = set(fusion.stored(group.calls)) - {term}
     moved = _own_calls(group, term, stored)
-    if moved is not None and len(moved) < len(group.calls):
+    if moved is None or len(moved) == len(group.calls):
+        return
+    if len(moved) + len(target.calls) <= MOST_CALLS:
         fusion.move(moved, group, target)
 
 

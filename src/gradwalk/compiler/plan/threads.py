@@ -6,14 +6,17 @@ touches what another thread may still be writing, or writes what another may sti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradwalk.compiler.graph import Call
 from gradwalk.compiler.plan.loops import Apply, Loops, Reduce
 from gradwalk.compiler.plan.lower import ProductSteps, elements
-from gradwalk.compiler.plan.places import Buffer, Place, bytes_of
-from gradwalk.compiler.plan.plan import Entry
+from gradwalk.compiler.plan.places import Place, bytes_of
+from gradwalk.compiler.plan.plan import ARENA, Entry
+from gradwalk.ops.convolution import conv_input
+from gradwalk.ops.linalg import matmul_op
 
 SHORT = 4000  # nanoseconds that one thread may take before sharing pays
 LONG_OPS = {"exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "pow", "div", "sqrt"}
@@ -32,12 +35,7 @@ def nanoseconds(entry: Entry) -> float:
     work = entry.work
     moved = sum(bytes_of(p) for p in (*entry.reads, *entry.writes)) / 20
     if isinstance(work, ProductSteps):
-        *_, m, k = work.left.shape
-        count = max(work.outputs[0].shape[-1], 1)
-        batch = 1
-        for n in work.outputs[0].shape[:-2]:
-            batch *= n
-        return 2 * batch * m * k * count / 80 + 100
+        return operations(work) / 80 + 100
     if isinstance(work, Loops):
         heavy = sum(
             8 if isinstance(s, Apply) and s.op.name in LONG_OPS else 1
@@ -49,35 +47,48 @@ def nanoseconds(entry: Entry) -> float:
     return moved * 4 + 100
 
 
+def operations(work: ProductSteps) -> int:
+    """Multiplications and additions of a matrix product or convolution."""
+    if work.call.op is matmul_op:
+        return 2 * work.call.outputs[0].size * work.left.shape[-1]
+    _, *patch = work.right.shape
+    places = work.left if work.call.op is conv_input else work.outputs[0]
+    return 2 * math.prod(places.shape) * math.prod(patch)
+
+
 def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
     """For each entry who runs it, and whether to meet before."""
     found = []
-    since: list[tuple[bool, list[Place], list[Place]]] = []  # alone, reads, writes
+    since: list[tuple[bool, set[Extent], set[Extent]]] = []  # alone, what is read, what is written
     for entry in entries:
         alone = threads == 1 or nanoseconds(entry) < SHORT
+        reads, writes = _extents(entry.reads), _extents(entry.writes)
         meet = any(
-            not (alone and other_alone) and _clash(entry, reads, writes)
-            for other_alone, reads, writes in since
+            not (alone and other_alone)
+            and (_clash(writes, was_read | was_written) or _clash(reads, was_written))
+            for other_alone, was_read, was_written in since
         )
         if meet:
             since = []
-        since.append((alone, entry.reads, entry.writes))
+        since.append((alone, reads, writes))
         found.append(Sharing(alone, meet))
     return found
 
 
-def _clash(entry: Entry, reads: list[Place], writes: list[Place]) -> bool:
-    return any(_overlap(a, b) for a in entry.writes for b in (*reads, *writes)) or any(
-        _overlap(a, b) for a in entry.reads for b in writes
+Extent = tuple[int, int, int]  # a slot, and the first byte in it and the one behind the last
+
+
+def _extents(places: Sequence[Place]) -> set[Extent]:
+    """The memory of some arrays; an array of its own counts as a whole."""
+    return {
+        (ARENA, b.offset, b.offset + b.size) if b.in_arena else (b.slot, 0, 1)
+        for b in (place.buffer for place in places)
+    }
+
+
+def _clash(first: set[Extent], second: set[Extent]) -> bool:
+    return any(
+        slot == other and start < behind and begin < end
+        for slot, start, end in first
+        for other, begin, behind in second
     )
-
-
-def _overlap(first: Place, second: Place) -> bool:
-    a, b = first.buffer, second.buffer
-    if not (a.in_arena and b.in_arena):
-        return a is b or (not a.in_arena and not b.in_arena and a.slot == b.slot)
-    return a.offset < _end(b) and b.offset < _end(a)
-
-
-def _end(buffer: Buffer) -> int:
-    return buffer.offset + buffer.size

@@ -43,6 +43,11 @@ class Native:
             raise failure
         return float(self._loss[0])
 
+    @property
+    def texts(self) -> list[scalar_tape.Text]:
+        """The native kernels."""
+        return list(self._kernels.texts.values())
+
     def explain(self) -> str:
         """What was recorded and what runs."""
         return self._explanation
@@ -50,6 +55,8 @@ class Native:
 
 class Reference:
     """The Values themselves, computed again one by one; what they held is put back."""
+
+    texts: tuple[scalar_tape.Text, ...] = ()  # no kernels
 
     def __init__(self, steps: Steps, inputs: list[int]) -> None:
         self._steps = steps

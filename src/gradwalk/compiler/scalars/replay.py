@@ -6,14 +6,22 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwalk.compiler.collector import no_collections
 from gradwalk.compiler.llvm.target import LLVMMissing
+from gradwalk.compiler.looking import Text, check_form, code_of
 from gradwalk.compiler.scalars.native import Native, Reference
 from gradwalk.compiler.scalars.steps import Steps, read
 from gradwalk.scalar import Value
+
+if TYPE_CHECKING:
+    from gradwalk.inspect.trace import Trace
+
+if TYPE_CHECKING:
+    from gradwalk.inspect.trace import Trace
 
 Numbers = Sequence[float] | np.ndarray[Any, Any] | Mapping[Value | str, float]
 
@@ -34,7 +42,8 @@ def compile_values(
     >>> replay({"b": 0.0}), replay.grad(a)
     (2.0, 1.0)
     """
-    return Replay(loss, leaves, backend)
+    with no_collections():
+        return Replay(loss, leaves, backend)
 
 
 class Replay:
@@ -128,9 +137,26 @@ class Replay:
         ):
             leaf.data, leaf.grad = number, gradient
 
-    def explain(self) -> str:
+    def explain(self) -> Text:
         """What was recorded, and what runs."""
-        return self._engine.explain()
+        return Text(self._engine.explain())
+
+    def source(self, form: str | None = None) -> Text:
+        """The kernels as LLVM text and as assembly; `form` is "llvm" or "assembly", or both."""
+        check_form(form)
+        kernels = self._engine.texts
+        if not kernels:
+            return Text("; this graph is replayed by Python: there is no code")
+        return Text("\n\n".join(f"; {k.name}\n{code_of(k, form)}" for k in kernels))
+
+    @property
+    def graph(self) -> Trace:
+        """The graph as a trace, with the numbers that are in its Values now."""
+        from gradwalk.inspect.recorder import as_trace
+
+        from gradwalk.inspect.recorder import as_trace
+
+        return as_trace(self.loss)
 
 
 def _engine(steps: Steps, inputs: list[int], backend: str) -> Native | Reference:

@@ -47,7 +47,7 @@ class Traced(AbstractArray, Arithmetic):
         self.contiguous = contiguous  # as far as is known
         self.sure = True  # of a view: whether NumPy would share the memory for certain
         self.writeable = True
-        self.place = caller()
+        self.place = caller() if term.call is None else term.call.line
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -67,6 +67,7 @@ class Traced(AbstractArray, Arithmetic):
         found = Traced(self.tracer, self.term, self.contiguous)
         found.base, found.chain, found._seen = self.owner, self.chain, self.owner.version
         found.sure, found.writeable = self.sure, self.writeable
+        found.place = caller()
         return found
 
     @property

@@ -153,7 +153,8 @@ def nll_loss(
             f"nll_loss: an input of shape {tuple(input.shape)} needs integer targets of shape "
             f"{expected}, got {target.dtype} of {tuple(target.shape)}"
         )
-    fused._check_classes(target, input.shape[axis], ignore_index)
+    fused.check_classes(target, input.shape[axis], ignore_index)
+    target = fused.refused_if_unseen(target, input.shape[axis], ignore_index)
     used = target != ignore_index
     classes = where(used, target, 0)
     picked = squeeze(gather(input, axis, unsqueeze(classes, axis)), axis)

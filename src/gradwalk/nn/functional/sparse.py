@@ -10,6 +10,7 @@ from gradwalk import creation
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.ops import linalg
+from gradwalk.ops.loss import refused_if_unseen
 from gradwalk.ops.picking import one_hot
 from gradwalk.ops.rows import embedding_op
 
@@ -50,6 +51,7 @@ def embedding(
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
     _check_indices("embedding", input, weight.shape[0])
+    input = refused_if_unseen(input, weight.shape[0])
     if padding_idx is not None:
         count = weight.shape[0]
         if not -count <= padding_idx < count:

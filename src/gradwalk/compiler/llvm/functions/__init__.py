@@ -13,8 +13,9 @@ and in float64:
 
 Zeros keep their sign, subnormal numbers are not flushed, and NaN and infinities come out as NumPy
 has them. Below are the largest errors found, in units in the last place, of float32 and float64,
-rounded up: for float32 among 140 million arguments spread over all bit patterns, for float64 among
-the 30,000 of tests/compiler/test_functions.py, which fails where one is exceeded.
+rounded up. Arguments were, in float32, one in 32 of all bit patterns, and for the own polynomials
+all numbers of ordinary size; in float64 the 30,000 of tests/compiler/test_functions.py. That test
+fails where an error is exceeded.
 """
 
 ERRORS: dict[str, tuple[float, float]] = {
@@ -26,20 +27,20 @@ ERRORS: dict[str, tuple[float, float]] = {
     "sinh": (0.51, 2.0),
     "cosh": (0.51, 2.0),
     "log": (1.0, 0.9),
-    "log2": (1.7, 1.0),
-    "log10": (2.0, 2.0),
-    "log1p": (1.5, 1.5),
+    "log2": (1.6, 1.0),
+    "log10": (1.7, 2.0),
+    "log1p": (1.6, 1.5),
     "asinh": (0.51, 2.0),
     "acosh": (0.51, 2.0),
     "atanh": (0.51, 2.0),
-    "sin": (1.5, 1.0),
-    "cos": (1.5, 1.0),
+    "sin": (1.6, 1.0),
+    "cos": (1.6, 1.0),
     "tan": (1.4, 1.0),
     "asin": (0.51, 1.0),
     "acos": (0.51, 1.0),
     "atan": (0.51, 1.0),
     "atan2": (0.51, 1.0),
-    "erf": (1.8, 1.0),
+    "erf": (1.9, 1.0),
     "erfc": (0.51, 5.0),
     # Left of −0.8 its float32 goes through five roundings; NumPy's own definition is 68 ulp off.
     "ndtr": (4.0, 5.0),

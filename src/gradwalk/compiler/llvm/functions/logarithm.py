@@ -74,16 +74,15 @@ def _split(x: Value) -> tuple[Value, Value]:
     return n, fraction.bits(layout.dtype) - 1.0
 
 
-def _log_near_one(f: Value) -> Value:
-    """log(1 + f) in float32, for −1/3 ≤ f ≤ 1/3."""
-    inner = polynomial(f, (*CURVE, -0.5))
-    return inner.fused(f * f, f)
+def _curve(f: Value) -> Value:
+    """q in log(1 + f) = f + f² q, float32, for −1/3 ≤ f ≤ 1/3."""
+    return polynomial(f, (*CURVE, -0.5))
 
 
 def _sum(n: Value, f: Value) -> Value:
     """n log 2 + log(1 + f)."""
     if is_single(n):
-        return n.fused(math.log(2), _log_near_one(f))
+        return n.fused(math.log(2), _curve(f).fused(f * f, f))
     high, low = SPLIT_LOG_2
     s = f / (f + 2.0)
     z = s * s
@@ -110,9 +109,9 @@ def log2(x: Value) -> Value:
     if not is_single(x):
         return all_lanes("log2", x)
     n, f = _split(x)
-    natural = _log_near_one(f)
     high, low = LOG2_E
-    return _with_limits(x, natural.fused(high, natural.fused(low, n)))
+    small = (_curve(f) * (f * f)).fused(high, f * low)
+    return _with_limits(x, n + f.fused(high, small))
 
 
 def log10(x: Value) -> Value:
@@ -120,9 +119,9 @@ def log10(x: Value) -> Value:
     if not is_single(x):
         return all_lanes("log10", x)
     n, f = _split(x)
-    natural = _log_near_one(f)
-    small = natural.fused(LOG10_E[1], n * LOG10_2[1])
-    return _with_limits(x, n.fused(LOG10_2[0], natural.fused(LOG10_E[0], small)))
+    high, low = LOG10_E
+    small = (_curve(f) * (f * f)).fused(high, f.fused(low, n * LOG10_2[1]))
+    return _with_limits(x, n.fused(LOG10_2[0], f.fused(high, small)))
 
 
 def log1p(x: Value) -> Value:

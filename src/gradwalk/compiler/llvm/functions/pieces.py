@@ -16,6 +16,8 @@ from gradwalk.compiler.llvm.values import Kind, Value
 
 SINGLE = np.dtype(np.float32)
 DOUBLE = np.dtype(np.float64)
+# Calls per lane written one after another; more are a loop, whose every turn goes through memory.
+MOST_WRITTEN_OUT = 8
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,17 @@ def all_lanes(name: str, *operands: Value) -> Value:
 
     if first.kind.lanes == 1:
         return Value(first.function, first.kind, one_lane(0))
+    number = Kind(first.kind.dtype)
+    if first.kind.lanes <= MOST_WRITTEN_OUT:
+        out = Value(first.function, first.kind, "poison")
+        for index in range(first.kind.lanes):
+            out = out.with_lane(index, Value(first.function, number, one_lane(index)))
+        return out
     carried = [(first.kind.text, "poison")]
     lanes = str(first.kind.lanes)
     with first.function.loop("0", lanes, carried=carried, at_least_once=True) as loop:
         found = Value(first.function, first.kind, loop.carried[0])
-        single = Value(first.function, Kind(first.kind.dtype), one_lane(loop.index))
+        single = Value(first.function, number, one_lane(loop.index))
         loop.carry(found.with_lane(loop.index, single).text)
     return Value(first.function, first.kind, loop.results[0])
 

@@ -1,4 +1,4 @@
-"""Powers, and what else needs the C library: hypot, lgamma, fmod."""
+"""Powers, hypot and lgamma."""
 
 from __future__ import annotations
 
