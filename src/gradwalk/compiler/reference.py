@@ -68,7 +68,7 @@ class Executable:
 def build(
     program: Program, layout: dict[Term, tuple[int, ...]] | None = None, fast_math: bool = False
 ) -> Executable:
-    """An executable of a program; arrays may lie in memory in any order, and NumPy rounds always."""
+    """An executable of a program; arrays may lie in memory in any order; NumPy rounds always."""
     return Executable(program)
 
 

@@ -22,6 +22,7 @@ from gradwalk.compiler.llvm.lowering import NoKernel, kernel_of
 from gradwalk.compiler.llvm.objects import Library, compile_text
 from gradwalk.compiler.llvm.products.driver import driver
 from gradwalk.compiler.llvm.runtime import MOST_THREADS
+from gradwalk.compiler.llvm.spelling import Unspelled
 from gradwalk.compiler.llvm.tape import ALONE, MEET, STOP, Entry, Expected, Tape
 from gradwalk.compiler.llvm.target import Host, host, usable_cores
 from gradwalk.compiler.llvm.text import fast_arithmetic
@@ -150,7 +151,7 @@ def build(program: Program, layout: Layout | None = None, fast_math: bool = Fals
         for entry in found.entries:
             try:
                 kernels.append(kernel_of(entry, machine, threads))
-            except NoKernel as error:
+            except (NoKernel, Unspelled) as error:
                 reasons[len(kernels)] = str(error)
                 kernels.append(None)
     stage("text")

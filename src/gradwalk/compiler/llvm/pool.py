@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwalk import threads
-from gradwalk.compiler.llvm import calling, objects, runtime, target
+from gradwalk.compiler.llvm import calling, objects, parking, runtime, target
 
 SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
 # In a call, before waiting threads let others have the core. With a core each it makes no
@@ -97,7 +97,7 @@ def native() -> Native:
     with _lock:
         if _native is None:
             # GRADWALK_POOL=python is how Linux tests what other systems do.
-            futex = runtime.has_futex(target.host())
+            futex = parking.has_futex(target.host())
             _native = Native(futex and os.environ.get("GRADWALK_POOL") != "python")
             _apply(_native)
             if hasattr(os, "register_at_fork"):

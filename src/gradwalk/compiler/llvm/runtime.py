@@ -28,6 +28,7 @@ from __future__ import annotations
 from string import Template
 
 from gradwalk.compiler.llvm.cores import leaving_text
+from gradwalk.compiler.llvm.parking import parking_text
 from gradwalk.compiler.llvm.target import Host
 
 MOST_THREADS = 64  # one bit each in @parked; six rounds of meeting
@@ -51,7 +52,6 @@ NO_WORKERS = 2  # the pool has fewer workers than it should
 ARRAYS = 3  # not the arrays that are expected
 CHANGED = 4  # a watched cell holds something else
 
-_FUTEX = {"x86_64": 202, "aarch64": 98}  # the number of the system call
 # How a spinning thread tells its core so, as (declaration, instruction).
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -59,20 +59,21 @@ _PAUSE = {
 }
 
 
-def has_futex(host: Host) -> bool:
-    """Whether workers can be native threads that park on a futex; else Python starts and parks."""
-    return host.is_linux and host.architecture in _FUTEX
-
-
 def pool_text(host: Host, futex: bool) -> str:
     """The pool: running, meeting, waiting, starting."""
-    parking = _FUTEX_PARKING if futex else _PYTHON_PARKING
     declaration, pause = _PAUSE.get(host.architecture, ("", ""))
-    parts = (declaration, _STATE, _WAITING, parking, leaving_text(host), _RUNNING, _MANAGING)
+    parts = (
+        declaration,
+        _STATE,
+        _WAITING,
+        parking_text(host, futex),
+        leaving_text(host),
+        _RUNNING,
+        _MANAGING,
+    )
     whole = Template("".join(parts))
     return whole.substitute(
         pause=pause,
-        futex=_FUTEX.get(host.architecture, 0),
         most=MOST_THREADS,
         rounds=ROUNDS,
         signal_bytes=MOST_THREADS * ROUNDS * 64,
@@ -204,46 +205,6 @@ wake:
   call void @unpark(i64 %mask)
   br label %done
 done:
-  ret void
-}
-"""
-
-# The futex is the low half of @call, the number of the call; a waiter's bit (of 32) says who it is.
-_FUTEX_PARKING = """
-declare i64 @syscall(i64, ...)
-
-define internal i64 @futex_bits(i64 %bits) {
-  %high = lshr i64 %bits, 32
-  %both = or i64 %bits, %high
-  %low = and i64 %both, 4294967295
-  ret i64 %low
-}
-define internal void @park(i64 %last, i64 %bit) noinline {
-  %low = and i64 %last, 4294967295
-  %bits = call i64 @futex_bits(i64 %bit)
-  %unused = call i64 (i64, ...) @syscall(i64 $futex, ptr @call, i64 137, i64 %low,
-                                    ptr null, ptr null, i64 %bits) ; FUTEX_WAIT_BITSET, private
-  ret void
-}
-define internal void @unpark(i64 %mask) noinline {
-  %bits = call i64 @futex_bits(i64 %mask)
-  %unused = call i64 (i64, ...) @syscall(i64 $futex, ptr @call, i64 138, i64 2147483647,
-                                    ptr null, ptr null, i64 %bits) ; FUTEX_WAKE_BITSET, private
-  ret void
-}
-"""
-
-# Elsewhere two Python functions wait and wake.
-_PYTHON_PARKING = """
-declare void @gradwalk_park(ptr, i64)
-declare void @gradwalk_unpark()
-
-define internal void @park(i64 %last, i64 %bit) {
-  call void @gradwalk_park(ptr @call, i64 %last)
-  ret void
-}
-define internal void @unpark(i64 %mask) {
-  call void @gradwalk_unpark()
   ret void
 }
 """

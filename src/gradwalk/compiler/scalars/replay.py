@@ -20,9 +20,6 @@ from gradwalk.scalar import Value
 if TYPE_CHECKING:
     from gradwalk.inspect.trace import Trace
 
-if TYPE_CHECKING:
-    from gradwalk.inspect.trace import Trace
-
 Numbers = Sequence[float] | np.ndarray[Any, Any] | Mapping[Value | str, float]
 
 
@@ -152,8 +149,6 @@ class Replay:
     @property
     def graph(self) -> Trace:
         """The graph as a trace, with the numbers that are in its Values now."""
-        from gradwalk.inspect.recorder import as_trace
-
         from gradwalk.inspect.recorder import as_trace
 
         return as_trace(self.loss)
