@@ -254,8 +254,9 @@ def report(names: Sequence[str]) -> None:
     found = {name: measure(name, failures) for name in names}
     report_steps(found)
     report_first_steps(found)
-    report_memory(found)
-    report_limits(found)
+    if of_tensors := {name: each for name, each in found.items() if name in PROBLEMS}:
+        report_memory(of_tensors)
+        report_limits(of_tensors)
     for contestant, why in failures.items():
         print(f"  {contestant} could not run: {why}")
 
@@ -278,7 +279,9 @@ def report_steps(found: dict[str, Found]) -> None:
     )
     for who in PEERS:
         forms = {name: each.fastest[who] for name, each in found.items() if who in each.fastest}
-        print(f"  {who}'s form: {', '.join(f'{name} by {form}' for name, form in forms.items())}")
+        if forms:
+            chosen = ", ".join(f"{name} by {form}" for name, form in forms.items())
+            print(f"  {who}'s form: {chosen}")
     print(f"  answers differ by: {', '.join(agreements)}")
 
 
@@ -316,8 +319,6 @@ def report_first_steps(found: dict[str, Found]) -> None:
 def report_memory(found: dict[str, Found]) -> None:
     rows = []
     for name, each in found.items():
-        if name not in PROBLEMS:
-            continue
         ours, eager = each.of("gradwalk"), each.of("PyTorch")
         sizes = [
             size(measured["bytes"]) if (measured := each.of(who)) and "bytes" in measured else "-"
@@ -339,8 +340,6 @@ def report_limits(found: dict[str, Found]) -> None:
     (limits,) = race(["machine"], 3, threads=THREADS, pick=max).values()
     rows = []
     for name, each in found.items():
-        if name not in PROBLEMS:
-            continue
         flops, count = PROBLEMS[name].flops, limits[f"{name} bytes"]
         products, moving = flops / limits["flops"], count / limits[f"{name} bandwidth"]
         limit = max(products, moving)

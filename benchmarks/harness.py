@@ -165,6 +165,13 @@ def size(count: float) -> str:
     return f"{count / 2**20:.2f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
 
 
+def _environment(threads: int) -> dict[str, str]:
+    """Threads as asked for; and bytecode is kept, as on a machine where people work."""
+    found = os.environ | dict.fromkeys(THREAD_SETTINGS, str(threads))
+    found.pop("PYTHONDONTWRITEBYTECODE", None)
+    return found
+
+
 @contextmanager
 def _process(name: str, garbage_collector: bool, threads: int) -> Iterator[Round]:
     """Start a contestant, wait until it is set up, and yield how to ask it for a round."""
@@ -178,7 +185,7 @@ def _process(name: str, garbage_collector: bool, threads: int) -> Iterator[Round
             stdout=subprocess.PIPE,
             stderr=complaints,
             text=True,
-            env=os.environ | dict.fromkeys(THREAD_SETTINGS, str(threads)),
+            env=_environment(threads),
         ) as process,
     ):
         assert process.stdin is not None and process.stdout is not None

@@ -6,6 +6,7 @@ what the steps above it found, so a graph with 2⁶⁰ paths has as many steps a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -450,10 +451,16 @@ def _shortened(items: list[int], text: Callable[[int], str], what: str) -> list[
     return [left_out if item is None else text(item) for item in _ends(items)]
 
 
+_BEFORE_CONDITION = re.compile(r" (?=(?:if|or|and|else) )")
+
+
 def _folded(line: str, width: int = 64) -> list[str]:
-    """A long sum on several lines, broken before a plus or an equals sign."""
+    """A long sum on several lines, broken before a plus or an equals sign, and in a long term
+    before its conditions."""
     lines = [""]
-    for piece in line.replace(" + ", "\n+ ").replace(" = ", "\n= ").split("\n"):
+    pieces = line.replace(" + ", "\n+ ").replace(" = ", "\n= ").split("\n")
+    pieces = [p if len(p) <= width else _BEFORE_CONDITION.sub("\n", p) for p in pieces]
+    for piece in "\n".join(pieces).split("\n"):
         if lines[-1] and len(lines[-1]) + 1 + len(piece) > width:
             lines.append(piece)
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import numbers_of
-from gradwalk.ops.arithmetic import exp, log, sub
+from gradwalk.ops.arithmetic import exp, sub
 from gradwalk.ops.choice import where
 from gradwalk.ops.index import along, getitem
 from gradwalk.ops.numpy_names import numpy_names
@@ -26,7 +26,6 @@ from gradwalk.ops.reduction import (
     reduced_shape,
     sum_op,
 )
-from gradwalk.ops.remainders import isfinite
 from gradwalk.ops.shape import cast, normal_axis, reshape
 from gradwalk.ops.sums import sum_over
 
@@ -42,13 +41,6 @@ def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     return out if keepdim else np.squeeze(out, axis)
 
 
-def _logsumexp_expanded(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
-    top = amax_op(x, axis=axis, keepdim=True)
-    top = where(isfinite(top), top, 0)
-    out = log(sum_op(exp(x - top), axis=axis, keepdim=True)) + top
-    return out if keepdim else reshape(out, shape=reduced_shape(x.shape, axis=axis, keepdim=False))
-
-
 logsumexp_op = define(
     "logsumexp",
     _logsumexp_forward,
@@ -62,7 +54,6 @@ logsumexp_op = define(
     shape=reduced_shape,
     to_float=True,
     promotes=True,
-    expand=_logsumexp_expanded,
 )
 
 

@@ -10,13 +10,23 @@ from collections.abc import Callable
 from typing import Any
 
 from gradwalk.ops.arithmetic import abs, exp, log, log1p, power, sqrt
-from gradwalk.ops.choice import maximum
+from gradwalk.ops.choice import maximum, where
 from gradwalk.ops.index import getitem
+from gradwalk.ops.loss import logsumexp_op
 from gradwalk.ops.losses import binary_cross_entropy_logits_op, binary_cross_entropy_op
 from gradwalk.ops.measures import norm_op
 from gradwalk.ops.op import Op
-from gradwalk.ops.reduction import amax_op, amin_op, mean_op, std_op, sum_op, var_op
-from gradwalk.ops.shape import cast, flip
+from gradwalk.ops.reduction import (
+    amax_op,
+    amin_op,
+    mean_op,
+    reduced_shape,
+    std_op,
+    sum_op,
+    var_op,
+)
+from gradwalk.ops.remainders import isfinite
+from gradwalk.ops.shape import cast, flip, reshape
 
 Axes = tuple[int, ...]
 
@@ -41,6 +51,13 @@ def _norm(x: Any, *, p: float, axis: Axes, keepdim: bool) -> Any:
     return power(sum_op(power(size, exponent=p), axis=axis, keepdim=keepdim), exponent=1 / p)
 
 
+def _logsumexp(x: Any, *, axis: Axes, keepdim: bool) -> Any:
+    top = amax_op(x, axis=axis, keepdim=True)
+    top = where(isfinite(top), top, 0)  # as its forward has it
+    out = log(sum_op(exp(x - top), axis=axis, keepdim=True)) + top
+    return out if keepdim else reshape(out, shape=reduced_shape(x.shape, axis=axis, keepdim=False))
+
+
 def _cross_entropy_of_logits(x: Any, target: Any) -> Any:
     return log1p(exp(-abs(x))) + maximum(x, 0.0) - x * target
 
@@ -59,6 +76,7 @@ DEFINITIONS: dict[Op, Callable[..., Any]] = {
     var_op: _var,
     std_op: lambda x, **attrs: sqrt(_var(x, **attrs)),
     norm_op: _norm,
+    logsumexp_op: _logsumexp,
     binary_cross_entropy_op: _cross_entropy,
     binary_cross_entropy_logits_op: _cross_entropy_of_logits,
     flip: _flip,
