@@ -416,8 +416,8 @@ def test_a_recording_of_tensors_is_walked(bare: Any) -> None:
 def test_it_is_as_dark_as_the_notebook(bare: Any) -> None:
     bare.evaluate("document.body.style.color = 'white'")
     Mounted(bare, "one", gw.studio.widget("a·a"))
-    theme = "document.documentElement.dataset.theme"
     inner = next(f for f in bare.frames if f != bare.main_frame)
-    inner.wait_for_function(f"{theme} === 'dark'")
+    # By selector: the frame's own policy forbids to evaluate text in it, which waiting would do.
+    inner.wait_for_selector("html[data-theme=dark]", state="attached")
     bare.evaluate("document.body.style.color = 'black'")
-    inner.wait_for_function(f"{theme} === 'light'")
+    inner.wait_for_selector("html[data-theme=light]", state="attached")
