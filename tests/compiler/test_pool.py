@@ -205,6 +205,7 @@ def test_one_tape_of_several_python_threads() -> None:
     np.testing.assert_array_equal(x, np.arange(301) + 3 * calls * 10)
 
 
+@pytest.mark.slow
 def test_threads_are_changed_while_others_call() -> None:
     tape, x, _ = turning_tape(301, 10)
     calls = 0
