@@ -36,7 +36,7 @@ from gradwalk.compiler.llvm.convolution.narrow import (
 )
 from gradwalk.compiler.llvm.convolution.weight import weight_driver
 from gradwalk.compiler.llvm.kernel import Kernel, KernelWriter
-from gradwalk.compiler.llvm.products.kernel import Epilogue, _Finish
+from gradwalk.compiler.llvm.products.kernel import Epilogue, Finish
 from gradwalk.compiler.llvm.products.layout import Place as Along
 from gradwalk.compiler.llvm.products.layout import Product, first_stride
 from gradwalk.compiler.llvm.target import Host
@@ -111,7 +111,7 @@ def _assembled(
         for dtype, s in zip(dtypes, strides, strict=True)
     )
     count = len(outputs)
-    finish = _Finish(Product(conv.dtype, places[:count], places[count:]), driver.lanes, epilogue)
+    finish = Finish(Product(conv.dtype, places[:count], places[count:]), driver.lanes, epilogue)
     entry = _Entry(len(strides), driver.name)
     text = finish.finish() + "\n" + entry.finish()
     name = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -13,6 +13,7 @@ b, which are contiguous. Every sum is one chain of fused multiply-adds in the or
 
 from __future__ import annotations
 
+from gradwalk.compiler.llvm.products.tile import add_row, row_vectors
 from gradwalk.compiler.llvm.text import Function
 from gradwalk.compiler.llvm.values import Kind
 
@@ -43,23 +44,11 @@ def tile_function(name: str, kind: Kind, rows: int, vectors: int) -> Function:
         row_of_b, *sums = loop.carried
         place = f.set(f"getelementptr i64, ptr %steps, i64 {loop.index}")
         step = f.set(f"load i64, ptr {place}, align 8")
-        columns = []
-        for v in range(vectors):
-            place = f.set(f"getelementptr {vector}, ptr {row_of_b}, i64 {v}")
-            columns.append(f.set(f"load {vector}, ptr {place}, align {size}"))
+        columns = row_vectors(f, kind, row_of_b, vectors)
         following = []
         for row in range(rows):
             place = f.set(f"getelementptr {element}, ptr {pointers[row]}, i64 {step}")
-            number = f.set(f"load {element}, ptr {place}, align {size}")
-            first = f.set(f"insertelement {vector} poison, {element} {number}, i64 0")
-            spread = f.set(
-                f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer"
-            )
-            for v in range(vectors):
-                following.append(
-                    f.call(vector, f"llvm.fma.{kind.suffix}", (vector, spread),
-                           (vector, columns[v]), (vector, sums[row * vectors + v]))
-                )  # fmt: skip
+            following += add_row(f, kind, place, columns, sums[row * vectors : (row + 1) * vectors])
         next_row = f.set(f"getelementptr {element}, ptr {row_of_b}, i64 {lanes * vectors}")
         loop.carry(next_row, *following)
     sums = loop.results[1:]

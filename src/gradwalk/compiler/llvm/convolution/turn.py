@@ -9,8 +9,9 @@ next multiple of a vector's lanes, and what lies there is never used.
 from __future__ import annotations
 
 from gradwalk.compiler.llvm.kernel import element_pointer, load, store
+from gradwalk.compiler.llvm.products.packing import transposed
 from gradwalk.compiler.llvm.text import Function
-from gradwalk.compiler.llvm.values import Kind, Value
+from gradwalk.compiler.llvm.values import Kind
 
 TYPES = ("ptr", "i64", "i64", "i64", "ptr", "i64")
 
@@ -31,32 +32,7 @@ def turn_function(name: str, kind: Kind) -> Function:
             place = element_pointer(f, place, kind.dtype, "%source_row")
         start = f.add(f.multiply(column.index, "%target_row"), row.index)
         place = element_pointer(f, "%target", kind.dtype, start)
-        for vector in _turned(f, vectors):
+        for vector in transposed(f, vectors):
             store(f, vector, place)
             place = element_pointer(f, place, kind.dtype, "%target_row")
     return f
-
-
-def _turned(f: Function, vectors: list[Value]) -> list[Value]:
-    """A square transposed: neighbours at a distance exchange what is off the diagonal."""
-    lanes = len(vectors)
-    distance = lanes // 2
-    while distance:
-        stay = [c - distance + lanes if c & distance else c for c in range(lanes)]
-        move = [c + lanes if c & distance else c + distance for c in range(lanes)]
-        for i in range(lanes):
-            if not i & distance:
-                pair = vectors[i], vectors[i + distance]
-                vectors[i] = _shuffled(f, *pair, stay)
-                vectors[i + distance] = _shuffled(f, *pair, move)
-        distance //= 2
-    return vectors
-
-
-def _shuffled(f: Function, first: Value, second: Value, places: list[int]) -> Value:
-    kind = first.kind.text
-    chosen = ", ".join(f"i32 {p}" for p in places)
-    text = f.set(
-        f"shufflevector {kind} {first.text}, {kind} {second.text}, <{len(places)} x i32> <{chosen}>"
-    )
-    return Value(f, first.kind, text)

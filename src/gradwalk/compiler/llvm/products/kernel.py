@@ -51,7 +51,7 @@ def product_kernel(
     extra j at the same place; it returns (output number, value) pairs to be stored. Without one
     the product itself is the only output.
     """
-    finish = _Finish(product, tiling(product.dtype, host).lanes, epilogue)
+    finish = Finish(product, tiling(product.dtype, host).lanes, epilogue)
     entry = _Entry(product, epilogue is None, driver_name(product.dtype, host))
     text = finish.finish() + "\n" + entry.finish()
     name = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -80,7 +80,7 @@ class _Entry(KernelWriter):
         self.call("void", driver, *zip(TYPES, given, strict=True))
 
 
-class _Finish(Function):
+class Finish(Function):
     """The epilogue on every vector of a finished tile, and the stores."""
 
     def __init__(self, product: Product, lanes: int, epilogue: Epilogue | None) -> None:

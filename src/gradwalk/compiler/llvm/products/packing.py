@@ -103,11 +103,16 @@ def _turned(f: Function, pieces: list[Value]) -> list[Value]:
     """pieces[lane][k] as vectors[k][lane].
 
     Every `length`-th piece is put into one vector; then `length` such vectors are transposed, all
-    their pieces at once: neighbours at a distance exchange what is off the diagonal.
+    their pieces at once.
     """
     length = pieces[0].kind.lanes
-    vectors = [_beside(f, pieces[first::length]) for first in range(length)]
-    lanes = vectors[0].kind.lanes
+    return transposed(f, [_beside(f, pieces[first::length]) for first in range(length)])
+
+
+def transposed(f: Function, vectors: list[Value]) -> list[Value]:
+    """Squares of as many lanes as there are vectors, side by side, each transposed: neighbours at a
+    distance exchange what is off the diagonal."""
+    length, lanes = len(vectors), vectors[0].kind.lanes
     distance = length // 2
     while distance:
         stay = [c - distance + lanes if c & distance else c for c in range(lanes)]

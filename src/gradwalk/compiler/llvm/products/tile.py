@@ -10,6 +10,8 @@ Strides are in elements; a row of b and of out is contiguous.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gradwalk.compiler.llvm.text import Function
 from gradwalk.compiler.llvm.values import Kind
 
@@ -24,7 +26,7 @@ ROWS_PER_POINTER = 3
 def tile_function(name: str, kind: Kind, rows: int, vectors: int) -> Function:
     """The function of a tile."""
     f = Function(name, PARAMETERS, "private void", 'nounwind "prefer-vector-width"="512"')
-    lanes, element, vector = kind.lanes, kind.element, kind.text
+    element, vector = kind.element, kind.text
     size = kind.dtype.itemsize
 
     # `freeze` hides from LLVM that the pointers are multiples of one stride apart: it would form
@@ -41,24 +43,12 @@ def tile_function(name: str, kind: Kind, rows: int, vectors: int) -> Function:
     with f.loop("0", "%depth", carried=carried) as loop:
         row_of_b = loop.carried[0]
         pointers, sums = loop.carried[1 : 1 + len(groups)], loop.carried[1 + len(groups) :]
-        columns = []
-        for v in range(vectors):
-            place = f.set(f"getelementptr {vector}, ptr {row_of_b}, i64 {v}")
-            columns.append(f.set(f"load {vector}, ptr {place}, align {size}"))
+        columns = row_vectors(f, kind, row_of_b, vectors)
         following = []
         for row in range(rows):
             pointer, step = pointers[row // ROWS_PER_POINTER], steps[row % ROWS_PER_POINTER]
             place = f.set(f"getelementptr {element}, ptr {pointer}, i64 {step}")
-            number = f.set(f"load {element}, ptr {place}, align {size}")
-            first = f.set(f"insertelement {vector} poison, {element} {number}, i64 0")
-            spread = f.set(
-                f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer"
-            )
-            for v in range(vectors):
-                following.append(
-                    f.call(vector, f"llvm.fma.{kind.suffix}", (vector, spread),
-                           (vector, columns[v]), (vector, sums[row * vectors + v]))
-                )  # fmt: skip
+            following += add_row(f, kind, place, columns, sums[row * vectors : (row + 1) * vectors])
         next_b = f.set(f"getelementptr {element}, ptr {row_of_b}, i64 %b_k")
         next_a = [f.set(f"getelementptr {element}, ptr {p}, i64 %a_k") for p in pointers]
         loop.carry(next_b, *next_a, *following)
@@ -80,3 +70,25 @@ def tile_function(name: str, kind: Kind, rows: int, vectors: int) -> Function:
     for place, total in zip(places, sums):
         f.do(f"store {vector} {total}, ptr {place}, align {size}")
     return f
+
+
+def row_vectors(f: Function, kind: Kind, row: str, count: int) -> list[str]:
+    """The vectors of one row of b."""
+    places = [f.set(f"getelementptr {kind.text}, ptr {row}, i64 {v}") for v in range(count)]
+    return [f.set(f"load {kind.text}, ptr {p}, align {kind.dtype.itemsize}") for p in places]
+
+
+def add_row(
+    f: Function, kind: Kind, place: str, columns: Sequence[str], sums: Sequence[str]
+) -> list[str]:
+    """The sums of one row of a tile with the number at `place` times b's row added."""
+    vector, element = kind.text, kind.element
+    number = f.set(f"load {element}, ptr {place}, align {kind.dtype.itemsize}")
+    first = f.set(f"insertelement {vector} poison, {element} {number}, i64 0")
+    spread = f.set(
+        f"shufflevector {vector} {first}, {vector} poison, <{kind.lanes} x i32> zeroinitializer"
+    )
+    return [
+        f.call(vector, f"llvm.fma.{kind.suffix}", (vector, spread), (vector, c), (vector, s))
+        for c, s in zip(columns, sums, strict=True)
+    ]
