@@ -329,3 +329,13 @@ def assert_same(expected: After, found: After, tolerance: float) -> None:
             assert abs(value - other) <= 1e-12 * abs(value), name
         else:
             assert value == other, name
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    """A function compiled for the reference backend."""
+    return gw.compile(function, backend="numpy", **options)
+
+
+def programs(run: Any) -> int:
+    """How many programs a compiled function has."""
+    return sum(map(len, run.variants.values()))

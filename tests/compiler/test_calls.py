@@ -15,7 +15,7 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.compiler import function as function_module
 from tests.compiler import models
-from tests.compiler.models import classes, numbers
+from tests.compiler.models import classes, compiled, numbers, programs
 
 optim = gw.optim
 F = nn.functional
@@ -26,14 +26,6 @@ def _double() -> Iterator[None]:
     gw.set_default_dtype(gw.float64)
     yield
     gw.set_default_dtype(gw.float32)
-
-
-def compiled(function: Any, **options: Any) -> Any:
-    return gw.compile(function, backend="numpy", **options)
-
-
-def programs(run: Any) -> int:
-    return sum(map(len, run.variants.values()))
 
 
 def vectors() -> list[Any]:

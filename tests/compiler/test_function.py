@@ -12,7 +12,7 @@ import pytest
 import gradwalk as gw
 from gradwalk import nn
 from tests.compiler import models
-from tests.compiler.models import Batch, Make, classes, numbers
+from tests.compiler.models import Batch, Make, classes, compiled, numbers, programs
 
 optim = gw.optim
 F = nn.functional
@@ -25,14 +25,6 @@ def _double() -> Iterator[None]:
     gw.set_default_dtype(gw.float64)
     yield
     gw.set_default_dtype(gw.float32)
-
-
-def compiled(function: Any, **options: Any) -> Any:
-    return gw.compile(function, backend="numpy", **options)
-
-
-def programs(run: Any) -> int:
-    return sum(map(len, run.variants.values()))
 
 
 def compare(
