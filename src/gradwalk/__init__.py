@@ -1,6 +1,7 @@
 """gradwalk: reverse-mode automatic differentiation in which nothing is hidden."""
 
 import builtins as _builtins
+import importlib as _importlib
 from math import e, inf, nan, pi
 
 from numpy import dtype, finfo, iinfo, newaxis
@@ -212,6 +213,8 @@ def __getattr__(name: str) -> _Any:
 
         globals()[name] = getattr(function, name)
         return globals()[name]
+    if name in ("torch", "testing"):
+        return _importlib.import_module(f"gradwalk.{name}")
     if name not in _INSIDE:
         raise AttributeError(f"module 'gradwalk' has no attribute '{name}'")
     from gradwalk import inspect

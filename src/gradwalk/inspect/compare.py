@@ -11,6 +11,7 @@ import numpy as np
 
 from gradwalk.engine.diagnosis import diagnose
 from gradwalk.engine.errors import AutogradError
+from gradwalk.inspect.live import gradient_of, is_tensor, numbers_of
 from gradwalk.inspect.recorder import as_trace
 from gradwalk.inspect.replay import is_array
 from gradwalk.inspect.report import Report, short
@@ -131,8 +132,8 @@ def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -
             )
         uses = _uses(trace, start)
     else:
-        name = thing.label or type(thing).__name__
-        right = None if thing.grad is None else getattr(thing.grad, "_array", thing.grad)
+        name = getattr(thing, "label", "") or type(thing).__name__
+        right = gradient_of(thing) if is_tensor(thing) else thing.grad
         shape = tuple(getattr(thing, "shape", ()))
     mine = _numbers(name, given)
     return judged(name, mine, np.zeros(shape) if right is None else right, rtol, uses, node)
@@ -140,7 +141,7 @@ def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -
 
 def _numbers(name: str, given: Any) -> Any:
     """A gradient derived by hand: a tensor, a Value, an array, a list or a number."""
-    found = getattr(given, "_array", None)
+    found = numbers_of(given)
     if found is None:
         found = np.asarray(getattr(given, "data", given) if hasattr(given, "_grad") else given)
     if found.dtype.kind not in "fiub":

@@ -105,7 +105,7 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
     if trace.scalar:
         raise ValueError("this trace is of Values, whose nodes are single numbers already")
     if output is None:
-        output = what._index if hasattr(what, "_array") and not made.is_leaf else 0
+        output = 0 if made.is_leaf else trace.output(what)
     edge = Edge(number, output)
     place = place_in(trace, edge, index)
     flat = flat_of(trace, edge, place)

@@ -7,6 +7,7 @@ operation that made the inf. An inf that was given (a mask of -inf) is no cause 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import AutogradError
-from gradwalk.graph.source import source_line
-from gradwalk.graph.versions import stamp_of
 from gradwalk.inspect.cuts import Cause
+from gradwalk.inspect.live import is_tensor, numbers_of, written_at
 from gradwalk.inspect.nan_causes import (
     PRODUCTS,
     SOFTMAXES,
@@ -72,18 +72,18 @@ def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None,
     if target is None or isinstance(target, Trace):
         return as_trace(target), None, False
     if callable(target):
-        with record(budget=budget) as trace:
+        with _recording(budget) as trace:
             result = target()
         if hasattr(result, "_backward") and not hasattr(result, "_array"):
             return record(result), None, True  # Values are recorded from their graph
-        known = trace.lookup(result) if hasattr(result, "_array") else None
+        known = trace.lookup(result) if is_tensor(result) else None
         return trace, known, True
     known_trace = current()
     if known_trace is not None:
         found = known_trace.lookup(target)
         if found is not None:
             return known_trace, found, False
-    if not hasattr(target, "_array") and not hasattr(target, "_backward"):
+    if not is_tensor(target) and not hasattr(target, "_backward"):
         raise TypeError(
             "find_nan takes a function to call, a loss (a Value or a Tensor), or a trace, not "
             f"{type(target).__name__}"
@@ -96,6 +96,15 @@ def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None,
             "Fix: find_nan(lambda: step()), which records what the function computes, or "
             "compute inside `with gradwalk.record():`."
         ) from error
+
+
+def _recording(budget: int | None) -> Any:
+    """Of a function that may well compute with PyTorch, if that is there at all."""
+    if "torch" in sys.modules:
+        from gradwalk.torch.recorder import TorchRecorder
+
+        return TorchRecorder(budget=budget)
+    return record(budget=budget)
 
 
 class _Search:
@@ -310,10 +319,8 @@ class _Search:
     def _last_written(self, node: TraceNode) -> str:
         """Where elements were last put into a tensor, if that is not the line that made it."""
         for tensor in self.trace._alive:
-            array = getattr(tensor, "_array", None)
-            if node.is_leaf and array is not None and self.trace.lookup(tensor) == node.index:
-                stamp = stamp_of(array)
-                line = None if stamp is None else source_line(stamp.code, stamp.position)
+            if node.is_leaf and is_tensor(tensor) and self.trace.lookup(tensor) == node.index:
+                line = written_at(tensor)
                 return "" if line is None or line == node.line else f" (last written at {line})"
         return ""
 
@@ -458,8 +465,10 @@ class _Search:
     def _after_update(self) -> FoundNan:
         """The loss and the gradients are finite; are the parameters, now that they are updated?"""
         for tensor in self.trace._alive:
-            array = getattr(tensor, "_array", None)
-            if array is None or not getattr(tensor, "_requires_grad", False) or not is_bad(array):
+            if not is_tensor(tensor) or not (tensor.is_leaf and tensor.requires_grad):
+                continue
+            array = numbers_of(tensor)
+            if not is_bad(array):
                 continue
             found_at = self.trace.lookup(tensor)
             if found_at is None:
@@ -473,9 +482,7 @@ class _Search:
             found = self._about(
                 self.trace.nodes[found_at], cause, "update", array, first_bad(array)
             )
-            stamp = stamp_of(array)
-            if stamp is not None:
-                found.line = source_line(stamp.code, stamp.position)
+            found.line = written_at(tensor) or found.line
             found.text = "not finite after the update"
             return found
         return FoundNan()

@@ -25,9 +25,10 @@ from gradwalk.inspect.trace import Edge, Kept, Trace
 
 # Operations that multiply by a matrix, or look rows up in one.
 LOOK_UP = frozenset(("embedding", "getitem", "gather_last"))
-MULTIPLY = LOOK_UP | frozenset(
-    ("linear", "matmul", "einsum", "conv", "conv_bias", "conv_input", "lstm", "gru", "rnn")
-)
+MULTIPLY = LOOK_UP | frozenset((
+    "linear", "matmul", "addmm", "baddbmm", "einsum", "conv", "conv_bias", "conv_input", "lstm",
+    "gru", "rnn",
+))  # fmt: skip
 SMALLEST_SQUARE = 1e-30  # below, squares of float32 numbers lose their digits
 
 
@@ -314,7 +315,8 @@ class Anatomy:
         latest: Stamp | None = None
         for index in [layer.weight] if matrix_only else layer.parameters:
             tensor = self.tensors.get(index)
-            stamp = None if tensor is None else stamp_of(tensor._array)
+            array = getattr(tensor, "_array", None)
+            stamp = None if array is None else stamp_of(array)
             if stamp is not None and (latest is None or stamp.time > latest.time):
                 latest = stamp
         if latest is not None:

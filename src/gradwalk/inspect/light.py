@@ -9,6 +9,7 @@ import numpy as np
 from gradwalk.inspect.checks import RECURRENT, SLOPES
 from gradwalk.inspect.graphs import from_graph
 from gradwalk.inspect.layers import Size
+from gradwalk.inspect.live import is_torch_tensor
 from gradwalk.inspect.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace import Kept, Trace
 
@@ -33,6 +34,8 @@ class LightRecorder(Recorder):
 
 def light_trace(second: Any) -> Trace:
     """As `as_trace`, but of a graph that nobody recorded nothing is copied."""
+    if is_torch_tensor(second):
+        return as_trace(second)
     if not hasattr(second, "_array"):
         if second is None or isinstance(second, Trace) or hasattr(second, "_backward"):
             return as_trace(second)

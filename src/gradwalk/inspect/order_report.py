@@ -390,11 +390,7 @@ class PathSum(Report):
 
 def place_of(graph: BackwardGraph, thing: Any) -> int:
     """Of a Value, a Tensor (one output of its node), an Edge, a label or an index."""
-    output = 0
-    if isinstance(thing, Edge):
-        output = thing.output
-    elif hasattr(thing, "_array"):
-        output = thing._index
+    output = thing.output if isinstance(thing, Edge) else graph.trace.output(thing)
     return graph.first_place[node_of(graph.trace, thing)] + output
 
 

@@ -14,6 +14,7 @@ from gradwalk.engine.modes import state
 from gradwalk.graph.source import caller, source_line, watched, where_text
 from gradwalk.graph.versions import owner_of, stamp_of
 from gradwalk.inspect.holdings import Holdings
+from gradwalk.inspect.live import is_torch_tensor
 from gradwalk.inspect.scalars import ValueWriter, only_one_kind, take_labels, trace_of_values
 from gradwalk.inspect.statistics import Statistics
 from gradwalk.inspect.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
@@ -58,10 +59,6 @@ def record(
     >>> trace.grad(x)
     array([2., 4.], dtype=float32)
     """
-    if keep not in (None, *KEEPS):
-        raise ValueError(f"keep is one of {', '.join(map(repr, KEEPS))}, not {keep!r}")
-    if budget is not None and (not isinstance(budget, int | np.integer) or budget < 0):
-        raise ValueError(f"budget is a number of bytes, not {budget!r}")
     if root is None:
         return Recorder(keep, budget, timing)
     _here.last = _trace_of(root, keep, budget)
@@ -73,6 +70,10 @@ def _trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> 
         return trace_of_tensors(root, keep, budget)
     if hasattr(root, "_backward"):
         return trace_of_values(root)
+    if is_torch_tensor(root):
+        from gradwalk.torch.unrecorded import trace_of_tensor
+
+        return trace_of_tensor(root, keep, budget)
     raise TypeError(f"record takes a Value or a Tensor, not {type(root).__name__}")
 
 
@@ -138,6 +139,10 @@ class Recorder:
     def __init__(
         self, keep: str | None = None, budget: int | None = None, timing: bool = False
     ) -> None:
+        if keep not in (None, *KEEPS):
+            raise ValueError(f"keep is one of {', '.join(map(repr, KEEPS))}, not {keep!r}")
+        if budget is not None and (not isinstance(budget, int | np.integer) or budget < 0):
+            raise ValueError(f"budget is a number of bytes, not {budget!r}")
         self.trace = Trace()
         self.holdings = Holdings(self.trace)
         self.values = ValueWriter(self.trace)
@@ -340,17 +345,19 @@ class Recorder:
 
     def entered_module(self, module: Any) -> None:
         """The outermost module gives the names of all the others and of their parameters."""
-        kind = type(module).__name__
         if id(module) not in self._module_names:
-            self.trace._alive.append(module)
-            for name, inner in module.named_modules():
-                self._module_names.setdefault(id(inner), name or kind)
-            for name, parameter in module.named_parameters():
-                self._module_names.setdefault(id(parameter), name)
-                index = self.trace.lookup(parameter)
-                if index is not None:
-                    self.trace.names.setdefault(index, name)
-        self.entered(self._module_names[id(module)], "module", kind)
+            self._name_parts(module)
+        self.entered(self._module_names[id(module)], "module", type(module).__name__)
+
+    def _name_parts(self, module: Any) -> None:
+        self.trace._alive.append(module)
+        for name, inner in module.named_modules():
+            self._module_names.setdefault(id(inner), name or type(module).__name__)
+        for name, parameter in module.named_parameters():
+            self._module_names.setdefault(id(parameter), name)
+            index = self.trace.lookup(parameter)
+            if index is not None:
+                self.trace.names.setdefault(index, name)
 
     def left(self) -> None:
         """The innermost module or scope is done."""

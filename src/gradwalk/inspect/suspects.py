@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.live import is_tensor, numbers_of
 from gradwalk.inspect.replay import is_array
 from gradwalk.inspect.trace import Exit, Trace, TraceNode
 
@@ -46,8 +47,8 @@ def _holds(array: Any, value: Any) -> bool:
 def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
     """Leaves and constants of the trace that are on the memory of `p`, or hold its numbers."""
     found = []
-    live = {id(t): t for t in trace._alive if hasattr(t, "_array")}
-    mine = getattr(p, "_array", None)
+    live = {id(t): t for t in trace._alive if is_tensor(t)}
+    mine = numbers_of(p)
     for index in sorted(leading):
         node = trace.nodes[index]
         at = "" if node.line is None else f" at {node.line}"
@@ -57,7 +58,7 @@ def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
                 found.append(f"the leaf made{at} holds the same number: is it made of p.data?")
         elif node.is_leaf:
             shared = any(
-                np.may_share_memory(t._array, mine) and trace._index.get((id(t), 0)) == index
+                np.may_share_memory(numbers_of(t), mine) and trace.lookup(t) == index
                 for t in live.values()
             )
             alike = is_array(node.value) and mine.ndim and np.array_equal(node.value, mine)

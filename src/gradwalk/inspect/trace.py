@@ -194,6 +194,10 @@ class Trace:
             found = found if version is None else version
         return found
 
+    def output(self, thing: Any) -> int:
+        """Which output of its node a live Tensor is; 0 of anything else."""
+        return int(getattr(thing, "_index", 0)) if hasattr(thing, "_array") else 0
+
     def _named(self, name: str) -> int:
         found = [n.index for n in self.nodes if name in (n.label, self.names.get(n.index))]
         if len(found) == 1:

@@ -10,6 +10,7 @@ from typing import Any
 from gradwalk.engine.modes import quietly
 from gradwalk.inspect.findings import Finding, Limits
 from gradwalk.inspect.layers import Anatomy, Factor, Layer, array_of, norm_of
+from gradwalk.inspect.live import gradient_of
 from gradwalk.inspect.report import short
 from gradwalk.recording import wrap
 
@@ -29,14 +30,20 @@ def step_norms(
     gradients = {}
     for index, parameter in anatomy.tensors.items():
         g = None if as_they_are else array_of(anatomy.sweep.grad(index))
-        if g is None and parameter._grad is not None:
-            g = parameter._grad._array
+        if g is None:
+            g = gradient_of(parameter)
         if g is not None:
             gradients[index] = g
     if optimizer is None:
         if lr is None:
             return {}
         return {index: lr * norm_of(g) for index, g in gradients.items()}
+    if not hasattr(optimizer, "_flat_state"):
+        from gradwalk.torch.updates import moves
+
+        given = {anatomy.tensors[index]: g for index, g in gradients.items()}
+        norms = moves(optimizer, given)
+        return {i: norms[p] for i, p in anatomy.tensors.items() if p in norms}
     if optimizer._flat_state:
         return {}
     numbers = {id(parameter): index for index, parameter in anatomy.tensors.items()}

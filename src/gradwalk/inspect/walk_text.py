@@ -117,7 +117,8 @@ def rule_text(trace: Trace, node: TraceNode, argument: int) -> str:
             name: operand_name(trace, operand) if isinstance(operand, Edge) else name
             for name, operand in zip(op.inputs, node.args)
         }
-        written = op.formula.get(op.inputs[argument], "")
+        operand_of = op.inputs[min(argument, len(op.inputs) - 1)]  # a tail shares its text
+        written = op.formula.get(operand_of, "")
         text = written if isinstance(written, str) else written(**node.attrs)
         return text.format(**names, out=trace.name(node.index))
     text, shape = _rule_on_symbols(trace, op, node, argument)

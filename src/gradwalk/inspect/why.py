@@ -14,6 +14,7 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.audit import wrong_steps
+from gradwalk.inspect.live import is_torch_tensor
 from gradwalk.inspect.recorder import as_trace
 from gradwalk.inspect.replay import is_array, op_of
 from gradwalk.inspect.report import Report, short
@@ -201,14 +202,16 @@ def place_of(trace: Trace, x: Any) -> Edge:
     """The node of x, and which of its outputs x is."""
     if isinstance(x, Edge):
         return x
-    if trace.unrecorded and hasattr(x, "_grad") and trace.lookup(x) is None:
-        name = f"'{x.label}'" if x.label else f"this {type(x).__name__}"
+    live = hasattr(x, "_grad") or is_torch_tensor(x)
+    if trace.unrecorded and live and trace.lookup(x) is None:
+        label = getattr(x, "label", "")
+        name = f"'{label}'" if label else f"this {type(x).__name__}"
         raise KeyError(
             f"the loss is not computed from {name}. Fix: ask gradwalk.why_no_grad for the reason."
         )
     index = trace.find(x)
     several = len(trace.nodes[index].metas) > 1
-    return Edge(index, x._index if several and hasattr(x, "_array") else 0)
+    return Edge(index, trace.output(x) if several else 0)
 
 
 # -- scalar graphs ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.cuts import Cause, all_zero, closed, is_flat, vanished
 from gradwalk.inspect.graphs import _add
+from gradwalk.inspect.live import gradient_of, is_tensor, is_torch_tensor
 from gradwalk.inspect.no_grad_report import Cut, WhyNoGrad
 from gradwalk.inspect.recorder import Recorder, as_trace, current
 from gradwalk.inspect.replay import is_array
@@ -69,6 +70,10 @@ def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
 
 def _structure(root: Any) -> Trace:
     """The operations behind a tensor, without any numbers."""
+    if is_torch_tensor(root):
+        from gradwalk.torch.unrecorded import structure_of_tensor
+
+        return structure_of_tensor(root, "stats")
     recorder = Recorder("stats")
     for node in inputs_first([root.grad_fn or root]):
         _add(recorder.trace, recorder, node)
@@ -85,7 +90,7 @@ class _Search:
         self.index = index
         self.known = known
         self.live: Any = None if isinstance(p, (int, str, TraceNode)) else p
-        self.output = int(getattr(self.live, "_index", 0))
+        self.output = trace.output(self.live)
         self.leading = leading_to(trace, root)
         self.name = self._name()
 
@@ -127,8 +132,7 @@ class _Search:
         """What arrived in the last backward pass; if there was none, what the tensor holds."""
         if self.trace.sweeps:
             return self.trace.sweep.grad(index, self.output)
-        held = getattr(self.live, "_grad", None)
-        return getattr(held, "_array", None)
+        return gradient_of(self.live)
 
     def _about(self, verdict: str, kind: str, reason: str, fix: str) -> WhyNoGrad:
         node = None if self.index is None else self.trace.nodes[self.index]
@@ -152,8 +156,8 @@ class _Search:
         found = self._about("flows", "", f"its norm is {short(known.norm)}{zeros}.", "")
         found.line = None
         live = self.live
-        if hasattr(live, "_array") and live._grad is None and self.trace.sweeps:
-            if live._node is not None:
+        if is_tensor(live) and gradient_of(live) is None and self.trace.sweeps:
+            if not live.is_leaf:
                 found.verdict, found.kind = "none", "not a leaf"
                 found.line = node.line
                 found.reason = (
@@ -165,9 +169,9 @@ class _Search:
                     "parameter, its name was bound to a result (w = w - ...): update it in place "
                     "inside no_grad() instead."
                 )
-            elif live._requires_grad and self.trace.unrecorded:
+            elif live.requires_grad and self.trace.unrecorded:
                 found.reason += " Its .grad is None because backward() has not been called."
-            elif live._requires_grad:
+            elif live.requires_grad:
                 found.verdict, found.kind = "none", "cleared"
                 found.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
                 found.fix = "read .grad before zero_grad(), or before grad = None."
@@ -193,7 +197,7 @@ class _Search:
                 f"it holds {node.metas[0][1]}, and a whole number cannot change by a little.",
                 "make it with a float dtype, if it is to be learned.",
             )
-        late = getattr(self.live, "_requires_grad", False)
+        late = getattr(self.live, "requires_grad", False)
         return self._about(
             "none",
             "requires_grad",
@@ -208,7 +212,7 @@ class _Search:
 
     def _whole(self, node: TraceNode) -> WhyNoGrad:
         """Nothing arrived, and yet no cut is seen."""
-        if self.known == USED_UP and hasattr(self.live, "_array"):
+        if self.known == USED_UP and is_tensor(self.live):
             return self._not_kept(node)
         if not self.trace.sweeps:
             loss = self.trace.nodes[self.root]
@@ -230,7 +234,7 @@ class _Search:
 
     def _not_kept(self, node: TraceNode) -> WhyNoGrad:
         """backward() has run through this graph, and yet there is no .grad."""
-        if self.live._node is not None:
+        if not self.live.is_leaf:
             return self._about(
                 "none",
                 "not a leaf",
@@ -293,7 +297,7 @@ class _Search:
                 " If you think it is: compute inside `with gradwalk.record():` and ask again, "
                 "which also shows a detach() or no_grad()."
             )
-        if hasattr(self.live, "_array") and not self.live.requires_grad:
+        if is_tensor(self.live) and not self.live.requires_grad:
             found.kind = "requires_grad"
             found.reason = (
                 "its requires_grad is False, and a graph holds only what needs a gradient."

@@ -1,0 +1,53 @@
+"""Live tensors of either engine, gradwalk's or PyTorch's, asked alike; PyTorch is never imported.
+
+What both have under one name (`grad_fn`, `requires_grad`, `is_leaf`) is asked of them directly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk.graph.source import SourceLine, source_line
+from gradwalk.graph.versions import stamp_of
+
+
+def is_torch_tensor(thing: Any) -> bool:
+    """Whether a thing is a tensor of PyTorch, or of a class made of it.
+
+    >>> is_torch_tensor(1.0)
+    False
+    """
+    return any(c.__name__ == "Tensor" and c.__module__ == "torch" for c in type(thing).__mro__)
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether a thing is a Tensor, of either engine.
+
+    >>> import gradwalk as gw
+    >>> is_tensor(gw.ones(2)), is_tensor(gw.Value(1.0))
+    (True, False)
+    """
+    return hasattr(thing, "_array") or is_torch_tensor(thing)
+
+
+def numbers_of(thing: Any) -> Any:
+    """The array of a Tensor of either engine; None of anything else."""
+    if is_torch_tensor(thing):
+        from gradwalk.torch.values import array_of
+
+        return array_of(thing)
+    return getattr(thing, "_array", None)
+
+
+def gradient_of(thing: Any) -> Any:
+    """What a Tensor holds in `.grad`, as an array."""
+    if is_torch_tensor(thing):  # which warns if asked for what it does not keep
+        return numbers_of(thing.grad) if thing.is_leaf or thing.retains_grad else None
+    return numbers_of(getattr(thing, "_grad", None))
+
+
+def written_at(thing: Any) -> SourceLine | None:
+    """The line that last wrote to a Tensor in place; PyTorch does not keep it."""
+    array = getattr(thing, "_array", None)
+    stamp = None if array is None else stamp_of(array)
+    return None if stamp is None else source_line(stamp.code, stamp.position)

@@ -1,0 +1,11 @@
+"""The same tools on an unmodified PyTorch program: `pip install gradwalk[torch]`.
+
+`record()` writes a trace of what happens in its block, which every tool of gradwalk reads;
+`watch()` stops training at the first NaN; `import_graph()` brings a model over.
+"""
+
+from __future__ import annotations
+
+from gradwalk.torch.recorder import TorchRecorder as record
+
+__all__ = ["record"]

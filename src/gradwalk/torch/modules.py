@@ -1,0 +1,96 @@
+"""Which module is running, and when an optimizer steps: PyTorch's global hooks."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+
+def outermost_alive() -> list[nn.Module]:
+    """The modules in this process that are part of no other; wrappers of compiled ones aside."""
+    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
+    modules = [module for module in modules if uncompiled(module) is module]
+    inner = {id(child) for module in modules for child in module.children()}
+    return [module for module in modules if id(module) not in inner]
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """What `torch.compile` was given; a module that is not compiled is that itself."""
+    wraps = type(module).__name__ == "OptimizedModule"
+    return getattr(module, "_orig_mod", module) if wraps else module
+
+
+def whole_of(module: nn.Module) -> nn.Module:
+    """The outermost module that a module is part of, which gives it its name; often itself."""
+    return next((w for w in outermost_alive() if any(m is module for m in w.modules())), module)
+
+
+@contextmanager
+def told_of_modules(recorder: Any) -> Iterator[None]:
+    """While inside, every module call of this thread is a group of the recording."""
+    running: list[Any] = recorder.running
+
+    def enters(module: Any, args: Any) -> None:
+        if threading.get_ident() == recorder.thread:
+            running.append(module)
+            recorder.entered_module(module)
+
+    def leaves(module: Any, args: Any, result: Any) -> None:
+        if threading.get_ident() != recorder.thread or module not in running:
+            return
+        while True:  # one whose own hook failed never said that it was left
+            last = running.pop()
+            recorder.left()
+            if last is module:
+                break
+
+    # Compiled code never sees these hooks (recorder.py), so there is nothing to warn of.
+    warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")
+    handles = [
+        register_module_forward_pre_hook(enters),
+        register_module_forward_hook(leaves, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def told_of_steps(recorder: Any) -> Iterator[None]:
+    """While inside, what an optimizer computes is not recorded: parameters are other leaves after.
+
+    A step with a closure (LBFGS) computes the loss itself, and is recorded.
+    """
+    silent: list[Any] = []
+
+    def begins(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not any(callable(given) for given in (*args[1:], *kwargs.values())):
+            silent.append(recorder.silence())
+            silent[-1].__enter__()
+
+    def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if silent:
+            silent.pop().__exit__(None, None, None)
+
+    handles = [register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

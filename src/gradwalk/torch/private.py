@@ -1,0 +1,247 @@
+"""Everything private of PyTorch that gradwalk uses, and the one error for other versions.
+
+Public hooks tell almost all there is to know. What is here has no public form: that a backward
+pass begins (`Tensor.backward`, `torch.autograd.backward` and `grad` alike), which autograd node
+belongs to an operation, and whether someone packs what is saved.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
+
+TRIED = "2.13"  # the version gradwalk is tested on
+
+
+def missing(what: str) -> RuntimeError:
+    """The error on a version of PyTorch that has not what is needed."""
+    return RuntimeError(
+        f"gradwalk.torch needs {what}, which PyTorch {torch.__version__} does not have. "
+        f"Fix: pip install 'torch=={TRIED}.*', the version gradwalk is tested on."
+    )
+
+
+# -- which autograd node an operation belongs to ---------------------------------------------------
+
+
+def nodes_made() -> int:
+    """How many autograd nodes this thread has made; the last one has this number less one."""
+    try:
+        return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+    except AttributeError:
+        raise missing("torch.autograd._get_sequence_nr()") from None
+
+
+def number_of(grad_fn: Any) -> int:
+    """The number of an autograd node, as counted by `nodes_made`."""
+    try:
+        return int(grad_fn._sequence_nr())
+    except AttributeError:
+        raise missing("grad_fn._sequence_nr()") from None
+
+
+def what_is_saved_is_packed() -> Any:
+    """The hooks that pack what is saved for backward (checkpoint, offloading); None without."""
+    try:
+        return torch._C._autograd._top_saved_tensors_default_hooks(False)
+    except AttributeError:
+        raise missing("saved tensor hooks that can be asked for") from None
+
+
+@functools.cache
+def _saved_names(kind: Hashable) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("_saved_"))
+
+
+def saved_names(grad_fn: Any) -> tuple[str, ...]:
+    """The attributes of an autograd node that are what it saved."""
+    kind: Hashable = type(grad_fn)
+    return (*_saved_names(kind), *(("saved_tensors",) if is_custom(grad_fn) else ()))
+
+
+def is_custom(grad_fn: Any) -> bool:
+    """Whether an autograd node is that of a custom `torch.autograd.Function`."""
+    return isinstance(grad_fn, torch.autograd.function.BackwardCFunction)
+
+
+def storage_of(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
+    """The memory of a tensor: a weak reference, its address, its bytes; None if it has none."""
+    if tensor.layout != torch.strided or tensor.is_meta:
+        return None
+    storage = tensor.untyped_storage()
+    weakly = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+    return weakly, storage._cdata, storage.nbytes()
+
+
+# -- that a backward pass begins -------------------------------------------------------------------
+
+
+@dataclass
+class BackwardCall:
+    """What the engine was asked to do, and, once it is done, what came out."""
+
+    outputs: tuple[Any, ...]  # the tensors it starts from
+    seeds: tuple[Any, ...]  # a gradient for each
+    create_graph: bool
+    accumulates: bool  # into .grad, not `torch.autograd.grad`
+    inputs: tuple[Any, ...]  # what `grad` asks for
+    result: tuple[Any, ...] = ()  # a gradient for each of the inputs, of `grad`
+
+
+Listener = Callable[[BackwardCall], AbstractContextManager[None]]
+_listeners: list[Listener] = []
+_original: Any = None
+
+
+@contextmanager
+def told_of_backward(listener: Listener) -> Iterator[None]:
+    """While inside, `listener(call)` is entered around every backward pass of the process."""
+    _install()
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+        if not _listeners:
+            _uninstall()
+
+
+def _install() -> None:
+    global _original
+    if _original is not None:
+        return
+    _original = getattr(torch.autograd, "_engine_run_backward", None)
+    if _original is None:
+        raise missing("torch.autograd._engine_run_backward")
+    torch.autograd._engine_run_backward = _run_backward  # type: ignore[attr-defined, assignment]
+
+
+def _uninstall() -> None:
+    global _original
+    torch.autograd._engine_run_backward = _original  # type: ignore[attr-defined]
+    _original = None
+
+
+def _run_backward(
+    outputs: Sequence[Any],
+    seeds: Sequence[Any],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Any] = (),
+    *args: Any,
+    **keywords: Any,
+) -> Any:
+    run = _original
+    accumulates = bool(keywords.get("accumulate_grad", True))
+    call = BackwardCall(tuple(outputs), tuple(seeds), create_graph, accumulates, tuple(inputs))
+    with ExitStack() as stack:
+        for listener in list(_listeners):
+            stack.enter_context(listener(call))
+        found = run(outputs, seeds, retain_graph, create_graph, inputs, *args, **keywords)
+        call.result = tuple(found or ())
+        return found
+
+
+# -- that compiled code runs -----------------------------------------------------------------------
+
+
+@contextmanager
+def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> Iterator[None]:
+    """While inside, `begins` and `ends` are called around code that `torch.compile` made.
+
+    Hooks and modes that are there while such code runs would make it compile itself anew, with
+    other rounding.
+    """
+    from torch._dynamo import eval_frame
+
+    original = getattr(eval_frame, "_maybe_set_eval_frame", None)
+    if original is None:
+        raise missing("torch._dynamo.eval_frame._maybe_set_eval_frame")
+    entered: list[Any] = []  # the frame that switched compiled code on, which switches it off again
+
+    def switched(callback: Any) -> Any:
+        frame = sys._getframe(1)
+        if not entered and callable(callback):
+            entered.append(frame)
+            begins()
+        elif entered and entered[0] is frame:
+            entered.clear()
+            ends()
+        return original(callback)
+
+    eval_frame._maybe_set_eval_frame = switched
+    try:
+        yield
+    finally:
+        eval_frame._maybe_set_eval_frame = original
+
+
+@contextmanager
+def mode_taken_off(mode: TorchDispatchMode) -> Iterator[None]:
+    """Without this dispatch mode, if it is the innermost one."""
+    modes = _get_current_dispatch_mode_stack()  # type: ignore[no-untyped-call]
+    if not modes or modes[-1] is not mode:
+        yield
+        return
+    _pop_mode()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        _push_mode(mode)  # type: ignore[no-untyped-call]
+
+
+# -- for watch: what is looked at in every step ----------------------------------------------------
+
+
+def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The length of all these together, not waited for; NaN or inf if one element is."""
+    groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
+    for tensor in tensors:
+        if tensor.is_sparse:
+            tensor = tensor._values()
+        groups.setdefault((tensor.device, tensor.dtype), []).append(tensor)
+    norms = []
+    for (_, dtype), members in groups.items():
+        # A sum of squares of half precision would overflow at numbers that are no cause for alarm.
+        wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
+        try:
+            norms += torch._foreach_norm(members, 2, dtype=wide)
+        except AttributeError:
+            raise missing("torch._foreach_norm") from None
+    first = norms[0]
+    if any(norm.device != first.device or norm.dtype != first.dtype for norm in norms):
+        norms = [norm.to(first.device, first.dtype) for norm in norms]
+    return torch.linalg.vector_norm(torch.stack(norms))
+
+
+def has_rng(device: torch.device) -> bool:
+    """Whether a device has a generator of random numbers of its own."""
+    return device.type not in ("cpu", "meta")
+
+
+def rng_state(device: torch.device) -> torch.Tensor:
+    """The state of a device's generator."""
+    of_kind = torch.get_device_module(device)
+    return of_kind.get_rng_state() if device.type == "mps" else of_kind.get_rng_state(device)
+
+
+def set_rng_state(device: torch.device, state: torch.Tensor) -> None:
+    """Set it back."""
+    of_kind = torch.get_device_module(device)
+    if device.type == "mps":
+        of_kind.set_rng_state(state)
+    else:
+        of_kind.set_rng_state(state, device)

@@ -1,0 +1,391 @@
+"""Recording a PyTorch program that knows nothing of it: what happens in the block, as a trace.
+
+Every operation passes our dispatch mode on its way to its kernel: there stand its operands, its
+result and the line that asked for it. PyTorch's own graph is the truth about gradients: an
+operation belongs to the autograd node made last before it ran (they are numbered), hooks on those
+nodes tell what each received and what it pushed along each edge, and a node that no operation
+accounts for (a custom Function, a write through a view) is recorded as what it is, unknown.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gradwalk.graph.source import source_line
+from gradwalk.inspect.recorder import Recorder
+from gradwalk.inspect.trace import Edge, Exit, Kept, Trace, TraceNode
+from gradwalk.torch import private
+from gradwalk.torch.graphs import AutogradGraph
+from gradwalk.torch.modules import told_of_modules, told_of_steps, uncompiled, whole_of
+from gradwalk.torch.source import caller
+from gradwalk.torch.translate import LEAF, Made, translate
+from gradwalk.torch.values import array_of, described, dtype_text
+
+aten = torch.ops.aten
+DETACHES = frozenset((aten.detach.default, aten.detach_.default))
+TAKES_OUT = aten._local_scalar_dense.default
+
+
+class TorchTrace(Trace):
+    """A trace whose live objects are tensors and modules of PyTorch."""
+
+    recorder: TorchRecorder
+
+    def lookup(self, thing: Any) -> int | None:
+        """The node of a live tensor, None if the trace does not know it."""
+        if isinstance(thing, torch.Tensor):
+            found = self.recorder.known(thing)
+            return None if found is None else found.node
+        return super().lookup(thing)
+
+    def output(self, thing: Any) -> int:
+        """Which output of its node a live tensor is."""
+        found = self.recorder.known(thing) if isinstance(thing, torch.Tensor) else None
+        return 0 if found is None else found.output
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Where a live tensor stands in the trace."""
+
+    tensor: weakref.ref[torch.Tensor]
+    edge: Edge
+    version: int  # how often its memory had been written when it was noted
+
+
+@dataclass(slots=True)
+class _Unused:
+    """A constant, or a `detach()` that may be PyTorch's own: recorded once it is used."""
+
+    tensor: weakref.ref[torch.Tensor]
+    source: Edge | None  # of a detach, what it detached
+    place: tuple[Any, int]
+    group: int | None
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, recorder: TorchRecorder) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.recorder = recorder
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        return self.recorder.dispatched(func, args, kwargs or {})
+
+
+class TorchRecorder(Recorder):
+    """Listens to PyTorch and writes a trace."""
+
+    def __init__(
+        self, keep: str | None = None, budget: int | None = None, timing: bool = False
+    ) -> None:
+        super().__init__(keep, budget, timing)
+        self.trace: TorchTrace = TorchTrace()
+        self.trace.recorder = self
+        self.graph = AutogradGraph(self)
+        self.thread = threading.get_ident()
+        self._stack_of_contexts = ExitStack()
+        self.running: list[Any] = []  # modules
+        self._modules = ExitStack()  # what tells of module calls
+        self._compiled = ExitStack()  # what is put aside while compiled code runs
+        self._entries: dict[int, _Entry] = {}  # live tensors, by id
+        self._unused: dict[int, _Unused] = {}
+        self._silent = 0  # how many reasons there are not to record operations
+        self._last_number = -1  # of the autograd node that the last operation belongs to
+
+    def __enter__(self) -> Trace:
+        super().__enter__()
+        enter = self._stack_of_contexts.enter_context
+        self._mode = _Mode(self)
+        enter(private.told_of_backward(self._around_backward))
+        enter(private.told_of_compiled(self._compiled_begins, self._compiled_ends))
+        self._modules.enter_context(told_of_modules(self))
+        enter(self._modules)
+        enter(told_of_steps(self))
+        enter(self._mode)
+        return self.trace
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack_of_contexts.close()
+        super().__exit__(*error)
+
+    def _compiled_begins(self) -> None:
+        """Compiled code is opaque: it runs as it would without us."""
+        if threading.get_ident() == self.thread:
+            self._modules.close()
+            self._compiled.enter_context(private.mode_taken_off(self._mode))
+            self._compiled.enter_context(self.silence())
+
+    def _compiled_ends(self) -> None:
+        if threading.get_ident() == self.thread:
+            self._compiled.close()
+            self._modules.enter_context(told_of_modules(self))
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """What happens inside is not the program's, or is not to be recorded."""
+        self._silent += 1
+        try:
+            yield
+        finally:
+            self._silent -= 1
+
+    def _kept(self, array: Any, what: str, index: int) -> Kept:
+        if isinstance(array, torch.Tensor):
+            with self.silence():
+                array = array_of(array)
+        return super()._kept(array, what, index)
+
+    def entered_module(self, module: Any) -> None:
+        """As in our own engine; a part that is called alone has the name it has in the whole."""
+        inner = uncompiled(module)
+        if id(inner) not in self._module_names:
+            self._name_parts(whole_of(inner))
+        self._module_names.setdefault(id(module), self._module_names[id(inner)])
+        super().entered_module(module)
+
+    # -- where a tensor stands ---------------------------------------------------------------------
+
+    def known(self, tensor: torch.Tensor) -> Edge | None:
+        """The node that made a tensor, and which output it is; None if it is new to the trace."""
+        if tensor.grad_fn is not None:
+            return self.graph.edge_of(tensor)
+        entry = self._entry(tensor)
+        if entry is not None:
+            return entry.edge
+        return self._used(tensor)
+
+    def _entry(self, tensor: torch.Tensor) -> _Entry | None:
+        entry = self._entries.get(id(tensor))
+        return entry if entry is not None and entry.tensor() is tensor else None
+
+    def noted_as(self, tensor: torch.Tensor) -> Edge | None:
+        """What an operation noted of a tensor, whatever PyTorch's graph says of it."""
+        entry = self._entry(tensor)
+        return None if entry is None or entry.version != version_of(tensor) else entry.edge
+
+    def note(self, tensor: torch.Tensor, edge: Edge) -> None:
+        """From now on this tensor is that output."""
+        self._entries[id(tensor)] = _Entry(weakref.ref(tensor), edge, version_of(tensor))
+
+    def edge(self, tensor: torch.Tensor) -> Edge:
+        """A tensor as an operand; one not met before becomes a leaf."""
+        if tensor.grad_fn is not None:
+            return self.graph.edge_of(tensor) or self.graph.grown(tensor)
+        entry = self._entry(tensor)
+        if entry is None:
+            return self._used(tensor) or self._new_leaf(tensor)
+        if entry.version == version_of(tensor):
+            return entry.edge
+        # Its memory was written since (an optimizer's step): from here on it is another leaf.
+        found = self._new_leaf(tensor)
+        self.trace._earlier[found.node] = entry.edge.node
+        return found
+
+    def _new_leaf(self, tensor: torch.Tensor) -> Edge:
+        """A tensor made before the recording, or a constant."""
+        made = TraceNode(
+            index=0,
+            op="",
+            group=self._stack[-1] if self._stack else None,
+            needs_grad=tensor.requires_grad,
+            metas=((tuple(tensor.shape), dtype_text(tensor)),),
+        )
+        index = self.trace.add(made)
+        made.values = [self._kept(tensor, "values", index)]
+        if tensor.requires_grad:
+            self.trace._alive.append(tensor)
+        name = self._module_names.get(id(tensor))
+        if name:
+            self.trace.names[index] = name
+        self.note(tensor, Edge(index))
+        self.graph.memories.note_memory(Edge(index), tensor)
+        return Edge(index)
+
+    # -- forward -----------------------------------------------------------------------------------
+
+    @property
+    def _listening(self) -> bool:
+        return not self._silent and not self._computing_again
+
+    def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operation asks for its kernel."""
+        number = private.nodes_made() - 1
+        newest, self._last_number = number > self._last_number, number
+        if not self._listening:
+            return func(*args, **kwargs)
+        given = list(tensors_in((args, kwargs)))
+        if func in DETACHES:
+            result = func(*args, **kwargs)
+            self._note_unused(result, self.edge(given[0]))
+            return result
+        if func is TAKES_OUT:
+            self._take_out(given[0])
+            return func(*args, **kwargs)
+        edges = {id(tensor): self.edge(tensor) for tensor in given}
+        belongs = newest and torch.is_grad_enabled() and any(t.requires_grad for t in given)
+        began = perf_counter()
+        result = func(*args, **kwargs)
+        took = perf_counter() - began
+        with self.silence():
+            self._note_operation(func, args, kwargs, edges, result, number if belongs else None)
+        if self.timing:
+            self.trace.seconds[len(self.trace.nodes) - 1] = took
+        return result
+
+    def _note_operation(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        edges: dict[int, Edge],
+        result: Any,
+        number: int | None,
+    ) -> None:
+        made = list(tensors_in(result))
+        made += [t for t in _written(func, args, kwargs) if all(t is not m for m in made)]
+        if not made:
+            return
+        known = translate(func, args, kwargs)
+        if known is not None and known.op == LEAF:
+            for tensor in made:
+                self._note_unused(tensor, None)
+            return
+        if known is None:
+            name = str(func._schema.name).replace("::", ".")
+            operands: list[Any] = list(tensors_in((args, kwargs)))
+            attrs = _described(func, args, kwargs)
+            outputs: tuple[int, ...] = tuple(range(len(made)))
+        else:
+            name, operands, attrs = known.op, list(known.args), known.attrs
+            outputs = known.outputs
+        given = any(self.trace.nodes[edge.node].needs_grad for edge in edges.values())
+        node = TraceNode(
+            index=0,
+            op=name,
+            args=tuple(self._as_argument(operand, edges, made) for operand in operands),
+            attrs=attrs,
+            group=self._stack[-1] if self._stack else None,
+            line=source_line(*caller()),
+            needs_grad=number is not None,
+            metas=tuple((tuple(made[k].shape), dtype_text(made[k])) for k in outputs),
+        )
+        if given and number is None:
+            node.note = "not differentiable" if torch.is_grad_enabled() else "no_grad"
+        index = self.trace.add(node)
+        node.values = [self._kept(made[k], "values", index) for k in outputs]
+        for position, k in enumerate(outputs):
+            edge = Edge(index, position)
+            self.graph.memories.note_memory(edge, made[k])
+            if func._schema.is_mutable:
+                self.graph.memories.note_write(edge)
+            if not self._stays_a_leaf(made[k]):
+                self.note(made[k], edge)
+        if number is not None:
+            self.graph.belongs(number, index, func)
+
+    def _as_argument(self, operand: Any, edges: dict[int, Edge], made: list[torch.Tensor]) -> Any:
+        if isinstance(operand, Made):  # a mask that the operation drew itself
+            return self._new_leaf(made[operand.output])
+        if isinstance(operand, torch.Tensor):
+            return edges[id(operand)] if id(operand) in edges else self.edge(operand)
+        return operand
+
+    def _stays_a_leaf(self, tensor: torch.Tensor) -> bool:
+        """A parameter that is written inside no_grad(): its gradient belongs to what it was."""
+        return tensor.requires_grad and tensor.grad_fn is None and not torch.is_grad_enabled()
+
+    def _note_unused(self, result: torch.Tensor, source: Edge | None) -> None:
+        group = self._stack[-1] if self._stack else None
+        self._unused[id(result)] = _Unused(weakref.ref(result), source, caller(), group)
+
+    def _used(self, tensor: torch.Tensor) -> Edge | None:
+        """What was noted as made but not used yet becomes a node now."""
+        found = self._unused.get(id(tensor))
+        if found is None or found.tensor() is not tensor:
+            return None
+        line = source_line(*found.place)
+        if found.source is None:
+            edge = self._new_leaf(tensor)
+            self.trace.nodes[edge.node].line = line
+            return edge
+        source = self.trace.nodes[found.source.node]
+        node = TraceNode(
+            index=0,
+            op="detach",
+            args=(found.source,),
+            group=found.group,
+            line=line,
+            needs_grad=False,
+            metas=(source.metas[found.source.output],),
+            note="detach" if source.needs_grad else "",
+        )
+        index = self.trace.add(node)
+        node.values = [self._kept(tensor, "values", index)]
+        self.note(tensor, Edge(index))
+        return Edge(index)
+
+    def _take_out(self, tensor: torch.Tensor) -> None:
+        """`item()`, `float(x)`, `if x:`: its numbers go on outside the graph."""
+        known = self.known(tensor)
+        if tensor.requires_grad or (known is not None and self.trace.nodes[known.node].note):
+            self.trace.exits.append(Exit(self.edge(tensor).node, "item()", source_line(*caller())))
+
+    # -- backward ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _around_backward(self, call: private.BackwardCall) -> Iterator[None]:
+        if self._silent or threading.get_ident() != self.thread:
+            yield
+            return
+        with self.graph.watched(call):
+            yield
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often the memory of a tensor was written; tensors of inference mode do not count."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def tensors_in(given: Any) -> Iterator[torch.Tensor]:
+    """The tensors in what an operation was given or returned."""
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, list | tuple):
+        for item in given:
+            yield from tensors_in(item)
+    elif isinstance(given, dict):
+        for item in given.values():
+            yield from tensors_in(item)
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """The operands that an operation writes to."""
+    if not func._schema.is_mutable:
+        return
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.is_write:
+            given = args[position] if position < len(args) else kwargs.get(argument.name)
+            yield from tensors_in(given)
+
+
+def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What an operation we do not know was given besides tensors, by name."""
+    names = [argument.name for argument in func._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    plain = {name: value for name, value in given.items() if not list(tensors_in(value))}
+    return {name: described(value) for name, value in plain.items() if value is not None}
