@@ -74,10 +74,12 @@ class SourceLine:
     line: int
     text: str
     function: str
+    caller: SourceLine | None = None  # of a line inside a library: the user's own that led there
 
     def __str__(self) -> str:
         place = f"{Path(self.file).name}:{self.line}"
-        return f"{place}: {self.text}" if self.text else place
+        found = f"{place}: {self.text}" if self.text else place
+        return found if self.caller is None else f"{found} [from {self.caller}]"
 
 
 def source_line(code: CodeType | None, position: int) -> SourceLine | None:

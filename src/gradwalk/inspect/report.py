@@ -52,7 +52,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, SourceLine):
-        return {"file": value.file, "line": value.line, "text": value.text}
+        found: dict[str, Any] = {"file": value.file, "line": value.line, "text": value.text}
+        return found if value.caller is None else {**found, "caller": plain(value.caller)}
     if isinstance(value, Edge):
         return list(value)
     if isinstance(value, dict):

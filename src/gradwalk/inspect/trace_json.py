@@ -6,6 +6,7 @@ Whatever is read is checked: a file may come from anywhere.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,14 +88,19 @@ def decode(value: Any) -> Any:
 
 
 def line_as_json(line: SourceLine) -> list[Any]:
-    return [line.file, line.line, line.text, line.function]
+    found: list[Any] = [line.file, line.line, line.text, line.function]
+    return found if line.caller is None else [*found, line_as_json(line.caller)]
 
 
 def read_line(line: Any) -> SourceLine | None:
     if line is None:
         return None
-    file, number, text, function = line
-    return SourceLine(str(file), whole(number), str(text), str(function))
+    file, number, text, function, *caller = line
+    found = SourceLine(str(file), whole(number), str(text), str(function))
+    if not caller:
+        return found
+    (led_there,) = caller
+    return replace(found, caller=read_line(led_there[:4]))
 
 
 def pairs(found: dict[int, Any]) -> list[list[Any]]:

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gradwalk.graph.source import source_line
 from gradwalk.inspect.trace import Edge, Kept, Sweep, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.torch import private
 from gradwalk.torch.memories import Memories
-from gradwalk.torch.source import caller
+from gradwalk.torch.source import caller, line_at
 from gradwalk.torch.values import dtype_text
 
 LEAF = "AccumulateGrad"
@@ -103,7 +102,7 @@ class AutogradGraph:
         # What ran inside a custom Function, or wrote through a view, knows the line.
         inside = None if tensor is None else self.recorder.noted_as(tensor)
         twin = None if inside is None else self.trace.nodes[inside.node]
-        line = source_line(*caller()) if twin is None and tensor is not None else None
+        line = line_at(*caller()) if twin is None and tensor is not None else None
         edges = [
             None if source is None else self._source(source, output)
             for source, output in grad_fn.next_functions
@@ -151,7 +150,7 @@ class AutogradGraph:
         with recorder.silence():
             starts = [t for t in call.outputs if isinstance(t, torch.Tensor)]
             roots = [recorder.edge(t) for t in starts]
-            sweep = recorder._sweep if nested else Sweep(seeds={}, line=source_line(*caller()))
+            sweep = recorder._sweep if nested else Sweep(seeds={}, line=line_at(*caller()))
             if not nested:
                 for edge, seed in zip(roots, call.seeds, strict=False):
                     sweep.seeds[edge] = recorder._kept(seed, "grads", edge.node)
@@ -337,9 +336,9 @@ def _name(grad_fn: Any) -> str:
 def _ours(name: str) -> str:
     """The op of ours that PyTorch's node is, where its name and its edges say all there is."""
     for op in TABLE.values():
-        if op.elementwise and len(op.inputs) == 1 and not op.attributes:
-            if _plain(op.name) == _plain(name):
-                return op.name
+        alone = op.elementwise and len(op.inputs) == 1 and not op.attributes
+        if alone and _plain(op.name) == _plain(name):
+            return op.name
     return _PRODUCTS.get(name, name)
 
 

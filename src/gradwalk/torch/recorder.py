@@ -20,13 +20,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gradwalk.graph.source import source_line
 from gradwalk.inspect.recorder import Recorder
 from gradwalk.inspect.trace import Edge, Exit, Kept, Trace, TraceNode
 from gradwalk.torch import private
 from gradwalk.torch.graphs import AutogradGraph
 from gradwalk.torch.modules import told_of_modules, told_of_steps, uncompiled, whole_of
-from gradwalk.torch.source import caller
+from gradwalk.torch.source import caller, line_at
 from gradwalk.torch.translate import LEAF, Made, translate
 from gradwalk.torch.values import array_of, described, dtype_text
 
@@ -68,7 +67,7 @@ class _Unused:
 
     tensor: weakref.ref[torch.Tensor]
     source: Edge | None  # of a detach, what it detached
-    place: tuple[Any, int]
+    place: tuple[Any, Any]  # as `caller` gives it
     group: int | None
 
 
@@ -280,7 +279,7 @@ class TorchRecorder(Recorder):
             args=tuple(self._as_argument(operand, edges, made) for operand in operands),
             attrs=attrs,
             group=self._stack[-1] if self._stack else None,
-            line=source_line(*caller()),
+            line=line_at(*caller()),
             needs_grad=number is not None,
             metas=tuple((tuple(made[k].shape), dtype_text(made[k])) for k in outputs),
         )
@@ -318,7 +317,7 @@ class TorchRecorder(Recorder):
         found = self._unused.get(id(tensor))
         if found is None or found.tensor() is not tensor:
             return None
-        line = source_line(*found.place)
+        line = line_at(*found.place)
         if found.source is None:
             edge = self._new_leaf(tensor)
             self.trace.nodes[edge.node].line = line
@@ -343,7 +342,7 @@ class TorchRecorder(Recorder):
         """`item()`, `float(x)`, `if x:`: its numbers go on outside the graph."""
         known = self.known(tensor)
         if tensor.requires_grad or (known is not None and self.trace.nodes[known.node].note):
-            self.trace.exits.append(Exit(self.edge(tensor).node, "item()", source_line(*caller())))
+            self.trace.exits.append(Exit(self.edge(tensor).node, "item()", line_at(*caller())))
 
     # -- backward ----------------------------------------------------------------------------------
 

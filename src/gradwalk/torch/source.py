@@ -1,38 +1,71 @@
-"""Which line of the program called PyTorch."""
+"""Which line of the program called PyTorch.
+
+The innermost line outside PyTorch is the one that asked for an operation. If it lies in a library
+(`transformers`), the user's own line that led there is told beside it.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import sysconfig
+from dataclasses import replace
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 
 import torch
 
-from gradwalk.graph.source import own_files
+from gradwalk.graph.source import SourceLine, own_files, source_line
 
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
+_LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
+NOBODY, LIBRARY, USER = 0, 1, 2  # whose a file is; nobody's: PyTorch's, gradwalk's, Python's
 
 
-class _TorchFiles(dict[str, bool]):
-    """File name -> whether it is PyTorch's, gradwalk's, or Python's own start."""
+class _Files(dict[str, int]):
+    """File name -> whose it is."""
 
-    def __missing__(self, filename: str) -> bool:
-        made_up = filename.startswith(("<frozen", "<eval_with_key"))
-        self[filename] = found = made_up or filename.startswith(_TORCH) or own_files[filename]
+    def __missing__(self, filename: str) -> int:
+        self[filename] = found = self._whose(filename)
         return found
 
+    def _whose(self, filename: str) -> int:
+        if filename.startswith(("<frozen", "<eval_with_key", _TORCH)) or own_files[filename]:
+            return NOBODY
+        if any(part in filename for part in _LIBRARIES):
+            return LIBRARY
+        return NOBODY if filename.startswith(_PYTHON) else USER
 
-torch_files = _TorchFiles()
+
+files = _Files()
+Place = tuple[CodeType, int] | None
 
 
-def caller() -> tuple[CodeType | None, int]:
-    """The innermost place outside PyTorch and gradwalk that led here: (code, instruction)."""
+def caller() -> tuple[Place, Place]:
+    """The innermost place that led here, and, if that is in a library, the user's own."""
     if not own_files.recording:
-        return None, -1
-    frame = sys._getframe(2)
-    while torch_files[frame.f_code.co_filename]:
-        if frame.f_back is None:
-            return None, -1
+        return None, None
+    inner = _outwards(sys._getframe(2), LIBRARY)
+    if inner is None:
+        return None, None
+    user = None if files[inner.f_code.co_filename] == USER else _outwards(inner, USER)
+    return _place(inner), _place(user)
+
+
+def _outwards(frame: FrameType | None, whose: int) -> FrameType | None:
+    while frame is not None and files[frame.f_code.co_filename] < whose:
         frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+    return frame
+
+
+def _place(frame: FrameType | None) -> Place:
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def line_at(inner: Place, user: Place) -> SourceLine | None:
+    """What `caller` found, as file, line and text."""
+    found = None if inner is None else source_line(*inner)
+    if found is None or user is None:
+        return found
+    return replace(found, caller=source_line(*user))
