@@ -431,8 +431,9 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
         else:
             message = f"{names} got no gradient: the way to the loss ends at {cut.note or cut.op}"
             change = f"take the {cut.note or cut.op} away; why_no_grad shows the way"
-        line = members[0][1].line if cut is None else cut.line
-        made = members[0][1].line
+        write = anatomy.trace.last_write(members[0][1])
+        made = getattr(members[0][1], "line", None) or (None if write is None else write[1])
+        line = made if cut is None else cut.line
         found.append(Finding("unused", place, float(len(members)), message, change, line, made))
     return found
 

@@ -27,13 +27,21 @@ BOUNDED = {"clip", "clamp_min", "clamp_max", "clip_between", "hardtanh", "hardsi
 SHRUNK = {"hardshrink", "softshrink", "hardswish"}
 WINNERS = {"maximum", "minimum", "max", "min", "amax", "amin", "max_pool", "median", "topk"}
 WINNERS |= {"median_along", "kthvalue", "cummax", "cummin"}
-PRODUCTS = {"mul", "matmul", "linear", "einsum", "conv", "conv_bias"}
+PRODUCTS = {"mul", "matmul", "linear", "einsum", "conv", "conv_bias", "addmm", "baddbmm"}
 SATURATING = {
     "tanh", "sigmoid", "softmax", "log_softmax", "erf", "exp", "exp2", "expm1", "softplus",
     "logsigmoid", "gelu", "gelu_tanh", "silu", "mish", "elu", "erfc", "ndtr", "cross_entropy",
     "binary_cross_entropy_logits", "sinh", "cosh", "atan",
 }  # fmt: skip
-OVERWRITING = {"setitem", "write_view", "put"}
+OVERWRITING = {
+    "setitem",
+    "write_view",
+    "put",
+    "CopySlices",
+    "aten.copy_",
+    "aten.fill_",
+    "aten.zero_",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.errors import AutogradError
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.cuts import Cause
-from gradwalk.inspect.live import is_tensor, numbers_of, written_at
+from gradwalk.inspect.live import is_tensor, numbers_of
 from gradwalk.inspect.nan_causes import (
     PRODUCTS,
     SOFTMAXES,
@@ -320,9 +321,13 @@ class _Search:
         """Where elements were last put into a tensor, if that is not the line that made it."""
         for tensor in self.trace._alive:
             if node.is_leaf and is_tensor(tensor) and self.trace.lookup(tensor) == node.index:
-                line = written_at(tensor)
+                line = self._written_at(tensor)
                 return "" if line is None or line == node.line else f" (last written at {line})"
         return ""
+
+    def _written_at(self, tensor: Any) -> SourceLine | None:
+        write = self.trace.last_write(tensor)
+        return None if write is None else write[1]
 
     # -- backward ----------------------------------------------------------------------------------
 
@@ -482,7 +487,7 @@ class _Search:
             found = self._about(
                 self.trace.nodes[found_at], cause, "update", array, first_bad(array)
             )
-            found.line = written_at(tensor) or found.line
+            found.line = self._written_at(tensor) or found.line
             found.text = "not finite after the update"
             return found
         return FoundNan()

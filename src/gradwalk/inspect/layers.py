@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import quietly
-from gradwalk.graph.source import SourceLine, source_line
-from gradwalk.graph.versions import Stamp, stamp_of
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect import replay
 from gradwalk.inspect.statistics import Statistics
 from gradwalk.inspect.trace import Edge, Kept, Trace
@@ -312,13 +311,9 @@ class Anatomy:
 
     def written_at(self, layer: Layer, matrix_only: bool = True) -> SourceLine | None:
         """The line that last wrote a layer's matrix (or any parameter of it), or made it."""
-        latest: Stamp | None = None
-        for index in [layer.weight] if matrix_only else layer.parameters:
-            tensor = self.tensors.get(index)
-            array = getattr(tensor, "_array", None)
-            stamp = None if array is None else stamp_of(array)
-            if stamp is not None and (latest is None or stamp.time > latest.time):
-                latest = stamp
-        if latest is not None:
-            return source_line(latest.code, latest.position)
+        asked = [layer.weight] if matrix_only else layer.parameters
+        writes = [self.trace.last_write(self.tensors.get(index)) for index in asked]
+        times = [write for write in writes if write is not None]
+        if times:
+            return max(times, key=lambda write: write[0])[1]
         return self.trace.nodes[layer.weight].line

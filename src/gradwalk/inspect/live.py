@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.graph.source import SourceLine, source_line
-from gradwalk.graph.versions import stamp_of
-
 
 def is_torch_tensor(thing: Any) -> bool:
     """Whether a thing is a tensor of PyTorch, or of a class made of it.
@@ -44,10 +41,3 @@ def gradient_of(thing: Any) -> Any:
     if is_torch_tensor(thing):  # which warns if asked for what it does not keep
         return numbers_of(thing.grad) if thing.is_leaf or thing.retains_grad else None
     return numbers_of(getattr(thing, "_grad", None))
-
-
-def written_at(thing: Any) -> SourceLine | None:
-    """The line that last wrote to a Tensor in place; PyTorch does not keep it."""
-    array = getattr(thing, "_array", None)
-    stamp = None if array is None else stamp_of(array)
-    return None if stamp is None else source_line(stamp.code, stamp.position)

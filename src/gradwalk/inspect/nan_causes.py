@@ -21,10 +21,11 @@ POWERS = {"pow", "power"}
 ARCS = {"acos", "asin", "atanh", "acosh", "erfinv"}
 SOFTMAXES = {"softmax", "log_softmax", "logsumexp", "attention", "cross_entropy", "logaddexp"}
 SPREADS = {"std", "var"}
-NORMALS = {"standardize", "standardize_affine"}
+NORMALS = {"standardize", "standardize_affine", "layer_norm", "batch_norm", "group_norm"}
 SUMS = {"sum", "mean", "matmul", "linear", "einsum", "conv", "conv_bias", "vector_norm", "prod"}
-SUMS |= {"cumsum", "cumprod"}
+SUMS |= {"cumsum", "cumprod", "addmm", "baddbmm"}
 PRODUCTS = {"linear", "matmul", "einsum", "conv", "conv_bias", "lstm", "gru", "rnn"}
+PRODUCTS |= {"addmm", "baddbmm"}
 INVERSES = {"inv", "solve", "cholesky", "det", "slogdet", "pinv", "svd", "eigh"}
 
 _CLAMP_LOG = (

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gradwalk.graph.source import SourceLine
+from gradwalk.graph.source import SourceLine, source_line
+from gradwalk.graph.versions import stamp_of
 from gradwalk.inspect.statistics import Statistics, in_bytes
 
 Shape = tuple[int, ...]
@@ -197,6 +198,12 @@ class Trace:
     def output(self, thing: Any) -> int:
         """Which output of its node a live Tensor is; 0 of anything else."""
         return int(getattr(thing, "_index", 0)) if hasattr(thing, "_array") else 0
+
+    def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
+        """When a live Tensor was last written in place, in any order-keeping count, and where."""
+        array = getattr(thing, "_array", None)
+        stamp = None if array is None else stamp_of(array)
+        return None if stamp is None else (stamp.time, source_line(stamp.code, stamp.position))
 
     def _named(self, name: str) -> int:
         found = [n.index for n in self.nodes if name in (n.label, self.names.get(n.index))]

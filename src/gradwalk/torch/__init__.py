@@ -7,5 +7,7 @@
 from __future__ import annotations
 
 from gradwalk.torch.recorder import TorchRecorder as record
+from gradwalk.torch.step_report import StepStopped
+from gradwalk.torch.watch import watch
 
-__all__ = ["record"]
+__all__ = ["StepStopped", "record", "watch"]

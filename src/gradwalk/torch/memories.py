@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace import Edge, Saved, Trace
 from gradwalk.torch import private
+
+
+class Write(NamedTuple):
+    """One write in place."""
+
+    time: int  # how many nodes there were
+    name: str  # of what wrote
+    line: SourceLine | None
 
 
 class Memories:
@@ -17,7 +26,7 @@ class Memories:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._numbers: dict[int, tuple[Any, int]] = {}  # storage -> it, weakly; its number
-        self._writes: dict[int, list[int]] = {}  # memory -> nodes that wrote to it
+        self._writes: dict[int, list[Write]] = {}  # by memory, oldest first
 
     def note_memory(self, edge: Edge, tensor: torch.Tensor) -> None:
         """The tensor of an output."""
@@ -25,11 +34,18 @@ class Memories:
         if place is not None:
             self.trace.memory[edge] = place
 
-    def note_write(self, edge: Edge) -> None:
-        """A node wrote its output over what was there."""
-        place = self.trace.memory.get(edge)
+    def note_write(self, tensor: torch.Tensor, name: str, line: SourceLine | None) -> None:
+        """Something wrote over what was in a tensor."""
+        place = self._placed("", tensor)
         if place is not None:
-            self._writes.setdefault(place.memory, []).append(edge.node)
+            write = Write(len(self.trace.nodes), name, line)
+            self._writes.setdefault(place.memory, []).append(write)
+
+    def last_write(self, tensor: torch.Tensor) -> tuple[int, SourceLine | None] | None:
+        """When the memory of a tensor was last written, and the line; None if it never was."""
+        place = self._placed("", tensor)
+        writes = self._writes.get(-1 if place is None else place.memory)
+        return (writes[-1].time, writes[-1].line) if writes else None
 
     def note_saved(self, index: int, saved: Iterable[tuple[str, torch.Tensor]]) -> None:
         """What a node keeps for backward; parameters would be there anyway."""
@@ -70,14 +86,14 @@ class Memories:
         own = [Edge(index, k) for k in range(len(node.metas))]
         for edge in [*own, *(edge for _, edge in node.edges)]:
             place = self.trace.memory.get(edge)
-            later = [i for i in self._writes.get(place.memory if place else -1, ()) if i > index]
-            if later:
+            writes = self._writes.get(place.memory if place else -1, ())
+            later = next((write for write in writes if write.time > index), None)
+            if later is not None:
                 what = "its result" if edge.node == index else self.trace.name(edge.node)
-                writer = self.trace.nodes[later[0]]
                 return (
-                    f"gradwalk: {name} ({line}) keeps {what} for backward, and "
-                    f"{self.trace.name(later[0])} ({writer.line}) wrote over it before backward "
-                    f"came. Fix: compute it out of place there, or write to a clone()."
+                    f"gradwalk: {name} ({line}) keeps {what} for backward, and {later.name} "
+                    f"({later.line}) wrote over it before backward came. Fix: compute it out of "
+                    "place there, or write to a clone()."
                 )
         return f"gradwalk: what {name} ({line}) keeps for backward was written over in place."
 

@@ -80,12 +80,15 @@ def told_of_steps(recorder: Any) -> Iterator[None]:
     silent: list[Any] = []
 
     def begins(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if threading.get_ident() != recorder.thread:
+            return
+        recorder.steps(optimizer)
         if not any(callable(given) for given in (*args[1:], *kwargs.values())):
             silent.append(recorder.silence())
             silent[-1].__enter__()
 
     def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if silent:
+        if silent and threading.get_ident() == recorder.thread:
             silent.pop().__exit__(None, None, None)
 
     handles = [register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -213,7 +214,7 @@ def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         if tensor.is_sparse:
             tensor = tensor._values()
         groups.setdefault((tensor.device, tensor.dtype), []).append(tensor)
-    norms = []
+    norms: list[torch.Tensor] = []
     for (_, dtype), members in groups.items():
         # A sum of squares of half precision would overflow at numbers that are no cause for alarm.
         wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
@@ -245,3 +246,52 @@ def set_rng_state(device: torch.device, state: torch.Tensor) -> None:
         of_kind.set_rng_state(state)
     else:
         of_kind.set_rng_state(state, device)
+
+
+# -- for import_graph: how arguments lie in one another --------------------------------------------
+
+
+def flattened(given: Any) -> tuple[list[Any], Any]:
+    """What lies in nested tuples, lists and dicts, in order, and how it lay there."""
+    try:
+        from torch.utils._pytree import tree_flatten
+    except ImportError:
+        raise missing("torch.utils._pytree") from None
+    return tree_flatten(given)
+
+
+def rebuilt(leaves: Sequence[Any], spec: Any) -> Any:
+    """The other way round."""
+    from torch.utils._pytree import tree_unflatten
+
+    return tree_unflatten(leaves, spec)
+
+
+def is_overload(func: Any) -> bool:
+    """Whether it is an operation of PyTorch's, with the types it takes: aten.add.Tensor."""
+    return isinstance(func, torch._ops.OpOverload)
+
+
+@contextmanager
+def lines_kept(after: str) -> Iterator[None]:
+    """While inside, torch.export notes the lines of all of the user's functions, not only of those
+    called `forward`: the frames inside the last one in the file `after`, PyTorch's own left out."""
+    from torch.fx.proxy import TracerBase
+
+    before = getattr(TracerBase, "_filter_traceback_frames", None)
+    if before is None:  # then with the lines it notes by itself
+        yield
+        return
+    own = torch.__file__.removesuffix("__init__.py")
+
+    def kept(self: Any, frames: Any) -> Any:
+        start = max((i for i, f in enumerate(frames) if f.filename == after), default=-1)
+        return traceback.StackSummary.from_list(
+            f for f in frames[start + 1 :] if f.name == "forward" or not f.filename.startswith(own)
+        )
+
+    TracerBase._filter_traceback_frames = kept  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = before  # type: ignore[method-assign]

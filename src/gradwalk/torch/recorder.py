@@ -20,13 +20,14 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.recorder import Recorder
 from gradwalk.inspect.trace import Edge, Exit, Kept, Trace, TraceNode
 from gradwalk.torch import private
 from gradwalk.torch.graphs import AutogradGraph
 from gradwalk.torch.modules import told_of_modules, told_of_steps, uncompiled, whole_of
 from gradwalk.torch.source import caller, line_at
-from gradwalk.torch.translate import LEAF, Made, translate
+from gradwalk.torch.translate import LEAF, Known, Made, translate
 from gradwalk.torch.values import array_of, described, dtype_text
 
 aten = torch.ops.aten
@@ -50,6 +51,12 @@ class TorchTrace(Trace):
         """Which output of its node a live tensor is."""
         found = self.recorder.known(thing) if isinstance(thing, torch.Tensor) else None
         return 0 if found is None else found.output
+
+    def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
+        """When and where a tensor was last written in place, as far as that was recorded."""
+        if isinstance(thing, torch.Tensor):
+            return self.recorder.graph.memories.last_write(thing)
+        return super().last_write(thing)
 
 
 @dataclass(slots=True)
@@ -157,6 +164,14 @@ class TorchRecorder(Recorder):
         self._module_names.setdefault(id(module), self._module_names[id(inner)])
         super().entered_module(module)
 
+    def steps(self, optimizer: Any) -> None:
+        """An optimizer is about to write to its parameters."""
+        line = line_at(*caller())
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                name = f"{type(optimizer).__name__}.step"
+                self.graph.memories.note_write(parameter, name, line)
+
     # -- where a tensor stands ---------------------------------------------------------------------
 
     def known(self, tensor: torch.Tensor) -> Edge | None:
@@ -203,6 +218,7 @@ class TorchRecorder(Recorder):
             group=self._stack[-1] if self._stack else None,
             needs_grad=tensor.requires_grad,
             metas=((tuple(tensor.shape), dtype_text(tensor)),),
+            line=(self.graph.memories.last_write(tensor) or (0, None))[1],
         )
         index = self.trace.add(made)
         made.values = [self._kept(tensor, "values", index)]
@@ -256,16 +272,22 @@ class TorchRecorder(Recorder):
         number: int | None,
     ) -> None:
         made = list(tensors_in(result))
-        made += [t for t in _written(func, args, kwargs) if all(t is not m for m in made)]
+        written = list(_written(func, args, kwargs))
+        made += [t for t in written if all(t is not m for m in made)]
         if not made:
             return
         known = translate(func, args, kwargs)
+        name = str(func._schema.name).replace("::", ".")
+        line = line_at(*caller())
+        for tensor in written:
+            self.graph.memories.note_write(tensor, name.removeprefix("aten."), line)
+        if known is not None and number is not None and not _gives(known, written):
+            known = None  # what was there before is an operand, if only of a gradient of 0
         if known is not None and known.op == LEAF:
             for tensor in made:
                 self._note_unused(tensor, None)
             return
         if known is None:
-            name = str(func._schema.name).replace("::", ".")
             operands: list[Any] = list(tensors_in((args, kwargs)))
             attrs = _described(func, args, kwargs)
             outputs: tuple[int, ...] = tuple(range(len(made)))
@@ -279,7 +301,7 @@ class TorchRecorder(Recorder):
             args=tuple(self._as_argument(operand, edges, made) for operand in operands),
             attrs=attrs,
             group=self._stack[-1] if self._stack else None,
-            line=line_at(*caller()),
+            line=line,
             needs_grad=number is not None,
             metas=tuple((tuple(made[k].shape), dtype_text(made[k])) for k in outputs),
         )
@@ -290,8 +312,6 @@ class TorchRecorder(Recorder):
         for position, k in enumerate(outputs):
             edge = Edge(index, position)
             self.graph.memories.note_memory(edge, made[k])
-            if func._schema.is_mutable:
-                self.graph.memories.note_write(edge)
             if not self._stays_a_leaf(made[k]):
                 self.note(made[k], edge)
         if number is not None:
@@ -320,7 +340,8 @@ class TorchRecorder(Recorder):
         line = line_at(*found.place)
         if found.source is None:
             edge = self._new_leaf(tensor)
-            self.trace.nodes[edge.node].line = line
+            leaf = self.trace.nodes[edge.node]
+            leaf.line = leaf.line or line
             return edge
         source = self.trace.nodes[found.source.node]
         node = TraceNode(
@@ -380,6 +401,11 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
         if argument.is_write:
             given = args[position] if position < len(args) else kwargs.get(argument.name)
             yield from tensors_in(given)
+
+
+def _gives(known: Known, written: list[torch.Tensor]) -> bool:
+    """Whether all that is written to is among the operands of our op."""
+    return all(any(operand is tensor for operand in known.args) for tensor in written)
 
 
 def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

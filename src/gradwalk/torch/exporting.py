@@ -1,0 +1,144 @@
+"""A PyTorch function as a graph of ATen operations, through torch.export.
+
+Export keeps no trace of where gradients stop: `detach()` becomes a plain alias and `no_grad()`
+disappears. So before the graph is brought into functional form, such places are marked with an
+operation of our own, `gradwalk::stop`. Of the operations that ATen makes of others, only those are
+taken apart that we have no translation of: what is one step in the program stays one step.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from gradwalk.torch import private
+from gradwalk.torch.translate import is_known
+
+aten = torch.ops.aten
+Program = torch.export.ExportedProgram
+
+
+@torch.library.custom_op("gradwalk::stop", mutates_args=())
+def stop(x: torch.Tensor) -> torch.Tensor:
+    """The same numbers; no gradient goes through it."""
+    return x.detach().clone()
+
+
+@stop.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+STOP = torch.ops.gradwalk.stop.default
+
+
+class Wrapped(torch.nn.Module):
+    """A function as a module, with the modules and parameters that it uses as its parts."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        for name, used in _used_by(function).items():
+            if isinstance(used, torch.nn.Module):
+                self.add_module(name, used)
+            elif isinstance(used, torch.nn.Parameter):
+                self.register_parameter(name, used)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a function takes from around it, by name."""
+    inner = inspect.unwrap(function)
+    if inspect.ismethod(inner):
+        return {"self": inner.__self__}
+    if not inspect.isfunction(inner):
+        return {}
+    around = inspect.getclosurevars(inner)
+    return {**around.globals, **around.nonlocals}
+
+
+def as_module(function: Any) -> torch.nn.Module:
+    """The module itself, or a function as one."""
+    return function if isinstance(function, torch.nn.Module) else Wrapped(function)
+
+
+def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    """The graph of a module on example arguments, not yet in functional form."""
+    with warnings.catch_warnings(), private.lines_kept(after=__file__):
+        warnings.simplefilter("ignore")  # about its own insides
+        try:
+            program = torch.export.export(module, args, kwargs, strict=False)
+        except Exception as error:
+            try:
+                program = torch.export.export(module, args, kwargs, strict=True)
+            except Exception:
+                raise ValueError(
+                    f"torch.export cannot make a graph of {name_of(module)}: {error}\nFix: give "
+                    "import_graph a part of it that is a graph (no branch on numbers, no item()), "
+                    "or record the program as it is with gradwalk.torch.record()."
+                ) from error
+    _mark_stops(program)
+    return program
+
+
+def name_of(module: torch.nn.Module) -> str:
+    """What the user calls it."""
+    if isinstance(module, Wrapped):
+        return str(getattr(module.function, "__qualname__", module.function))
+    return type(module).__name__
+
+
+def _mark_stops(program: Program) -> None:
+    """Put STOP where gradients stop; and views that demand a memory layout become reshapes."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target is aten.detach.default:
+            node.target = STOP
+        elif node.target is aten.view.default:
+            node.target = aten.reshape.default  # the layout may be another one in functional form
+        elif _is_no_grad(node):
+            for user in list(node.users):
+                if user.target is operator.getitem:
+                    _stop_after(graph, user)
+    program.graph_module.recompile()
+
+
+def _is_no_grad(node: torch.fx.Node) -> bool:
+    region = getattr(torch.ops.higher_order, "wrap_with_set_grad_enabled", None)
+    return region is not None and node.target is region and node.args[0] is False
+
+
+def _stop_after(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    with graph.inserting_after(node):
+        stopped = graph.call_function(STOP, (node,))
+    stopped.meta = dict(node.meta)
+    node.replace_all_uses_with(stopped, delete_user_cb=lambda user: user is not stopped)
+
+
+def functional(program: Program, taken_apart: Iterable[Any] = ()) -> Program:
+    """The graph without changes in place, in which what we know stays one operation.
+
+    `taken_apart` are operations that are known in general, but not as they are called here.
+    """
+    table = torch.export.default_decompositions()
+    apart = set(taken_apart)
+    for func in list(table.keys()):
+        if func not in apart and is_known(func):
+            table.pop(func)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return program.run_decompositions(table)
+
+
+def can_be_taken_apart(func: Any) -> bool:
+    """Whether ATen defines an operation by others."""
+    return private.is_overload(func) and func in torch.export.default_decompositions()

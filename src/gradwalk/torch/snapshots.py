@@ -1,0 +1,186 @@
+"""What a call of a model depends on besides its parameters, kept so that it can be made again.
+
+Arguments are referred to, not copied; a version that has changed tells that one was written to
+since. Buffers are copied if they changed since the last call (statistics of a batch norm do).
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradwalk.torch import private
+from gradwalk.torch.places import Place, set_state_of_generator
+from gradwalk.torch.recorder import tensors_in, version_of
+
+_numbers = itertools.count()
+LARGEST_BUFFER = 1 << 20  # bytes: larger ones are not copied
+LARGEST_GRADIENT = 16 << 20  # bytes: larger gradients of outputs are not kept
+
+
+@dataclass
+class Randomness:
+    """The states of the generators of random numbers that belong to nobody."""
+
+    cpu: torch.Tensor
+    devices: dict[torch.device, torch.Tensor]
+    python: Any
+    numpy: Any
+
+    @classmethod
+    def now(cls, devices: set[torch.device]) -> Randomness:
+        """Of the CPU, of Python and NumPy, and of these devices."""
+        return cls(
+            torch.get_rng_state(),
+            {device: private.rng_state(device) for device in devices},
+            random.getstate(),
+            np.random.get_state(),
+        )
+
+    def restore(self) -> None:
+        """Set all of them back."""
+        torch.set_rng_state(self.cpu)
+        for device, state in self.devices.items():
+            private.set_rng_state(device, state)
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A buffer at one moment."""
+
+    owner: dict[str, Any]  # of the module it belongs to
+    name: str
+    tensor: torch.Tensor
+    version: int
+    copy: torch.Tensor | None  # None of one that is large
+
+    def restore(self) -> None:
+        """The same tensor with the same elements, as far as they were kept."""
+        self.owner[self.name] = self.tensor
+        if self.copy is not None and version_of(self.tensor) != self.version:
+            self.tensor.data.copy_(self.copy)  # by .data: a graph may count on its version
+
+
+class Model:
+    """A module that the program calls itself, not from within another that is watched."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+        self.modules = list(module.modules())
+        # The dictionaries, not the tensors: a buffer may be replaced by another.
+        self.buffers = [(m._buffers, name) for m in self.modules for name in m._buffers]
+        tensors = [*module.parameters(), *module.buffers()]
+        self.devices = {t.device for t in tensors if private.has_rng(t.device)}
+        self._last: dict[tuple[int, str], Buffer] = {}
+
+    def buffers_now(self, largest: float = LARGEST_BUFFER) -> list[Buffer]:
+        """The buffers, with copies of those that are not large; unchanged ones are not copied."""
+        found = []
+        for owner, name in self.buffers:
+            tensor = owner.get(name)
+            if tensor is None:
+                continue
+            version = version_of(tensor)
+            last = self._last.get((id(owner), name))
+            copied = None
+            if last is not None and last.tensor is tensor and last.version == version:
+                copied = last.copy
+            if copied is None and tensor.nbytes <= largest:
+                copied = tensor.detach().clone()
+            buffer = Buffer(owner, name, tensor, version, copied)
+            self._last[id(owner), name] = buffer
+            found.append(buffer)
+        return found
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a model, with all it takes to make it again."""
+
+    model: Model
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    places: list[Place]  # from the caller outwards
+    randomness: Randomness
+    buffers: list[Buffer]
+    training: list[bool]
+    autocast: list[tuple[str, torch.dtype]]  # kinds of device for which it is on
+    number: int  # calls are counted
+    versions: list[int] = field(default_factory=list)  # of the tensors in the arguments
+    output_gradients: dict[int, torch.Tensor] = field(default_factory=dict)  # by position
+
+    @classmethod
+    def now(
+        cls, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], places: list[Place]
+    ) -> Call:
+        """Before the model runs."""
+        call = cls(
+            model,
+            args,
+            kwargs,
+            places,
+            Randomness.now(model.devices),
+            model.buffers_now(),
+            [module.training for module in model.modules],
+            [
+                (kind, torch.get_autocast_dtype(kind))
+                for kind in {"cpu", *(device.type for device in model.devices)}
+                if torch.is_autocast_enabled(kind)
+            ],
+            next(_numbers),
+        )
+        call.versions = [version_of(tensor) for tensor in call.tensors]
+        return call
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors in the arguments."""
+        return list(tensors_in((self.args, self.kwargs)))
+
+    @property
+    def bytes(self) -> int:
+        """What is kept alive of the arguments."""
+        return sum(tensor.nbytes for tensor in self.tensors if not tensor.is_sparse)
+
+    def changed_since(self) -> list[str]:
+        """Arguments and buffers that cannot be had as they were, in words."""
+        found = []
+        for tensor, version in zip(self.tensors, self.versions):
+            if version_of(tensor) != version:
+                found.append(
+                    f"a tensor of shape {tuple(tensor.shape)} that the model was called with was "
+                    "written to in place since: its numbers are the later ones"
+                )
+        for buffer in self.buffers:
+            if buffer.copy is None and version_of(buffer.tensor) != buffer.version:
+                found.append(f"the buffer {buffer.name} is too large to be kept, and was changed")
+        return found
+
+    def restore(self) -> None:
+        """Random numbers, buffers and training flags as they were at the call."""
+        self.randomness.restore()
+        for place in self.places:
+            for generator, state in place.generators:
+                set_state_of_generator(generator, state)
+        for buffer in self.buffers:
+            buffer.restore()
+        for module, training in zip(self.model.modules, self.training):
+            module.training = training
+
+    @contextmanager
+    def as_it_was(self) -> Iterator[None]:
+        """Everything restored, and mixed precision as at the call."""
+        self.restore()
+        with ExitStack() as stack:
+            for kind, dtype in self.autocast:
+                stack.enter_context(torch.autocast(kind, dtype=dtype))
+            yield

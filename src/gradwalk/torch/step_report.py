@@ -1,0 +1,274 @@
+"""What `watch` says when it stops a step: kind, op, line, module, row of the batch, and the fix."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.examination import examine
+from gradwalk.inspect.files import save_trace
+from gradwalk.inspect.find_nan import find_nan
+from gradwalk.inspect.findings import Finding, listed
+from gradwalk.inspect.layers import array_of, norm_of
+from gradwalk.inspect.nan_report import FoundNan
+from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.steps import wrapped
+from gradwalk.inspect.trace import Shape, Trace
+from gradwalk.ops import TABLE
+
+_INDENT = " " * 11
+OUTLIER = 10.0  # times the median row: then a row stands out
+
+
+@dataclass
+class StepReport(Report):
+    """Why a step was stopped.
+
+    `kind` is "NaN" or "Inf" (a gradient or the loss), "explosion", or "update": a parameter was
+    not finite any more, and the update of an earlier step had made it so.
+    """
+
+    kind: str
+    step: int  # counted from 0, of this optimizer
+    optimizer: str
+    seen: str  # what the check saw, in words
+    loss: float | None = None
+    gradient_norm: float | None = None
+    usual_norm: float | None = None  # what the gradient had been before
+    gradients: list[str] = field(default_factory=list)  # parameters whose gradient is not finite
+    op: str = ""
+    line: SourceLine | None = None
+    module: str = ""
+    row: int | None = None  # of the batch, the first concerned
+    rows: list[int] = field(default_factory=list)  # all of them
+    fix: str = ""
+    found: FoundNan | None = None  # what find_nan says of the step, run again
+    finding: Finding | None = None  # what health says of it, of an explosion
+    rerun: str = ""  # "statements", "model", or "" if it could not be run again
+    rerun_told: str = ""
+    notes: list[str] = field(default_factory=list)
+    path: str = ""  # of the trace
+    _trace: Trace | None = None
+
+    def __str__(self) -> str:
+        stopped = f"stopped before step {self.step} (counted from 0) of {self.optimizer}"
+        lines = wrapped(f"{stopped}: {self.seen}.", "", "  ")
+        told = self.found or self.finding
+        about = str(told).splitlines() if told else self._known()
+        fix = next((i for i, text in enumerate(about) if text.startswith("Fix:")), len(about))
+        lines += about[:fix]
+        if self.found and self.found.op != self.op:
+            lines += wrapped(f"used by: {self.op} in {self.module}, {self.line}", "  ", _INDENT)
+        if self.row is not None:
+            more = f", and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+            lines.append(f"  row:     {self.row} of the batch{more}")
+        if self.rerun_told:
+            lines += wrapped(f"re-run:  {self.rerun_told}.", "  ", _INDENT)
+        for note in self.notes:
+            lines += wrapped(f"note:    {note}.", "  ", _INDENT)
+        if self.path:
+            lines.append(f"  trace:   {self.path}")
+            lines.append(f"           (to look at it: gradwalk studio {self.path})")
+        return "\n".join([*lines, *about[fix:]])
+
+    def _known(self) -> list[str]:
+        lines = [f"  op:      {self.op}"] if self.op else []
+        lines += wrapped(f"line:    {self.line}", "  ", _INDENT) if self.line else []
+        lines += [f"  in:      {self.module}"] if self.module else []
+        return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
+
+    def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
+        """Read the trace of the step: what made it, where, and of which row."""
+        self._trace = trace
+        if self.kind == "explosion":
+            self._explain_explosion(trace, batch)
+            return
+        found = find_nan(trace)
+        if not found:
+            return
+        self.found = found
+        if found.kind == "seed" and how == "model":
+            found.reason = (
+                "what came back to the model's output was not finite already: it was made outside "
+                "of the model, between its output and the loss, which could not be run again."
+            )
+            found.fix = "look at the lines between the call of the model and backward()."
+        if self.kind == "update" and found.kind == "weights" and self.step > 0:
+            found.reason = (
+                f"the update of step {self.step - 1} left it, of gradients that were finite."
+            )
+            found.fix = (
+                "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_."
+            )
+        self.op, self.line, self.module, self.fix = found.op, found.line, found.layer, found.fix
+        node = None if found.node is None else trace.nodes[found.node]
+        if node is not None and node.is_leaf:
+            self._first_use(trace, node.index)
+        if node is not None and found.kind != "weights":
+            # An operation on a part of the batch does not tell which; what it went into may.
+            for index in (node.index, *(step.node for step in found.passed)):
+                self.rows = bad_rows(_bad_array(trace, index, found.direction), batch)
+                if self.rows:
+                    self.row = self.rows[0]
+                    break
+
+    def _explain_explosion(self, trace: Trace, batch: Sequence[Shape]) -> None:
+        report = examine(None, trace)
+        exploding = [f for f in report.findings if f.kind == "exploding"]
+        self.finding = exploding[0] if exploding else None
+        self.row = outlying_row(trace, batch)
+        if self.finding is not None:
+            self.op = self.finding.factors[0].op if self.finding.factors else ""
+            self.line, self.module = self.finding.line, self.finding.layer
+            self.fix = self.finding.change
+            return
+        self.fix = (
+            "look at that row of the data; clip_grad_norm_ keeps one batch from moving the weights."
+            if self.row is not None
+            else "a smaller learning rate, a warm-up, or clip_grad_norm_ before step()."
+        )
+        largest = max(
+            trace.names, key=lambda i: _finite(norm_of(trace.sweep.grad(i))), default=None
+        )
+        if largest is None:
+            return
+        share = norm_of(trace.sweep.grad(largest))
+        self.seen += f"; most of it is that of {trace.names[largest]} ({short(share)})"
+        self._first_use(trace, largest)
+
+    def _first_use(self, trace: Trace, leaf: int) -> None:
+        """Of numbers that were given, the operation that took them first; a view is none."""
+        users = [consumer for consumer, _ in trace.consumers[leaf]]
+        while users and _is_same_numbers(trace.nodes[users[0]].op):
+            users = [consumer for consumer, _ in trace.consumers[users[0]]]
+        if users:
+            user = trace.nodes[users[0]]
+            groups = trace.group_path(user.index)
+            self.op, self.line = user.op, user.line
+            self.module = groups[-1].name if groups else ""
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write the trace beside what may lie there already."""
+        if self._trace is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        path = free_path(folder / f"gradwalk-step-{self.step}.trace")
+        save_trace(self._trace, path)
+        self.path = str(path)
+
+    def save_text(self, folder: Path) -> None:
+        """Write the report as text and as JSON."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.txt").write_text(f"{self}\n", encoding="utf-8")
+        text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
+        (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+
+
+class StepStopped(RuntimeError):
+    """A step that would have done harm was not made: `report` says why, `trace` is the recording.
+
+    Gradients, parameters and random numbers are as they were when it was found.
+    """
+
+    def __init__(self, report: StepReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+        self.trace = report._trace
+        self.path = report.path
+
+
+class StepWarning(RuntimeWarning):
+    """What `watch(..., action="warn")` warns with."""
+
+
+def free_path(path: Path) -> Path:
+    """The path itself, or name-2.trace, name-3.trace, ...: nothing is overwritten."""
+    if not path.exists():
+        return path
+    numbered = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
+    return next(p for p in numbered if not p.exists())
+
+
+# -- which row of the batch ------------------------------------------------------------------------
+
+
+def bad_rows(array: Any, batch: Sequence[Shape]) -> list[int]:
+    """The rows of the batch that elements which are not finite belong to, as far as shapes tell.
+
+    `batch` has the shapes of what the model was called with; the first axis of the first is the
+    batch. An axis of batch × time, as in `logits.view(-1, classes)`, is taken apart.
+    """
+    rows = batch[0][0] if batch and batch[0] else 0
+    if array is None or rows < 1 or not array.ndim:
+        return []
+    places = np.argwhere(~np.isfinite(array))  # (elements, axes)
+    if array.shape[0] == rows:
+        found = places[:, 0]
+    elif len(batch[0]) > 1 and array.shape[0] == rows * batch[0][1]:
+        found = places[:, 0] // batch[0][1]
+    elif array.ndim > 1 and array.shape[1] == rows:  # time first
+        found = places[:, 1]
+    else:
+        return []
+    return [int(row) for row in np.unique(found)]
+
+
+def _bad_array(trace: Trace, index: int, direction: str) -> Any:
+    """The numbers of a node that are not finite: its value, or what it pushed back."""
+    kept: list[Any] = list(trace.nodes[index].values)
+    if direction == "backward":
+        kept = [p for sweep in trace.sweeps for p in sweep.pushed.get(index, ())]
+        kept += [g for sweep in trace.sweeps for g in sweep.grads.get(index, ())]
+    arrays = (array_of(k) for k in kept)
+    return next((a for a in arrays if a is not None and not np.isfinite(a).all()), None)
+
+
+def _is_same_numbers(op: str) -> bool:
+    """Whether an operation only shows its operand in another form."""
+    known = TABLE.get(op)
+    return op == "cast" or (known is not None and bool(known.view))
+
+
+def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
+    """The row whose gradient is most of the batch's, close to the loss; None if none stands out."""
+    rows = batch[0][0] if batch and batch[0] else 0
+    if rows < 2 or not trace.sweeps:
+        return None
+    for index in trace.sweep.visits:
+        grad = array_of(trace.sweep.grad(index))
+        if grad is None or not grad.ndim or grad.shape[0] != rows:
+            continue
+        sizes = np.linalg.norm(grad.reshape(rows, -1).astype(np.float64), axis=1)
+        worst = int(np.argmax(sizes))
+        stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
+        return worst if stands_out else None
+    return None
+
+
+def _finite(number: float) -> float:
+    return math.inf if math.isnan(number) else number
+
+
+def _json(value: Any) -> Any:
+    """JSON has no NaN: such numbers become text."""
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _json(item) for name, item in value.items()}
+    return [_json(item) for item in value] if isinstance(value, list) else value
+
+
+def bad_gradients(names: Sequence[str], all_of: int) -> str:
+    """The parameters concerned, in words."""
+    return f"{listed(list(names), 3)} ({len(names)} of {all_of} parameters)"

@@ -1,0 +1,77 @@
+"""PyTorch's operations as ops of our table: `translate` says which op a call is, if it is one.
+
+The operations are those that a dispatch mode sees and that `torch.export` writes, ATen's. Each file
+has the entries of one theme. What has no entry, or is called in a way that no op of ours is, gives
+None: it stays an opaque node, with a value and gradients but without a formula.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from gradwalk.nn import composites
+from gradwalk.ops import TABLE as OPS
+from gradwalk.torch.translate import (
+    arithmetic,
+    backward,
+    factories,
+    indexing,
+    layers,
+    losses,
+    matrices,
+    reductions,
+    shapes,
+)
+from gradwalk.torch.translate.table import LEAF, TABLE, Call, Known, Made, is_integer, is_plain
+
+FAMILIES = (
+    arithmetic,
+    backward,
+    factories,
+    indexing,
+    layers,
+    losses,
+    matrices,
+    reductions,
+    shapes,
+    composites,
+)
+__all__ = ["LEAF", "TABLE", "Known", "Made", "entry_name", "is_known", "translate"]
+
+
+@functools.cache
+def entry_name(func: Any) -> str:
+    """The entry that an overload looks for: of `add_.Tensor`, changed in place, `add.Tensor`."""
+    name, overload = func._schema.name.partition("::")[2], func._overloadname
+    if f"{name}.{overload}" in TABLE:
+        return f"{name}.{overload}"
+    in_place = name.endswith("_") and not name.endswith("__")
+    return f"{name[:-1] if in_place else name}.{overload}"
+
+
+def is_known(func: Any) -> bool:
+    """Whether an overload has a translation at all; not every call of it may have one."""
+    return func.namespace == "aten" and entry_name(func) in TABLE
+
+
+def translate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known | None:
+    """The op of ours that a call of an overload (`torch.ops.aten.add.Tensor`) is, None if none is.
+
+    Its arguments are the tensors of the call themselves, so that each edge can be told apart.
+    """
+    if not is_known(func):
+        return None
+    call = Call(func, args, kwargs)
+    for value in call.values.values():
+        for tensor in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(tensor, torch.Tensor) and not is_plain(tensor):
+                return None
+    known = TABLE[entry_name(func)](call)
+    if known is None or known.op == LEAF:
+        return known
+    if OPS[known.op].to_float and any(is_integer(argument) for argument in known.args):
+        return known if known.op == "div" else None  # others would need a cast, another node
+    return known

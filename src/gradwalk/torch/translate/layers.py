@@ -1,0 +1,273 @@
+"""What layers are made of: softmax, convolution, pooling, normalisation, attention, dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradwalk.torch.translate.table import Call, Known, Made, direct, entry
+
+# -- softmax ---------------------------------------------------------------------------------------
+
+
+def _softmax(name: str, op: str) -> None:
+    def known(c: Call) -> Known | None:
+        converts = c.values.get("half_to_float") or c.values.get("dtype") not in (
+            None,
+            c.self.dtype,
+        )
+        if converts or not c.self.dim():
+            return None
+        return Known(op, (c.self,), {"axis": c.axis()})
+
+    entry(*name.split())(known)
+
+
+_softmax("_softmax softmax.int", "softmax")
+_softmax("_log_softmax log_softmax.int", "log_softmax")
+_softmax("_safe_softmax", "safe_softmax")
+
+# -- convolution -----------------------------------------------------------------------------------
+
+
+def _sizes(value: Any, count: int) -> tuple[int, ...]:
+    """One number for all dimensions, or one for each."""
+    given = (value,) if isinstance(value, int) else tuple(int(n) for n in value)
+    return given * count if len(given) == 1 else given
+
+
+def _pairs(padding: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple((p, p) for p in padding)
+
+
+@entry("convolution", "conv1d", "conv2d", "conv3d")
+def _convolution(c: Call) -> Known | None:
+    weight = c.weight
+    count = weight.dim() - 2
+    x = c.values["input"]
+    if x.dim() != count + 2:
+        return None
+    stride, padding, dilation = (
+        _sizes(c.values[name], count) for name in ("stride", "padding", "dilation")
+    )
+    attrs: dict[str, Any] = {
+        "stride": stride, "padding": _pairs(padding), "dilation": dilation, "groups": c.groups,
+    }  # fmt: skip
+    bias = c.given("bias")
+    if not c.values.get("transposed", False):
+        return Known("conv_bias" if bias else "conv", (x, weight, *bias), attrs)
+    extra = _sizes(c.output_padding, count)
+    attrs["shape"] = tuple(
+        (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+        for n, s, p, d, k, e in zip(
+            x.shape[2:], stride, padding, dilation, weight.shape[2:], extra, strict=True
+        )
+    )
+    return Known("conv_input_bias" if bias else "conv_input", (x, weight, *bias), attrs)
+
+
+# -- pooling ---------------------------------------------------------------------------------------
+
+
+def _windows(c: Call, count: int) -> dict[str, Any]:
+    """Kernel, stride, padding and number of windows, as our pooling takes them."""
+    kernel = _sizes(c.kernel_size, count)
+    stride = _sizes(c.stride, count) if c.stride else kernel
+    padding = _sizes(c.padding, count)
+    dilation = _sizes(c.values.get("dilation", 1), count)
+    out = []
+    size = c.self.shape[c.self.dim() - count :]
+    for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
+        room = n + 2 * p - d * (k - 1) - 1
+        windows = (room + (s - 1 if c.ceil_mode else 0)) // s + 1
+        # The last window must begin inside the input or the padding before it.
+        out.append(windows - 1 if c.ceil_mode and (windows - 1) * s >= n + p else windows)
+    return {
+        "kernel": kernel, "out": tuple(out), "stride": stride, "padding": _pairs(padding),
+        "dilation": dilation,
+    }  # fmt: skip
+
+
+def _pooling(count: int) -> None:
+    with_indices = () if count == 1 else (f"max_pool{count}d_with_indices",)
+
+    @entry(*with_indices, f"max_pool{count}d")
+    def _max_pool(c: Call) -> Known:
+        return Known("max_pool", (c.self,), _windows(c, count))
+
+    @entry(f"avg_pool{count}d")
+    def _avg_pool(c: Call) -> Known:
+        kernel = _sizes(c.kernel_size, count)
+        attrs = {
+            "kernel": kernel,
+            "stride": _sizes(c.stride, count) if c.stride else kernel,
+            "padding": _sizes(c.padding, count),
+            "ceil_mode": c.ceil_mode,
+            "include_pad": c.count_include_pad,
+            "divisor": c.values.get("divisor_override"),
+        }
+        return Known("avg_pool", (c.self,), attrs)
+
+    inner = () if count == 1 else (f"_adaptive_avg_pool{count}d",)
+
+    @entry(*inner, f"adaptive_avg_pool{count}d")
+    def _adaptive_avg(c: Call) -> Known:
+        return Known("adaptive_avg_pool", (c.self,), {"size": _sizes(c.output_size, count)})
+
+
+for dimensions in (1, 2, 3):
+    _pooling(dimensions)
+
+
+@entry("adaptive_max_pool2d")
+def _adaptive_max(c: Call) -> Known:
+    return Known("adaptive_max_pool", (c.self,), {"size": _sizes(c.output_size, 2)})
+
+
+# -- resizing --------------------------------------------------------------------------------------
+
+_MODES = {
+    "upsample_nearest1d": "nearest", "upsample_nearest2d": "nearest",
+    "upsample_nearest3d": "nearest", "_upsample_nearest_exact1d": "nearest-exact",
+    "_upsample_nearest_exact2d": "nearest-exact", "_upsample_nearest_exact3d": "nearest-exact",
+    "upsample_linear1d": "linear", "upsample_bilinear2d": "bilinear",
+    "upsample_trilinear3d": "trilinear", "upsample_bicubic2d": "bicubic",
+}  # fmt: skip
+
+
+def _resizing(name: str, mode: str) -> None:
+    @entry(name, f"{name}.vec")
+    def known(c: Call) -> Known | None:
+        x = c.self if "self" in c.values else c.values["input"]
+        own = x.shape[2:]
+        scales: Any = c.values.get("scale_factors")
+        if "scale_factors" not in c.values:
+            names = ("scales",) if len(own) == 1 else ("scales_d", "scales_h", "scales_w")
+            found = [c.values[n] for n in names if n in c.values]
+            scales = found if None not in found else None
+        size = c.output_size
+        if size is None:
+            size = [math.floor(n * s) for n, s in zip(own, scales, strict=True)]
+        if scales is not None and [math.floor(n * s) for n, s in zip(own, scales)] != list(size):
+            return None
+        attrs = {
+            "mode": mode,
+            "size": tuple(int(n) for n in size),
+            "scales": None if scales is None else tuple(float(s) for s in scales),
+            "align_corners": c.values.get("align_corners"),
+        }
+        return Known("upsample", (x,), attrs)
+
+
+for resizing, how in _MODES.items():
+    _resizing(resizing, how)
+
+# -- normalisation ---------------------------------------------------------------------------------
+
+
+def _names(c: Call, *names: str) -> tuple[str, ...]:
+    return tuple(name for name in names if c.values[name] is not None)
+
+
+@entry("native_layer_norm", "layer_norm")
+def _layer_norm(c: Call) -> Known:
+    count = len(c.normalized_shape)
+    x = c.values["input"]
+    axes = tuple(range(x.dim() - count, x.dim()))
+    given = c.given("weight", "bias")
+    if not given:
+        return Known("standardize", (x,), {"axes": axes, "eps": c.eps, "center": True})
+    if len(given) == 2 and count == x.dim():
+        return Known(
+            "standardize_affine", (x, *given), {"axes": axes, "eps": c.eps, "center": True}
+        )
+    attrs = {"given": _names(c, "weight", "bias"), "count": count, "eps": c.eps}
+    return Known("layer_norm", (x, *given), attrs)
+
+
+@entry("_fused_rms_norm")
+def _rms_norm(c: Call) -> Known | None:
+    if c.eps is None:
+        return None
+    x = c.values["input"]
+    attrs = {"count": len(c.normalized_shape), "eps": c.eps}
+    return Known("rms_norm", (x, *c.given("weight")), attrs)
+
+
+@entry("native_group_norm")
+def _group_norm(c: Call) -> Known:
+    attrs = {"given": _names(c, "weight", "bias"), "groups": c.group, "eps": c.eps}
+    return Known("group_norm", (c.values["input"], *c.given("weight", "bias")), attrs)
+
+
+def _batch_norm(c: Call, training: bool) -> Known:
+    names = ("weight", "bias") if training else ("weight", "bias", "running_mean", "running_var")
+    eps = c.epsilon if "epsilon" in c.values else c.eps
+    attrs = {"given": _names(c, *names), "training": training, "eps": eps}
+    return Known("batch_norm", (c.values["input"], *c.given(*names)), attrs)
+
+
+@entry("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm")
+def _batch_norm_either(c: Call) -> Known:
+    return _batch_norm(c, bool(c.training))
+
+
+@entry("_native_batch_norm_legit.no_stats", "_batch_norm_with_update")
+def _batch_norm_training(c: Call) -> Known:
+    return _batch_norm(c, training=True)
+
+
+@entry("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
+def _batch_norm_running(c: Call) -> Known:
+    return _batch_norm(c, training=False)
+
+
+@entry("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional")
+def _batch_norm_functional(c: Call) -> Known:
+    if not c.values.get("training", True):
+        return _batch_norm(c, training=False)
+    names = ("weight", "bias", "running_mean", "running_var")
+    attrs = {"given": _names(c, *names), "momentum": c.momentum, "eps": c.eps}
+    moved = (3, 4) if "training" in c.values else (4, 5)
+    return Known("batch_norm_update", (c.values["input"], *c.given(*names)), attrs, (0, *moved))
+
+
+# -- attention, dropout, recurrent layers ----------------------------------------------------------
+
+
+@entry(
+    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_fused_attention_overrideable", "scaled_dot_product_attention",
+)  # fmt: skip
+def _attention(c: Call) -> Known | None:
+    query, key, value = c.query, c.key, c.value
+    alike = query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
+    mask = c.values.get("attn_mask", c.values.get("attn_bias"))
+    if c.dropout_p or not alike or not key.shape[-2] or (mask is not None and c.is_causal):
+        return None
+    scale = float(1 / math.sqrt(query.shape[-1]) if c.scale is None else c.scale)
+    if mask is None:
+        attrs = {"scale": scale, "causal": bool(c.is_causal)}
+        return Known("attention", (query, key, value), attrs)
+    return Known("masked_attention", (query, key, value, mask), {"scale": scale})
+
+
+@entry("native_dropout")
+def _dropout(c: Call) -> Known:
+    if c.train is False or c.p == 0:
+        return Known("clone", (c.values["input"],))
+    return Known("dropout", (c.values["input"], Made(1)), {"p": c.p})
+
+
+@entry("mkldnn_rnn_layer")
+def _lstm_layer(c: Call) -> Known | None:
+    lstm = 2  # the number of the kind of cell
+    if c.mode != lstm or not c.has_biases or c.batch_sizes or c.batch_first:
+        return None
+    weights = (c.weight0, c.weight1, c.weight2, c.weight3)
+    args = (c.values["input"], c.hx_, c.cx_, *weights)
+    return Known("lstm_layer", args, {"reverse": c.reverse}, (0, 1, 2))
+
+
+direct("_weight_norm_interface", "weight_norm", "v g", axis=lambda c: c.dim)

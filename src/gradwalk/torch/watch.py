@@ -1,0 +1,484 @@
+"""watch: stops training before the first step that would do harm, and says what made it.
+
+While all is well it looks at one number per step, the length of the gradient, and notes before each
+call of the model what it would take to make the call again. Only when something is wrong does it
+run the step once more, recorded (rerun.py), and read the trace (step_report.py).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Self
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from gradwalk.torch import private
+from gradwalk.torch.explosions import GradientHistory
+from gradwalk.torch.faults import Fault, examined
+from gradwalk.torch.gradients import (
+    all_finite,
+    gradients_of,
+    is_skipped,
+    length_of,
+    numbers_in,
+    parameters_of,
+    scale_of,
+    unrecorded,
+)
+from gradwalk.torch.places import Place, places_from
+from gradwalk.torch.recorder import tensors_in
+from gradwalk.torch.rerun import Rerun, Run
+from gradwalk.torch.sites import Sites
+from gradwalk.torch.snapshots import LARGEST_GRADIENT, Call, Model
+from gradwalk.torch.step_report import StepReport, StepStopped, StepWarning
+
+ACTIONS = ("raise", "warn")
+BUDGET = 256 << 20  # bytes of arrays that are kept of the step that is run again
+MOST_HELD = 256 << 20  # bytes of batches that are kept while gradients accumulate
+MOST_RUNS = 256  # backward passes that a step's gradients may be the sum of
+MOST_LOST = 10  # steps that may be left out, one after the other, because the loss is NaN
+_OUTPUTS = 8  # tensors a model returns, of which gradients are kept
+
+
+def watch(
+    model: torch.nn.Module | Sequence[torch.nn.Module],
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+    *,
+    explosion: float = 1e3,
+    warmup: int = 10,
+    floor: float | None = None,
+    folder: str | os.PathLike[str] = ".",
+    action: str = "raise",
+    budget: int = BUDGET,
+) -> Watch:
+    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded.
+
+    The step is then run again, recorded, and `StepStopped` says which op made the NaN, in which
+    line and module, and of which row of the batch; the trace is saved in `folder` for the studio.
+    With `action="warn"` it is a warning, and training goes on. Several models and optimizers (of a
+    GAN) are given as lists.
+
+    An explosion is a gradient `explosion` times as long as is usual in this training and longer
+    than `floor` (left out: than all parameters together); the first `warmup` steps are judged by
+    the square of that. `explosion=math.inf` looks for NaN and inf alone.
+
+    >>> import torch, gradwalk.torch
+    >>> model = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> with gradwalk.torch.watch(model, optimizer) as watched:
+    ...     for _ in range(3):
+    ...         optimizer.zero_grad()
+    ...         model(torch.ones(4, 2)).square().mean().backward()
+    ...         optimizer.step()
+    >>> watched.steps
+    3
+    """
+    models = [model] if isinstance(model, torch.nn.Module) else list(model)
+    optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
+    for given, kind in ((models, torch.nn.Module), (optimizers, torch.optim.Optimizer)):
+        wrong = [type(thing).__name__ for thing in given if not isinstance(thing, kind)]
+        if wrong:
+            raise TypeError(
+                f"watch takes a model (torch.nn.Module) and an optimizer (torch.optim.Optimizer), "
+                f"or lists of them, not {wrong[0]}"
+            )
+    return Watch(
+        models,
+        optimizers,
+        Limits(explosion, warmup, floor),
+        folder=Path(folder),
+        action=action,
+        budget=budget,
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where healthy ends."""
+
+    explosion: float = 1e3
+    warmup: int = 10
+    floor: float | None = None
+
+
+class Watch:
+    """What `watch` gives: a handle, and a context manager that takes it off at the end.
+
+    `steps` is how many steps were let through, `overhead` the seconds per step that watching took,
+    `reports` what was found.
+    """
+
+    _busy = 0  # how many steps are being run again, by any watch: then all are quiet
+
+    def __init__(
+        self,
+        models: Sequence[torch.nn.Module] | None,
+        optimizers: Sequence[torch.optim.Optimizer] | None,
+        limits: Limits,
+        *,
+        folder: Path = Path(),
+        action: str = "raise",
+        budget: int = BUDGET,
+    ) -> None:
+        if action not in ACTIONS:
+            raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}, not {action!r}")
+        if not limits.explosion > 1:
+            raise ValueError(f"explosion is a factor above 1, not {limits.explosion!r}")
+        self.limits = limits
+        self.folder = folder
+        self.action = action
+        self.budget = budget
+        self.steps = 0
+        self.reports: list[StepReport] = []
+        self.models: dict[int, Model] = {}
+        self.optimizers: dict[int, torch.optim.Optimizer] = {}
+        self._given = None if models is None else {id(m) for top in models for m in top.modules()}
+        self._histories: dict[int, GradientHistory] = {}
+        self._step_of: dict[int, int] = {}
+        self._sites = Sites()
+        self._called: dict[int, str] = {}  # models -> their names in the program
+        self._runs: list[Run] = []  # backward passes since the last step
+        self._reached: list[Call] = []  # calls that the backward pass under way has come through
+        self._outermost: torch.nn.Module | None = None  # which model is running
+        self._call: Call | None = None  # and that call of it
+        self._passes = 0  # backward passes under way
+        self._lost = 0  # steps in a row that were left out because the loss was NaN
+        self._warned = False  # and since then no step was healthy
+        self._thread = threading.get_ident()
+        self._seconds = 0.0
+        self._hooks = ExitStack()
+        self._learning: Any = None
+        self._hooks.enter_context(private.told_of_backward(self._around_backward))
+        for module in models or ():
+            self._watch_module(module)
+        if optimizers is None:
+            self._hooks.callback(register_optimizer_step_pre_hook(self._before_step).remove)
+        for optimizer in optimizers or ():
+            self.optimizers[id(optimizer)] = optimizer
+            self._hooks.callback(optimizer.register_step_pre_hook(self._before_step).remove)
+        if models is None:
+            self._learn()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        self.remove()
+        if kind is None:
+            self.check_parameters()
+
+    def remove(self) -> None:
+        """Take it off the models and optimizers; what was found stays."""
+        self._stop_learning()
+        self._hooks.close()
+        self._runs.clear()
+
+    @property
+    def overhead(self) -> float:
+        """The seconds per step that watching took; on a GPU also what it had to wait for."""
+        return self._seconds / max(self.steps, 1)
+
+    @property
+    def _quiet(self) -> bool:
+        return bool(Watch._busy) or threading.get_ident() != self._thread
+
+    # -- which modules the program calls -----------------------------------------------------------
+
+    def _watch_module(self, module: torch.nn.Module) -> None:
+        self.models[id(module)] = Model(module)
+        before = module.register_forward_pre_hook(self._before_call, with_kwargs=True)
+        after = module.register_forward_hook(self._after_call, always_call=True)
+        self._hooks.callback(before.remove)
+        self._hooks.callback(after.remove)
+
+    def _learn(self) -> None:
+        """Until the next step, look at every call of a module for those that are not known yet."""
+        if self._learning is None:
+            self._learning = register_module_forward_pre_hook(self._meet)
+
+    def _stop_learning(self) -> None:
+        if self._learning is not None:
+            self._learning.remove()
+            self._learning = None
+
+    def _meet(self, module: torch.nn.Module, args: Any) -> None:
+        if (
+            self._outermost is None
+            and id(module) not in self.models
+            and (self._given is None or id(module) in self._given)
+            and torch.is_grad_enabled()
+            and not self._quiet
+            and next(module.parameters(), None) is not None
+        ):
+            self._watch_module(module)
+            self._before_call(module, args, {})  # of this call, PyTorch has gathered its hooks
+
+    def _covers(self, optimizer: torch.optim.Optimizer) -> bool:
+        known = {id(p) for model in self.models.values() for p in model.module.parameters()}
+        return all(id(p) in known for p in parameters_of(optimizer))
+
+    # -- a call of a model -------------------------------------------------------------------------
+
+    def _before_call(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if self._outermost is not None or not torch.is_grad_enabled() or self._quiet:
+            return
+        began = perf_counter()
+        self._outermost = module
+        places = places_from(sys._getframe(1), self._sites.wanted())
+        self._call = Call.now(self.models[id(module)], args, kwargs, places)
+        self._name(module, places)
+        self._seconds += perf_counter() - began
+
+    def _name(self, module: torch.nn.Module, places: list[Place]) -> None:
+        """What the program calls a model, to tell its parameters from those of another."""
+        if id(module) not in self._called:
+            variables = (places[0].variables or {}) if places else {}
+            own = (name for name, value in variables.items() if value is module)
+            self._called[id(module)] = next(own, type(module).__name__)
+
+    def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if module is not self._outermost:
+            return
+        began = perf_counter()
+        call, self._call, self._outermost = self._call, None, None
+        if call is not None:
+            for position, tensor in enumerate(tensors_in(output)):
+                if tensor.requires_grad and position < _OUTPUTS:
+                    received = partial(self._received, call, position)
+                    tensor.register_hook(received)  # type: ignore[no-untyped-call]
+        self._seconds += perf_counter() - began
+
+    def _received(self, call: Call, position: int, gradient: torch.Tensor) -> None:
+        """A gradient has come back to the output of a model."""
+        if Watch._busy or not self._passes:
+            return
+        if call not in self._reached:
+            self._reached.append(call)
+        # Large ones are held back from the allocator only where nothing else can be run again.
+        if gradient.nbytes <= LARGEST_GRADIENT or self._sites.is_hopeless(call):
+            call.output_gradients[position] = gradient.detach()
+
+    # -- a backward pass ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _around_backward(self, asked: private.BackwardCall) -> Iterator[None]:
+        if not asked.accumulates or self._passes or self._quiet:
+            yield
+            return
+        began = perf_counter()
+        places = places_from(sys._getframe(1))
+        before = self._length_before()
+        self._passes, self._reached = 1, []
+        self._seconds += perf_counter() - began
+        try:
+            yield
+        finally:
+            self._passes = 0
+        began = perf_counter()
+        root = asked.outputs[0] if len(asked.outputs) == 1 else None
+        single = isinstance(root, torch.Tensor) and root.numel() == 1
+        loss = root.detach() if single and isinstance(root, torch.Tensor) else None
+        calls = sorted(self._reached, key=lambda call: call.number)
+        run = Run(calls, places, loss, before)
+        self._reached = []
+        self._runs.append(run)
+        self._sites.note(run)
+        if len(self._runs) > 1:
+            self._hold_less()
+        self._seconds += perf_counter() - began
+
+    def _length_before(self) -> torch.Tensor | None:
+        """How long the gradients are before a backward pass that may add to them."""
+        if not self._runs:
+            return None
+        gradients = [g for o in self.optimizers.values() for g in gradients_of(o)]
+        if not gradients:  # they were set to None since: the program did not step with them
+            self._skipped()
+            self._runs.clear()
+            return None
+        return length_of(gradients)
+
+    def _skipped(self) -> None:
+        """A step that a GradScaler, or the program, leaves out is no fault; all of them are."""
+        lost = next((r for r in self._runs if r.loss is not None and r.loss.isnan().any()), None)
+        self._lost = 0 if lost is None else self._lost + 1
+        optimizer = next(iter(self.optimizers.values()), None)
+        if lost is not None and optimizer is not None and self._lost >= MOST_LOST:
+            self._found(optimizer, Fault("NaN", lost, math.nan, skipped=self._lost))
+
+    def _hold_less(self) -> None:
+        """While gradients accumulate, batches may not fill the memory."""
+        held = sum(call.bytes for run in self._runs for call in run.calls)
+        while (held > MOST_HELD or len(self._runs) > MOST_RUNS) and len(self._runs) > 1:
+            held -= sum(call.bytes for call in self._runs.pop(0).calls)
+
+    # -- a step ------------------------------------------------------------------------------------
+
+    def _before_step(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if self._quiet:
+            return None
+        self.optimizers.setdefault(id(optimizer), optimizer)
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if callable(closure):
+            watched = self._watched_closure(optimizer, closure)
+            self._passed(optimizer)
+            if "closure" in kwargs:
+                return args, {**kwargs, "closure": watched}
+            return (args[0], watched, *args[2:]), kwargs
+        if is_skipped(optimizer):
+            self._skipped()
+            self._runs.clear()
+            return None
+        began = perf_counter()
+        fault = self._look(optimizer)
+        self._seconds += perf_counter() - began
+        if fault is None:
+            self._passed(optimizer)
+        else:
+            self._found(optimizer, fault)
+        return None
+
+    def _watched_closure(self, optimizer: torch.optim.Optimizer, closure: Any) -> Any:
+        """A step that computes its gradients itself: they are looked at as they come."""
+        first = [True]
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            loss = closure(*args, **kwargs)
+            # A line search may try points far away: only the first gradient can explode.
+            explodes = bool(first) and first.pop()
+            fault = None if self._quiet else self._look(optimizer, explodes)
+            if fault is not None:
+                self._found(optimizer, fault, step=self._step_of[id(optimizer)] - 1)
+            self._runs.clear()
+            return loss
+
+        return watched
+
+    def _passed(self, optimizer: torch.optim.Optimizer) -> None:
+        """A step is let through."""
+        key = id(optimizer)
+        count = self._step_of[key] = self._step_of.get(key, 0) + 1
+        self.steps = max(self.steps, count)
+        self._warned = False
+        self._lost = 0
+        unseen = bool(self._runs) and not any(run.calls for run in self._runs)
+        self._runs.clear()
+        if unseen:
+            self._learn()  # what the program calls is not what was given: an inner module, say
+        elif self._learning is not None and (self._covers(optimizer) or count > 3):
+            self._stop_learning()
+
+    def _look(self, optimizer: torch.optim.Optimizer, explodes: bool = True) -> Fault | None:
+        """The check: one number per step, and the loss."""
+        gradients = gradients_of(optimizer)
+        if not gradients:
+            return None
+        losses = [run.loss for run in self._runs if run.loss is not None]
+        norm, *values = numbers_in([length_of(gradients), *losses])
+        norm /= scale_of(optimizer)
+        history = self._history(optimizer)
+        healthy = math.isfinite(norm) and all(map(math.isfinite, values))
+        if healthy and not (explodes and history.has_exploded(norm)):
+            history.add(norm)
+            return None
+        return examined(list(parameters_of(optimizer)), self._runs, norm, history)
+
+    def _history(self, optimizer: torch.optim.Optimizer) -> GradientHistory:
+        found = self._histories.get(id(optimizer))
+        if found is None:
+            floor = self.limits.floor
+            if floor is None:
+                floor = length_of([p.detach() for p in parameters_of(optimizer)]).item()
+            found = GradientHistory(self.limits.explosion, self.limits.warmup, floor)
+            self._histories[id(optimizer)] = found
+        return found
+
+    # -- a finding ---------------------------------------------------------------------------------
+
+    def _found(
+        self, optimizer: torch.optim.Optimizer, fault: Fault, step: int | None = None
+    ) -> None:
+        if self._warned:  # it was said, and no step was healthy since
+            self._runs.clear()
+            return
+        report = StepReport(
+            fault.kind,
+            self._step_of.get(id(optimizer), 0) if step is None else step,
+            type(optimizer).__name__,
+            "",
+            loss=fault.loss,
+            gradient_norm=fault.norm,
+            usual_norm=fault.usual,
+        )
+        report.seen = fault.in_words(optimizer, self._names(), report.step)
+        names = self._names()
+        report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        if fault.run is not None:
+            self._run_again(optimizer, fault, fault.run, report)
+        self._runs.clear()
+        self._tell(report)
+
+    def _run_again(
+        self, optimizer: torch.optim.Optimizer, fault: Fault, run: Run, report: StepReport
+    ) -> None:
+        again = Rerun(self.models.values(), self.optimizers.values(), self.budget)
+        Watch._busy += 1
+        try:
+            with unrecorded():
+                outcome = again(run, partial(fault.shows, list(parameters_of(optimizer))))
+                report.rerun, report.rerun_told = outcome.how, outcome.told
+                report.notes += outcome.notes
+                if outcome.trace is not None:
+                    batch = [tuple(t.shape) for call in run.calls[:1] for t in call.tensors]
+                    report.explain(outcome.trace, batch, outcome.how)
+        finally:
+            Watch._busy -= 1
+        if not report.rerun:
+            report.rerun_told = "the fault could not be shown again: see the notes"
+
+    def _tell(self, report: StepReport) -> None:
+        report.save(self.folder)
+        self.reports.append(report)
+        if self.action == "raise":
+            raise StepStopped(report)
+        self._warned = True
+        warnings.warn(f"gradwalk: {report}", StepWarning, stacklevel=4)
+
+    def check_parameters(self) -> None:
+        """After the last step: whether its update left parameters that are not finite."""
+        names = self._names()
+        for optimizer in self.optimizers.values():
+            bad = [p for p in parameters_of(optimizer) if not all_finite(p)]
+            if bad and not self.reports:
+                fault = Fault("update", bad_parameters=bad)
+                step = self._step_of.get(id(optimizer), 0)
+                seen = fault.in_words(optimizer, names, step)
+                self._tell(StepReport("update", step, type(optimizer).__name__, seen))
+
+    def _names(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        several = len(self.models) > 1
+        for model in self.models.values():
+            called = self._called.get(id(model.module), type(model.module).__name__)
+            prefix = f"{called}." if several else ""
+            for name, parameter in model.module.named_parameters():
+                found.setdefault(id(parameter), prefix + name)
+        return found
