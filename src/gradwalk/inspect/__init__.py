@@ -23,6 +23,7 @@ from gradwalk.inspect.trace import Edge, Group, Sweep, Trace, TraceNode
 from gradwalk.inspect.walk import Walk, walk
 from gradwalk.inspect.why import why
 from gradwalk.inspect.why_no_grad import why_no_grad
+from gradwalk.nn import composites as _composites  # noqa: F401, a trace may have nodes of these
 
 __all__ = [
     "Edge", "Group", "Monitor", "Sweep", "Trace", "TraceNode", "Walk", "audit", "bugs",

@@ -7,14 +7,12 @@ operation that made the inf. An inf that was given (a mask of -inf) is no cause 
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.cuts import Cause
 from gradwalk.inspect.live import is_tensor, numbers_of
@@ -29,6 +27,7 @@ from gradwalk.inspect.nan_causes import (
     safe_form,
 )
 from gradwalk.inspect.nan_report import FoundNan, Operand
+from gradwalk.inspect.nan_target import trace_and_root
 from gradwalk.inspect.nonfinite import (
     Index,
     Numbers,
@@ -38,7 +37,6 @@ from gradwalk.inspect.nonfinite import (
     has_nan,
     is_bad,
 )
-from gradwalk.inspect.recorder import as_trace, current, record
 from gradwalk.inspect.replay import is_array, op_of
 from gradwalk.inspect.statistics import Statistics
 from gradwalk.inspect.steps import Step
@@ -64,48 +62,8 @@ def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     >>> bool(find_nan((p + 1).log().sum()))
     False
     """
-    trace, root, called = _trace_and_root(target, budget)
+    trace, root, called = trace_and_root(target, budget)
     return _Search(trace, root).answer(called)
-
-
-def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, bool]:
-    """What to read; a node that is asked about, if one is; whether a function was called."""
-    if target is None or isinstance(target, Trace):
-        return as_trace(target), None, False
-    if callable(target):
-        with _recording(budget) as trace:
-            result = target()
-        if hasattr(result, "_backward") and not hasattr(result, "_array"):
-            return record(result), None, True  # Values are recorded from their graph
-        known = trace.lookup(result) if is_tensor(result) else None
-        return trace, known, True
-    known_trace = current()
-    if known_trace is not None:
-        found = known_trace.lookup(target)
-        if found is not None:
-            return known_trace, found, False
-    if not is_tensor(target) and not hasattr(target, "_backward"):
-        raise TypeError(
-            "find_nan takes a function to call, a loss (a Value or a Tensor), or a trace, not "
-            f"{type(target).__name__}"
-        )
-    try:
-        return record(target), None, False
-    except AutogradError as error:
-        raise AutogradError(
-            "find_nan: the backward pass has freed the numbers of this graph.\n"
-            "Fix: find_nan(lambda: step()), which records what the function computes, or "
-            "compute inside `with gradwalk.record():`."
-        ) from error
-
-
-def _recording(budget: int | None) -> Any:
-    """Of a function that may well compute with PyTorch, if that is there at all."""
-    if "torch" in sys.modules:
-        from gradwalk.torch.recorder import TorchRecorder
-
-        return TorchRecorder(budget=budget)
-    return record(budget=budget)
 
 
 class _Search:

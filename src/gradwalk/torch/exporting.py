@@ -8,6 +8,7 @@ taken apart that we have no translation of: what is one step in the program stay
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import warnings
@@ -43,14 +44,18 @@ class Wrapped(torch.nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
+        self.tensors: dict[str, torch.Tensor] = {}  # that want a gradient
         for name, used in _used_by(function).items():
             if isinstance(used, torch.nn.Module):
                 self.add_module(name, used)
-            elif isinstance(used, torch.nn.Parameter):
-                self.register_parameter(name, used)
+            elif isinstance(used, torch.Tensor) and used.is_leaf and used.requires_grad:
+                self.tensors[name] = used
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        @functools.wraps(function)  # export names the arguments by the signature
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        self.forward = forward
 
 
 def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
@@ -62,6 +67,12 @@ def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
     around = inspect.getclosurevars(inner)
     return {**around.globals, **around.nonlocals}
+
+
+def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters of a module, and the tensors with a gradient that a function uses."""
+    found = dict(module.named_parameters(remove_duplicate=False))
+    return {**found, **module.tensors} if isinstance(module, Wrapped) else found
 
 
 def as_module(function: Any) -> torch.nn.Module:

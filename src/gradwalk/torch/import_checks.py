@@ -16,7 +16,7 @@ import torch
 import gradwalk
 from gradwalk.engine.gradients import grad
 from gradwalk.torch import private
-from gradwalk.torch.exporting import STOP
+from gradwalk.torch.exporting import STOP, learned
 from gradwalk.torch.steps import Drawn, Place, Step
 from gradwalk.torch.translate import Made
 from gradwalk.torch.values import array_of
@@ -38,7 +38,7 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
     values = dict(_inputs(imported))
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng():
-        for step in imported.steps:
+        for step in imported._steps:
             args, kwargs = _filled(step.given, values)
             with torch.no_grad():
                 outputs = _tensors(step.func(*args, **kwargs))
@@ -160,7 +160,7 @@ def check_whole(
     imported: Imported, module: torch.nn.Module, drawn: Drawn, tolerance: float | None
 ) -> None:
     """Compare outputs and gradients with the module itself; if it draws numbers, with its graph."""
-    given, spec = private.flattened(imported.example)
+    given, spec = private.flattened(imported._example)
     made: dict[int, tuple[Any, Any]] = {}  # one argument given twice stays one
     for thing in given:
         if id(thing) not in made:
@@ -176,8 +176,8 @@ def check_whole(
             args, kwargs = private.rebuilt(twins, spec)
             found = torch.func.functional_call(module, buffers, args, kwargs)
             theirs = private.flattened(found)[0]
-            sources = dict(module.named_parameters(remove_duplicate=False))
-    values = imported.run(private.rebuilt(ours_given, spec), drawn)
+            sources = learned(module)
+    values = imported._run(private.rebuilt(ours_given, spec), drawn)
     mine = [values[r] if isinstance(r, Place) else r for r in imported._results]
     _compare_whole(imported, mine, theirs, ours_given, twins, sources, tolerance)
 
@@ -194,9 +194,9 @@ def _compare_whole(
     pairs = []
     for k, (one, other) in enumerate(zip(mine, theirs, strict=True)):
         if isinstance(other, torch.Tensor):
-            _compare(one.detach().numpy(), other, f"output {k} of {imported.name}", tolerance)
+            _compare(one.detach().numpy(), other, f"output {k} of {imported._name}", tolerance)
             if other.requires_grad and not one.requires_grad:
-                raise Mismatch(f"output {k} of {imported.name} has a graph in PyTorch, not here")
+                raise Mismatch(f"output {k} of {imported._name} has a graph in PyTorch, not here")
             if one.requires_grad and other.requires_grad:
                 pairs.append((one, other))
     if not pairs:
@@ -225,7 +225,7 @@ def _compare_whole(
         return
     largest = max((_largest(g) for g in expected), default=0.0)
     for name, one, other in zip(wanted, found, expected, strict=True):
-        text = f"the gradient of {name} of {imported.name}"
+        text = f"the gradient of {name} of {imported._name}"
         _compare(one.numpy(), other, text, tolerance, at_least=largest)
 
 
@@ -243,7 +243,7 @@ def _run_graph(
         if id(parameter) in names and parameter.requires_grad:
             known = sources.setdefault(names[id(parameter)], values[place].requires_grad_())
             values[place] = known
-    for step in imported.steps:
+    for step in imported._steps:
         args, kwargs = _filled(step.given, values)
         if step.draws is not None:
             outputs = [torch.from_numpy(drawn[step.name].numpy())]

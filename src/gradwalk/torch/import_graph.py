@@ -20,7 +20,7 @@ from gradwalk.nn.parameter import Parameter
 from gradwalk.tensor import Tensor
 from gradwalk.torch import exporting, private
 from gradwalk.torch.import_checks import check_steps, check_whole
-from gradwalk.torch.steps import Drawn, Place, Reader, Step, Unsupported
+from gradwalk.torch.steps import Drawn, Place, Reader, Step, Unsupported, Within
 from gradwalk.torch.values import array_of
 
 
@@ -54,7 +54,7 @@ def import_graph(
     name = exporting.name_of(module)
     if reader.unknown:
         raise Unsupported(name, reader.unknown)
-    imported = Imported(name, program, reader, (args, kwargs))
+    imported = Imported(module, program, reader, (args, kwargs))
     drawn = check_steps(imported, tolerance)
     check_whole(imported, module, drawn, tolerance)
     return imported
@@ -71,22 +71,32 @@ class Part(Module):
 
 
 class Imported(Module):
-    """What `import_graph` returns: a module whose forward runs the imported steps."""
+    """What `import_graph` returns: a module whose forward runs the imported steps.
+
+    Its own attributes begin with an underscore: other names are those of PyTorch's module.
+    """
 
     def __init__(
-        self, name: str, program: exporting.Program, reader: Reader, example: tuple[Any, Any]
+        self,
+        module: torch.nn.Module,
+        program: exporting.Program,
+        reader: Reader,
+        example: tuple[Any, Any],
     ) -> None:
         super().__init__()
-        self.name = name
-        self.steps: list[Step] = reader.steps
-        self.example = example
+        self._name = exporting.name_of(module)
+        self._steps: list[Step] = reader.steps
+        self._example = example
         signature = program.graph_signature
         nodes = {node.name: node for node in program.graph.nodes}
         self._held: dict[Place, tuple[Module, str]] = {}  # parameters and buffers, in their parts
         self._constants: dict[Place, Tensor] = {}
         self._arguments: list[tuple[Place | None, Any]] = []  # of each argument its place, example
         self._parts: dict[str, Module] = {"": self}
-        self._hold(program, signature)
+        for step in self._steps:
+            for within in step.modules:
+                self._part(within.path, within.class_name)
+        self._hold(program, exporting.learned(module))
         self._in_spec, self._out_spec = program.call_spec.in_spec, program.call_spec.out_spec
         self._results: list[Any] = []  # a place, or a constant
         self._updates: list[tuple[Place, Place]] = []  # of a buffer, its new value
@@ -100,41 +110,44 @@ class Imported(Module):
                 self._results.append(place)
             else:
                 raise ValueError(
-                    f"{name} changes its argument {spec.target!r} in place. Fix: let it return the "
-                    "new value instead (x = x + 1, not x += 1)."
+                    f"{self._name} changes its argument {spec.target!r} in place. Fix: let it "
+                    "return the new value instead (x = x + 1, not x += 1)."
                 )
-        for step in self.steps:
-            for _, path in step.module:
-                self._part(path)
 
     # -- what it is made of ------------------------------------------------------------------------
 
-    def _hold(self, program: exporting.Program, signature: Any) -> None:
+    def _hold(self, program: exporting.Program, learned: dict[str, torch.Tensor]) -> None:
         """Take over parameters, buffers and constants; note the arguments."""
         tensors = {**program.constants, **program.state_dict}
         shared: dict[int, Tensor] = {}
-        example = iter(private.flattened(self.example)[0])
-        for spec in signature.input_specs:
+        # A tensor that a function uses from around it is a constant to torch.export.
+        around = {tensor.data_ptr(): name for name, tensor in learned.items()}
+        example = iter(private.flattened(self._example)[0])
+        for spec in program.graph_signature.input_specs:
             if spec.kind is InputKind.USER_INPUT:
                 given = next(example)
                 tensor = isinstance(spec.arg, TensorArgument)
                 self._arguments.append((Place(spec.arg.name) if tensor else None, given))
                 continue
             if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                raise ValueError(f"{self.name}: nothing is known of its input {spec.target!r}")
+                raise ValueError(f"{self._name}: nothing is known of its input {spec.target!r}")
             source, place = tensors[spec.target], Place(spec.arg.name)
+            target = spec.target
             if spec.kind is InputKind.CONSTANT_TENSOR:
-                self._constants[place] = tensor_of(source)
-                continue
-            path, _, name = spec.target.rpartition(".")
+                if source.data_ptr() not in around:
+                    self._constants[place] = tensor_of(source)
+                    continue
+                target = around[source.data_ptr()]
+                source = learned[target]
+            path, _, name = target.rpartition(".")
             part = self._part(path)
             if id(source) not in shared:
                 array = np.array(array_of(source))
-                learned = spec.kind is InputKind.PARAMETER
+                buffer = spec.kind is InputKind.BUFFER or array.dtype.kind != "f"
                 shared[id(source)] = (
-                    Parameter(array, source.requires_grad)
-                    if learned and array.dtype.kind == "f"
-                    else gradwalk.tensor(array, dtype=array.dtype)
+                    gradwalk.tensor(array, dtype=array.dtype)
+                    if buffer
+                    else Parameter(array, source.requires_grad)
                 )
             found = shared[id(source)]
             if isinstance(found, Parameter):
@@ -143,11 +156,11 @@ class Imported(Module):
                 part.register_buffer(name, found)
             self._held[place] = (part, name)
 
-    def _part(self, path: str) -> Module:
-        """The part at a path, made if there is none yet."""
+    def _part(self, path: str, class_name: str = "Part") -> Module:
+        """The part at a path, made if there is none yet; it has the name of PyTorch's class."""
         if path not in self._parts:
             above, _, name = path.rpartition(".")
-            self._parts[path] = part = Part()
+            self._parts[path] = part = type(class_name, (Part,), {})()
             self._part(above).add_module(name, part)
         return self._parts[path]
 
@@ -155,7 +168,7 @@ class Imported(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs, nested as PyTorch's are."""
-        values = self.run((args, kwargs), {})
+        values = self._run((args, kwargs), {})
         results = [values[r] if isinstance(r, Place) else r for r in self._results]
         with no_grad():
             for held, place in self._updates:
@@ -163,16 +176,19 @@ class Imported(Module):
                 getattr(part, name).copy_(values[place])
         return private.rebuilt(results, self._out_spec)
 
-    def run(self, given: tuple[Any, Any], drawn: Drawn) -> dict[Place, Any]:
+    def _run(self, given: tuple[Any, Any], drawn: Drawn) -> dict[Place, Any]:
         """Every value of the graph, on the arguments `given`."""
         values: dict[Place, Any] = dict(self._constants)
+        updated = {held for held, _ in self._updates}
         for place, (part, name) in self._held.items():
-            values[place] = getattr(part, name)
+            held = getattr(part, name)
+            # Backward may need what a buffer was before it is written over.
+            values[place] = held.clone() if place in updated else held
         self._take(given, values)
         inside = _Inside(self)
         try:
-            for step in self.steps:
-                inside.go_to(step.module)
+            for step in self._steps:
+                inside.go_to(step.modules)
                 step.run(values, drawn)
         finally:
             inside.go_to(())
@@ -182,14 +198,14 @@ class Imported(Module):
         leaves, spec = private.flattened(given)
         if spec != self._in_spec:
             raise TypeError(
-                f"{self.name} was imported for arguments like {_outline(self.example)}; it was "
+                f"{self._name} was imported for arguments like {_outline(self._example)}; it was "
                 f"called with {_outline(given)}"
             )
         for (place, example), leaf in zip(self._arguments, leaves, strict=True):
             if place is None:
                 if leaf != example:
                     raise ValueError(
-                        f"{self.name} was imported with the constant {example!r}; it was called "
+                        f"{self._name} was imported with the constant {example!r}; it was called "
                         f"with {leaf!r}. Fix: import it again with that."
                     )
                 continue
@@ -197,8 +213,8 @@ class Imported(Module):
                 leaf = tensor_of(leaf)
             if tuple(leaf.shape) != tuple(example.shape):
                 raise ValueError(
-                    f"{self.name} was imported for an argument of shape {tuple(example.shape)}; it "
-                    f"was called with shape {tuple(leaf.shape)}. Fix: import it again with that."
+                    f"{self._name} was imported for an argument of shape {tuple(example.shape)}; "
+                    f"it was called with shape {tuple(leaf.shape)}. Fix: import it again with that."
                 )
             values[place] = leaf
 
@@ -209,9 +225,9 @@ class _Inside:
     def __init__(self, imported: Imported) -> None:
         self.imported = imported
         self.watcher = state.here.watcher
-        self.now: tuple[tuple[str, str], ...] = ()
+        self.now: tuple[Within, ...] = ()
 
-    def go_to(self, modules: tuple[tuple[str, str], ...]) -> None:
+    def go_to(self, modules: tuple[Within, ...]) -> None:
         """Leave and enter modules until we are inside these."""
         if self.watcher is None or modules == self.now:
             return
@@ -220,8 +236,8 @@ class _Inside:
             same += 1
         for _ in self.now[same:]:
             self.watcher.left()
-        for _, path in modules[same:]:
-            self.watcher.entered_module(self.imported._parts[path])
+        for within in modules[same:]:
+            self.watcher.entered_module(self.imported._parts[within.path])
         self.now = modules
 
 

@@ -24,7 +24,7 @@ def outermost_alive() -> list[nn.Module]:
     """The modules in this process that are part of no other; wrappers of compiled ones aside."""
     modules = [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
     modules = [module for module in modules if uncompiled(module) is module]
-    inner = {id(child) for module in modules for child in module.children()}
+    inner = {id(part) for module in modules for part in module.children()}
     return [module for module in modules if id(module) not in inner]
 
 

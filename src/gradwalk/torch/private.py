@@ -284,11 +284,13 @@ def lines_kept(after: str) -> Iterator[None]:
         return
     own = torch.__file__.removesuffix("__init__.py")
 
+    def users(frame: Any) -> bool:
+        written = not frame.filename.startswith((own, "<string>", "<eval_with_key>"))
+        return written or frame.name == "forward"
+
     def kept(self: Any, frames: Any) -> Any:
         start = max((i for i, f in enumerate(frames) if f.filename == after), default=-1)
-        return traceback.StackSummary.from_list(
-            f for f in frames[start + 1 :] if f.name == "forward" or not f.filename.startswith(own)
-        )
+        return traceback.StackSummary.from_list(f for f in frames[start + 1 :] if users(f))
 
     TracerBase._filter_traceback_frames = kept  # type: ignore[method-assign]
     try:

@@ -24,8 +24,8 @@ from gradwalk.inspect.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.graphs import inputs_first, is_leaf
 from gradwalk.torch.places import Place, set_state_of_generator, state_of_generator
-from gradwalk.torch.recorder import TorchRecorder, tensors_in
-from gradwalk.torch.snapshots import Call, Model, Randomness
+from gradwalk.torch.recorder import TorchRecorder
+from gradwalk.torch.snapshots import Call, Model, Randomness, outputs_in
 from gradwalk.torch.statements import (
     LeftTheBlock,
     NotRepeatable,
@@ -68,15 +68,12 @@ def plan_of(run: Run) -> Plan:
     """The statements from the first call of a model to the end of backward, in one frame."""
     if not run.calls:
         raise NotRepeatable("no module was called on the way to the loss")
-    why = "the model and backward were not called from one function that gradwalk can see"
     for depth, start in enumerate(run.calls[0].places):
         for end in run.places:
+            # Only the innermost: further out, the same statement runs far more than this step.
             if start.is_same_frame(end):
-                try:
-                    return Plan(depth, start, end, statements_between(start, end))
-                except NotRepeatable as error:
-                    why = str(error)
-    raise NotRepeatable(why)
+                return Plan(depth, start, end, statements_between(start, end))
+    raise NotRepeatable("the model and backward were not called from one function that is known")
 
 
 class Rerun:
@@ -164,7 +161,7 @@ class Rerun:
                 with call.as_it_was(), torch.enable_grad():
                     args, kwargs = _detached((call.args, call.kwargs))
                     output = _called(call, args, kwargs)
-                outputs = list(tensors_in(output))
+                outputs = outputs_in(output)
                 pushed = {
                     i: g
                     for i, g in call.output_gradients.items()

@@ -79,8 +79,15 @@ class Model:
         # The dictionaries, not the tensors: a buffer may be replaced by another.
         self.buffers = [(m._buffers, name) for m in self.modules for name in m._buffers]
         tensors = [*module.parameters(), *module.buffers()]
+        self.first = tensors[0] if tensors else None
+        self.device = None if self.first is None else self.first.device
         self.devices = {t.device for t in tensors if private.has_rng(t.device)}
         self._last: dict[tuple[int, str], Buffer] = {}
+
+    @property
+    def was_moved(self) -> bool:
+        """Whether it is on another device than it was."""
+        return self.first is not None and self.first.device != self.device
 
     def buffers_now(self, largest: float = LARGEST_BUFFER) -> list[Buffer]:
         """The buffers, with copies of those that are not large; unchanged ones are not copied."""
@@ -117,18 +124,22 @@ class Call:
     number: int  # calls are counted
     versions: list[int] = field(default_factory=list)  # of the tensors in the arguments
     output_gradients: dict[int, torch.Tensor] = field(default_factory=dict)  # by position
+    # What the graph behind the outputs refers to; emptied when the call is of no more use. A
+    # program that keeps its losses would else keep its batches, too.
+    box: list[Call] = field(default_factory=list)
 
     @classmethod
     def now(
         cls, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], places: list[Place]
     ) -> Call:
         """Before the model runs."""
+        given = {t.device for t in tensors_in((args, kwargs)) if private.has_rng(t.device)}
         call = cls(
             model,
             args,
             kwargs,
             places,
-            Randomness.now(model.devices),
+            Randomness.now(model.devices | given),
             model.buffers_now(),
             [module.training for module in model.modules],
             [
@@ -139,6 +150,7 @@ class Call:
             next(_numbers),
         )
         call.versions = [version_of(tensor) for tensor in call.tensors]
+        call.box.append(call)
         return call
 
     @property
@@ -184,3 +196,9 @@ class Call:
             for kind, dtype in self.autocast:
                 stack.enter_context(torch.autocast(kind, dtype=dtype))
             yield
+
+
+def outputs_in(output: Any) -> list[torch.Tensor]:
+    """The tensors in what a model returned; of an object its attributes."""
+    found = list(tensors_in(output))
+    return found or list(tensors_in(getattr(output, "__dict__", None)))

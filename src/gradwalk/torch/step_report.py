@@ -56,11 +56,13 @@ class StepReport(Report):
     rerun_told: str = ""
     notes: list[str] = field(default_factory=list)
     path: str = ""  # of the trace
+    is_over: bool = False  # whether it was found after the last step, when none is left to stop
     _trace: Trace | None = None
 
     def __str__(self) -> str:
-        stopped = f"stopped before step {self.step} (counted from 0) of {self.optimizer}"
-        lines = wrapped(f"{stopped}: {self.seen}.", "", "  ")
+        stopped = "found after the last step," if self.is_over else "stopped before step"
+        where = f"{stopped} {self.step} (counted from 0) of {self.optimizer}"
+        lines = wrapped(f"{where}: {self.seen}.", "", "  ")
         told = self.found or self.finding
         about = str(told).splitlines() if told else self._known()
         fix = next((i for i, text in enumerate(about) if text.startswith("Fix:")), len(about))

@@ -31,6 +31,14 @@ class Place(NamedTuple):
     output: int = 0
 
 
+class Within(NamedTuple):
+    """A call of a module."""
+
+    call: str  # another one for every call of a module
+    path: str  # "blocks.0.attention"
+    class_name: str
+
+
 @dataclass
 class Step:
     """One operation of the graph."""
@@ -38,7 +46,7 @@ class Step:
     name: str  # as torch.export calls it: "addmm_1"
     func: Any  # the overload
     given: tuple[Any, Any]  # its arguments and keywords, values of the graph as `Place`
-    module: tuple[tuple[str, str], ...] = ()  # the modules it lies in: (key of the call, path)
+    modules: tuple[Within, ...] = ()  # that it lies in, outermost first
     line: SourceLine | None = None
     op: Op | None = None  # ours; None where gradients stop, and of what is made of no tensor
     args: tuple[Any, ...] = ()
@@ -50,7 +58,7 @@ class Step:
     @property
     def path(self) -> str:
         """Of the innermost module."""
-        return self.module[-1][1] if self.module else ""
+        return self.modules[-1].path if self.modules else ""
 
     def where(self) -> str:
         """The operation, its module and its line, for messages."""
@@ -89,10 +97,10 @@ class Unsupported(ValueError):
         self.operations = Counter(operation for operation, _ in found)
         places = dict(reversed(found))
         width = max(map(len, self.operations))
-        lines = [
-            f"  {operation:<{width}}  {count} time{'s' if count > 1 else ''}, first {places[operation]}"
-            for operation, count in self.operations.most_common()
-        ]
+        lines = []
+        for operation, count in self.operations.most_common():
+            times = "once" if count == 1 else f"{count} times, first"
+            lines.append(f"  {operation:<{width}}  {times} {places[operation]}")
         super().__init__(
             f"{name} has {len(lines)} operation(s) that gradwalk has no counterpart of:\n"
             + "\n".join(lines)
@@ -224,7 +232,7 @@ def _outputs_used(node: torch.fx.Node) -> list[int]:
 # -- where in the user's program -------------------------------------------------------------------
 
 _FRAME = re.compile(
-    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n(?P<text>.*)'
+    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(?:\n    (?P<text>.*))?'
 )
 _TORCH = torch.__file__.removesuffix("__init__.py")
 
@@ -236,16 +244,21 @@ def _line(node: torch.fx.Node) -> SourceLine | None:
         return None
     users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
     frame = (users or frames)[-1]
-    return SourceLine(frame["file"], int(frame["line"]), frame["text"].strip(), frame["function"])
+    return SourceLine(
+        frame["file"], int(frame["line"]), (frame["text"] or "").strip(), frame["function"]
+    )
 
 
-def _modules(node: torch.fx.Node) -> tuple[tuple[str, str], ...]:
-    """The modules that an operation lies in, outermost first: a key of the call, and the path."""
+def _modules(node: torch.fx.Node) -> tuple[Within, ...]:
     stack = node.meta.get("nn_module_stack") or {}
-    return tuple((str(key), str(path)) for key, (path, *_) in stack.items() if path)
+    return tuple(
+        Within(str(key), str(path), str(name).rpartition(".")[2])
+        for key, (path, name) in stack.items()
+        if path
+    )
 
 
 def _where(node: torch.fx.Node) -> str:
     modules, line = _modules(node), _line(node)
-    text = f"in module '{modules[-1][1]}' " if modules else ""
+    text = f"in module '{modules[-1].path}' " if modules else ""
     return f"{text}at {line}" if line is not None else f"{text}(no line known)"

@@ -38,10 +38,9 @@ from gradwalk.torch.gradients import (
     unrecorded,
 )
 from gradwalk.torch.places import Place, places_from
-from gradwalk.torch.recorder import tensors_in
 from gradwalk.torch.rerun import Rerun, Run
 from gradwalk.torch.sites import Sites
-from gradwalk.torch.snapshots import LARGEST_GRADIENT, Call, Model
+from gradwalk.torch.snapshots import LARGEST_GRADIENT, Call, Model, outputs_in
 from gradwalk.torch.step_report import StepReport, StepStopped, StepWarning
 
 ACTIONS = ("raise", "warn")
@@ -156,7 +155,7 @@ class Watch:
         self._passes = 0  # backward passes under way
         self._lost = 0  # steps in a row that were left out because the loss was NaN
         self._warned = False  # and since then no step was healthy
-        self._thread = threading.get_ident()
+        self._thread: int | None = None  # that of the first call
         self._seconds = 0.0
         self._hooks = ExitStack()
         self._learning: Any = None
@@ -183,7 +182,7 @@ class Watch:
         """Take it off the models and optimizers; what was found stays."""
         self._stop_learning()
         self._hooks.close()
-        self._runs.clear()
+        self._forget()
 
     @property
     def overhead(self) -> float:
@@ -192,6 +191,8 @@ class Watch:
 
     @property
     def _quiet(self) -> bool:
+        if self._thread is None:
+            self._thread = threading.get_ident()
         return bool(Watch._busy) or threading.get_ident() != self._thread
 
     # -- which modules the program calls -----------------------------------------------------------
@@ -240,6 +241,8 @@ class Watch:
             return
         began = perf_counter()
         self._outermost = module
+        if self.models[id(module)].was_moved:
+            self.models[id(module)] = Model(module)
         places = places_from(sys._getframe(1), self._sites.wanted())
         self._call = Call.now(self.models[id(module)], args, kwargs, places)
         self._name(module, places)
@@ -258,16 +261,17 @@ class Watch:
         began = perf_counter()
         call, self._call, self._outermost = self._call, None, None
         if call is not None:
-            for position, tensor in enumerate(tensors_in(output)):
+            for position, tensor in enumerate(outputs_in(output)):
                 if tensor.requires_grad and position < _OUTPUTS:
-                    received = partial(self._received, call, position)
+                    received = partial(self._received, call.box, position)
                     tensor.register_hook(received)  # type: ignore[no-untyped-call]
         self._seconds += perf_counter() - began
 
-    def _received(self, call: Call, position: int, gradient: torch.Tensor) -> None:
+    def _received(self, box: list[Call], position: int, gradient: torch.Tensor) -> None:
         """A gradient has come back to the output of a model."""
-        if Watch._busy or not self._passes:
+        if Watch._busy or not self._passes or not box:
             return
+        call = box[0]
         if call not in self._reached:
             self._reached.append(call)
         # Large ones are held back from the allocator only where nothing else can be run again.
@@ -310,7 +314,7 @@ class Watch:
         gradients = [g for o in self.optimizers.values() for g in gradients_of(o)]
         if not gradients:  # they were set to None since: the program did not step with them
             self._skipped()
-            self._runs.clear()
+            self._forget()
             return None
         return length_of(gradients)
 
@@ -322,11 +326,19 @@ class Watch:
         if lost is not None and optimizer is not None and self._lost >= MOST_LOST:
             self._found(optimizer, Fault("NaN", lost, math.nan, skipped=self._lost))
 
+    def _forget(self) -> None:
+        """What led to a step is of no more use."""
+        for run in self._runs:
+            for call in run.calls:
+                call.box.clear()
+        self._runs.clear()
+
     def _hold_less(self) -> None:
         """While gradients accumulate, batches may not fill the memory."""
         held = sum(call.bytes for run in self._runs for call in run.calls)
         while (held > MOST_HELD or len(self._runs) > MOST_RUNS) and len(self._runs) > 1:
-            held -= sum(call.bytes for call in self._runs.pop(0).calls)
+            dropped = self._runs.pop(0)
+            held -= sum(call.bytes for call in dropped.calls)
 
     # -- a step ------------------------------------------------------------------------------------
 
@@ -345,7 +357,7 @@ class Watch:
             return (args[0], watched, *args[2:]), kwargs
         if is_skipped(optimizer):
             self._skipped()
-            self._runs.clear()
+            self._forget()
             return None
         began = perf_counter()
         fault = self._look(optimizer)
@@ -367,7 +379,7 @@ class Watch:
             fault = None if self._quiet else self._look(optimizer, explodes)
             if fault is not None:
                 self._found(optimizer, fault, step=self._step_of[id(optimizer)] - 1)
-            self._runs.clear()
+            self._forget()
             return loss
 
         return watched
@@ -380,7 +392,7 @@ class Watch:
         self._warned = False
         self._lost = 0
         unseen = bool(self._runs) and not any(run.calls for run in self._runs)
-        self._runs.clear()
+        self._forget()
         if unseen:
             self._learn()  # what the program calls is not what was given: an inner module, say
         elif self._learning is not None and (self._covers(optimizer) or count > 3):
@@ -417,7 +429,7 @@ class Watch:
         self, optimizer: torch.optim.Optimizer, fault: Fault, step: int | None = None
     ) -> None:
         if self._warned:  # it was said, and no step was healthy since
-            self._runs.clear()
+            self._forget()
             return
         report = StepReport(
             fault.kind,
@@ -433,7 +445,7 @@ class Watch:
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
         if fault.run is not None:
             self._run_again(optimizer, fault, fault.run, report)
-        self._runs.clear()
+        self._forget()
         self._tell(report)
 
     def _run_again(
@@ -469,9 +481,10 @@ class Watch:
             bad = [p for p in parameters_of(optimizer) if not all_finite(p)]
             if bad and not self.reports:
                 fault = Fault("update", bad_parameters=bad)
-                step = self._step_of.get(id(optimizer), 0)
-                seen = fault.in_words(optimizer, names, step)
-                self._tell(StepReport("update", step, type(optimizer).__name__, seen))
+                steps = self._step_of.get(id(optimizer), 0)
+                seen = fault.in_words(optimizer, names, steps)
+                kind = type(optimizer).__name__
+                self._tell(StepReport("update", max(steps - 1, 0), kind, seen, is_over=True))
 
     def _names(self) -> dict[int, str]:
         found: dict[int, str] = {}

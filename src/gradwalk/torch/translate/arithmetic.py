@@ -7,10 +7,10 @@ from gradwalk.torch.translate.table import Call, Known, direct, entry, same
 # -- functions of one tensor -----------------------------------------------------------------------
 
 same(
-    "abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh deg2rad digamma erf erfc erfinv "
-    "exp exp2 expm1 floor frac hardsigmoid hardswish isfinite isinf isnan lgamma log log10 log1p "
-    "log2 logical_not mish neg rad2deg reciprocal relu round rsqrt sigmoid sign silu sin sinc sinh "
-    "sqrt square tan tanh trunc",
+    "abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh deg2rad digamma erf erfc "
+    "erfinv exp exp2 expm1 floor frac hardsigmoid hardswish isfinite isinf isnan lgamma log log10 "
+    "log1p log2 logical_not mish neg rad2deg reciprocal relu round rsqrt sigmoid sign silu sin "
+    "sinc sinh sqrt square tan tanh trunc",
     "self",
 )
 direct("sgn", "sign", "self")
