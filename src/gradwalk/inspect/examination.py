@@ -32,7 +32,7 @@ class LayerHealth:
 
     name: str
     op: str
-    activation: float  # typical size of its outputs
+    activation: float | None  # typical size of its outputs; of an unrecorded graph often unknown
     gradient: float  # norm of the gradient of its outputs
     weight: float  # norm of its matrix
     weight_gradient: float
@@ -63,9 +63,9 @@ class HealthReport(Report):
         if self.loss is not None:
             found["loss"] = self.loss
         for layer in self.layers:
-            for what in ("activation", "gradient", "weight", "weight_gradient"):
+            for what in ("gradient", "weight", "weight_gradient"):
                 found[f"{layer.name}/{what}"] = getattr(layer, what)
-            for what in ("update", "dead", "saturated"):
+            for what in ("activation", "update", "dead", "saturated"):
                 share = getattr(layer, what)
                 if share is not None:
                     found[f"{layer.name}/{what}"] = share
@@ -74,7 +74,7 @@ class HealthReport(Report):
     def svg(self) -> str:
         """The sizes at every layer as bars; layers with a finding are red."""
         columns = {
-            "size of outputs": [layer.activation for layer in self.layers],
+            "size of outputs": [layer.activation or 0.0 for layer in self.layers],
             "norm of gradient": [layer.gradient for layer in self.layers],
         }
         marked = [name for f in self.findings for name in (f.layer, *f.others)]
@@ -209,11 +209,12 @@ def _layers(
     found = []
     for number, layer in enumerate(anatomy.layers):
         node = anatomy.trace.nodes[layer.node]
+        out = anatomy.value(layer.node)
         found.append(
             LayerHealth(
                 layer.title,
                 node.op,
-                typical(anatomy.value(layer.node)),
+                None if out is None else typical(out),
                 anatomy.gradient(layer.node),
                 norm_of(anatomy.value(layer.weight)),
                 norm_of(anatomy.sweep.grad(layer.weight)),
