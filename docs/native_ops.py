@@ -32,7 +32,7 @@ from tests.ops.samples import Sample, all_samples
 PAGE = Path(__file__).with_name("native-ops.md")
 DTYPES = ("float32", "float64", "int64", "bool")
 MOST_SAMPLES = 5  # of each op
-JOINS = ("concatenate", "pad", "put")
+JOINS = ("concatenate", "pad", "put", "setitem", "write_view", "diagonal_put")
 HEAD = """\
 # Native ops
 
@@ -42,12 +42,12 @@ compiler itself: every op is traced on the sample calls of its tests, and planne
 *Kernel* says which generator writes it: `map` (elementwise, fused with its neighbours), `rows` (a
 reduction along rows, fused with what is around it), `columns` (a reduction that keeps the last
 axis), `product` (a matrix product, with elementwise work on its result), `convolve`, `pool`,
-`pick`, `scatter`, `join` (pieces written into one array), `view` (no kernel: other strides on the
-same memory), or `NumPy`. An op with a definition in other ops (*opened*) has the kernels of those.
-*Dtypes* are those in which all its samples were native. *ulp* is the largest error found, in
-float32 and in float64, in units in the last place, of functions beyond arithmetic
-(`compiler/llvm/functions/`); the rest is rounded as NumPy rounds it. *Gradient* says whether its
-derivative is native, or which ops of it are not; “–”: it has none.
+`pick`, `scatter`, `scan` (running sums), `sort`, `join` (pieces written into one array), `view` (no
+kernel: other strides on the same memory), or `NumPy`. An op with a definition in other ops
+(*opened*) has the kernels of those. *Dtypes* are those in which all its samples were native. *ulp*
+is the largest error found, in float32 and in float64, in units in the last place, of functions
+beyond arithmetic (`compiler/llvm/functions/`); the rest is rounded as NumPy rounds it. *Gradient*
+says whether its derivative is native, or which ops of it are not; “–”: it has none.
 
 What is not native runs as NumPy between two native stretches, on the same memory and with the same
 results; `gradwalk.compile` says so once, with the lines. “NumPy (...)” names the ops inside it that

@@ -78,7 +78,7 @@ def _float(dtype: Any, halves: bool, unused: int, unused_of_v: int) -> _Float:
     return _Float(halves, shifts[0], np.array(unit, dtype), shifts[1], *numbers)
 
 
-_FLOATS = {
+FLOATS = {
     np.dtype(np.float32): _float(np.float32, halves=True, unused=8, unused_of_v=0),
     np.dtype(np.float64): _float(np.float64, halves=False, unused=11, unused_of_v=11),
 }
@@ -114,7 +114,7 @@ class PhiloxStream:
     def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
         """Uniform from `low` to below `high`."""
         out = np.empty(math.prod(size), dtype)
-        kind = _FLOATS[out.dtype]
+        kind = FLOATS[out.dtype]
         for part in _parts(out):
             bits = self._halves(part.size) if kind.halves else self.words(part.size)
             np.right_shift(bits, kind.unused, out=bits)
@@ -129,7 +129,7 @@ class PhiloxStream:
     def exponential(self, size: Any, dtype: Any) -> Array:
         """Exponential of rate 1."""
         out = np.empty(math.prod(size), dtype)
-        kind = _FLOATS[out.dtype]
+        kind = FLOATS[out.dtype]
         for part in _parts(out):
             bits = self._halves(part.size) if kind.halves else self.words(part.size)
             _minus_log_v(bits, kind, part)
@@ -138,7 +138,7 @@ class PhiloxStream:
     def normal(self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0) -> Array:
         """Normal, by Box and Muller: neighbours share a radius and an angle."""
         out = np.empty(math.prod(size), dtype)
-        kind = _FLOATS[out.dtype]
+        kind = FLOATS[out.dtype]
         for part in _parts(out):
             even = part.size + part.size % 2
             bits = self._halves(even) if kind.halves else self.words(even)

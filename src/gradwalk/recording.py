@@ -156,13 +156,13 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if op.attributes and not attrs:
         args, attrs = op._bind(args, attrs)
     args = tuple([a if isinstance(a, Tensor) else operand(a, op, args) for a in args])
+    if op.promotes and not _same_float(args):
+        args = _promoted(op, args)
     tracer = state.here.tracer
     if tracer is not None:
         if op.array_only:  # its definition in other ops can be compiled, and differentiated
             return op.expand(*args, **attrs)  # type: ignore[misc]
         tracer.hold(*args)
-    if op.promotes and not _same_float(args):
-        args = _promoted(op, args)
     arrays = []
     needs = False
     for argument in args:

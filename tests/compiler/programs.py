@@ -322,6 +322,57 @@ def _picked(d: Drawing) -> Term | None:
     return found
 
 
+def _changed(d: Drawing) -> Term | None:
+    """A part of an array written anew: a slice, rows by number, where a mask is true, a view."""
+    x = d.pick(lambda t: t.ndim > 0 and t.shape[0] > 0)
+    if x is None:
+        return None
+    w = d.written
+    rest = x.shape[1:]
+    y = d.pick(lambda t: t.shape == rest) if d.draw(st.booleans()) else None
+    value: Any = d.draw(st.sampled_from([0.0, 3.0])) if y is None else y
+    form = d.draw(st.sampled_from(["row", "slice", "rows", "mask", "view"]))
+    if form == "row":
+        return w.add("setitem", x, value, index=(d.draw(st.sampled_from([0, -1])),))
+    if form == "slice":
+        return w.add("setitem", x, value, index=(("slice", None, None, d.draw(STEPS)), "..."))
+    if form == "rows":
+        source = np.random.default_rng(d.draw(st.integers(0, 99)))
+        rows = w.constant(source.integers(-x.shape[0], x.shape[0], 3))
+        return w.add("setitem", x, value, rows, index=(("array", 0),))
+    if form == "mask":
+        mask = w.add("greater", x, 1.0)
+        return w.add("setitem", x, 2.0, mask, index=(("mask", 0, x.ndim),))
+    turned = TABLE["permute"], {"axes": tuple(reversed(range(x.ndim)))}, 0
+    last = TABLE["getitem"], {"index": (("slice", None, None, None),) * (x.ndim - 1) + (-1,)}, 0
+    part = w.add("getitem", w.add("permute", x, **turned[1]), **last[1])
+    value = d.small(w.add("mul", part, 2.0)) if d.draw(st.booleans()) else value if y is None else 1
+    return w.add("write_view", x, value, chain=(turned, last))
+
+
+STEPS = st.sampled_from([None, 2, -1])
+
+
+def _ordered(d: Drawing) -> Term | None:
+    """Extremes and where they are, running sums, and sorts; positions as floats."""
+    x = d.pick(lambda t: t.ndim > 0 and 0 not in t.shape)
+    if x is None:
+        return None
+    w = d.written
+    axis = d.draw(st.integers(0, x.ndim - 1))
+    name = d.draw(st.sampled_from(["max", "argmin", "cumsum", "cummax", "sort", "topk"]))
+    if name == "cumsum":
+        return d.small(w.add(name, x, axis=axis))
+    if name == "argmin":
+        found = w.add(name, x, axis=(axis,), keepdim=d.draw(st.booleans()))
+    elif name == "max":
+        found = w.add(name, x, axis=(axis,), keepdim=True)[d.draw(st.integers(0, 1))]
+    else:
+        attrs = {"sort": {"descending": True}, "topk": {"k": 1, "largest": False}}.get(name, {})
+        found = w.add(name, x, axis=axis, **attrs)[d.draw(st.integers(0, 1))]
+    return d.small(found if found.dtype == d.dtype else w.add("cast", found, dtype=d.dtype))
+
+
 def _joined(d: Drawing) -> Term | None:
     x = d.pick(lambda t: t.ndim > 0)
     if x is None:
@@ -350,7 +401,7 @@ def _product(d: Drawing) -> Term | None:
 
 ACTIONS: list[Callable[[Drawing], Term | None]] = [
     _unary, _binary, _binary, _binary, _reduction, _reduction, _counted, _centred, _reshape,
-    _permute, _expand, _slice, _picked, _joined, _product,
+    _permute, _expand, _slice, _picked, _changed, _changed, _ordered, _joined, _product,
 ]  # fmt: skip
 
 

@@ -583,3 +583,60 @@ def test_hidden_state_of_a_module(backend: str) -> None:
         kept = [(run(gw.full((3,), float(i))).item(), module.seen) for i in range(6)]
         found.append([(loss, seen.tolist()) for loss, seen in kept])
     assert found[0] == found[1]
+
+
+# -- old gradients ---------------------------------------------------------------------------------
+
+
+def large(use: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """A weight whose gradient is too large to be used again, and a step of it."""
+    weight = gw.tensor(numbers(300, 200).numpy(), requires_grad=True)
+    optimizer = optim.SGD([weight], lr=0.1)
+
+    def step(rows: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (weight[rows] ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return weight, use(step)
+
+
+def test_a_gradient_that_is_kept_outlives_the_next_step(backend: str) -> None:
+    compiled, step = large(gw.compile(backend=backend))
+    eager, eagerly = large(lambda function: function)
+    rows = gw.tensor([3, 1, 299])
+    step(rows), eagerly(rows)
+    kept, expected = compiled.grad, eager.grad.numpy().copy()
+    step(rows), eagerly(rows)
+    np.testing.assert_array_equal(kept.numpy(), expected)
+    np.testing.assert_array_equal(compiled.grad.numpy(), eager.grad.numpy())
+
+
+def test_a_step_that_fails_has_forgotten_the_old_gradient_as_in_eager_mode() -> None:
+    compiled, step = large(gw.compile)
+    eager, eagerly = large(lambda function: function)
+    for run in (step, eagerly):
+        run(gw.tensor([3, 1, 299]))
+        with pytest.raises(IndexError):
+            run(gw.tensor([3, 1, 300]))
+    assert compiled.grad is None and eager.grad is None
+    np.testing.assert_array_equal(compiled.detach().numpy(), eager.detach().numpy())
+
+
+def test_an_old_gradient_that_is_read_is_there() -> None:
+    def summed(use: Callable[[Any], Any]) -> Any:
+        weight = gw.tensor(numbers(300, 200).numpy(), requires_grad=True)
+        (weight * 2).sum().backward()
+
+        def step() -> Any:
+            before = weight.grad
+            weight.grad = None
+            (weight * weight).sum().backward()
+            return (before * weight.grad).sum()
+
+        run = use(step)
+        return [run().item() for _ in range(3)]
+
+    np.testing.assert_allclose(summed(gw.compile), summed(lambda function: function))

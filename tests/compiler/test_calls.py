@@ -213,12 +213,14 @@ def test_arrays_in_any_order_of_memory() -> None:
 
 def test_without_the_backend_it_runs_as_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(function_module.BACKENDS, "llvm", "gradwalk.compiler.nowhere")
+    monkeypatch.setattr(function_module, "_told_of_numpy", False)
     run = gw.compile(lambda x: x * 2)
     with pytest.warns(UserWarning, match="runs as NumPy"):
         assert run(gw.ones(1)).item() == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run(gw.ones(2)).tolist() == [2, 2]
+        assert gw.compile(lambda x: x * 3)(gw.ones(1)).item() == 3  # nor is it said again
 
 
 def test_one_function_in_several_threads() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,11 @@ EXACT: dict[str, Callable[[Any], Any]] = {
     "erf": mpmath.erf,
     "erfc": mpmath.erfc,
     "ndtr": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
+    "erfinv": mpmath.erfinv,
+    "digamma": mpmath.digamma,
     "lgamma": lambda x: mpmath.log(abs(mpmath.gamma(x))),
 }
+RANGES = {"lgamma": (0.01, 30.0), "digamma": (0.01, 30.0), "erfinv": (-1.0, 1.0)}
 TWO = {"atan2", "hypot", "pow"}
 
 
@@ -74,7 +78,7 @@ def measured(name: str, dtype: Any) -> float:
 
 def _measured_exactly(name: str, dtype: np.dtype[Any]) -> float:
     source = np.random.default_rng(5)
-    low, high = (0.01, 30.0) if name == "lgamma" else (-14.0, 9.0)
+    low, high = RANGES.get(name, (-14.0, 9.0))
     x = source.uniform(low, high, 400).astype(dtype)
     x = np.concatenate([x, (x * np.logspace(-30, 0, x.size)).astype(dtype)])
     found = kernel(name, dtype)(x)
@@ -106,12 +110,48 @@ def test_limits_of_special_functions(name: str, dtype: str) -> None:
         "erf": [np.nan, 1, -1, 0.0, -0.0],
         "erfc": [np.nan, 0, 2, 1, 1],
         "ndtr": [np.nan, 1, 0, 0.5, 0.5],
+        "erfinv": [np.nan, np.nan, np.nan, 0.0, -0.0],
+        "digamma": [np.nan, np.inf, np.nan, -np.inf, np.inf],
         "lgamma": [np.nan, np.inf, np.inf, np.inf, np.inf],
     }[name]
     found = kernel(name, dtype)(x)
     np.testing.assert_array_equal(found, np.array(wanted * 7, dtype))
-    if name == "erf":
+    if name in ("erf", "erfinv"):
         np.testing.assert_array_equal(np.signbit(found[3:5]), [False, True])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("order", [0, 1, 2, 3, 7])
+def test_derivatives_of_the_gamma_function(order: int, dtype: str) -> None:
+    """Near the zeros the error is small beside 1 (in float32 beside the result); x < 0 as well."""
+    source = np.random.default_rng(6)
+    x = np.concatenate([source.uniform(-9, 30, 300), np.geomspace(1e-12, 1e12, 99)]).astype(dtype)
+    write = SPELLINGS["polygamma"].write
+    found = MapKernel(lambda f, lanes, xs: write(xs[0], order), [dtype], dtype)(x)
+    with mpmath.workdps(40):
+        truth = np.array([float(mpmath.polygamma(order, mpmath.mpf(float(v)))) for v in x])
+    with np.errstate(over="ignore"):
+        truth = truth.astype(dtype)
+    relative = 1e-14 if dtype == "f8" else 1.2e-7
+    beside = math.factorial(order) * 1e-14 if dtype == "f8" else 1e-40
+    np.testing.assert_allclose(found, truth, relative, beside)
+    if order == 0:
+        digamma = MapKernel(lambda f, lanes, xs: SPELLINGS["digamma"].write(*xs), [dtype], dtype)
+        np.testing.assert_array_equal(digamma(x), found)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_limits_of_derivatives_of_the_gamma_function(dtype: str) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, -40.0] * 5, dtype)
+    wanted = {
+        0: [np.nan, np.inf, np.nan, -np.inf, np.inf, np.nan, np.nan],
+        1: [np.nan, 0.0, np.inf, np.inf, np.inf, np.inf, np.inf],
+        2: [np.nan, 0.0, -np.inf, -np.inf, -np.inf, -np.inf, -np.inf],
+    }
+    write = SPELLINGS["polygamma"].write
+    for order, values in wanted.items():
+        found = MapKernel(lambda f, lanes, xs, n=order: write(xs[0], n), [dtype], dtype)(x)
+        np.testing.assert_array_equal(found, np.array(values * 5, dtype))
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

@@ -301,6 +301,26 @@ def test_rows_by_number(width: int, kind: Any) -> None:
     agrees(w, 0.0)
 
 
+def test_true_and_true_at_one_place_is_true() -> None:
+    w = Written()
+    given, index = w.argument(np.ones(2, np.bool_)), w.argument(np.zeros(2, np.int64))
+    w.returns(w.add("put", given, index, index=(("array", 0),), shape=(3,)))
+    kernels(backend.build(w.program))
+    agrees(w)
+
+
+def test_an_index_is_checked_beside_a_product() -> None:
+    """Both are as large as the result; the epilogue of a product has no way to tell an error."""
+    w = Written()
+    x, y = w.argument(drawn(3, 4)), w.argument(drawn(4, 5))
+    product = w.add("matmul", x, y)
+    index = w.argument(np.arange(15).reshape(3, 5) % 3)
+    rows = w.constant(np.arange(5).reshape(1, 5))
+    picked = w.add("getitem", product, index, rows, index=(("array", 0), ("array", 1)))
+    w.returns(w.add("add", product, w.add("where", w.add("less", index, 1), picked, 0)))
+    agrees(w, 0.0)
+
+
 def test_several_index_arrays() -> None:
     w = Written()
     x = w.argument(drawn(4, 5, 6, 7))
@@ -420,3 +440,25 @@ def test_one_number_is_changed_by_one_thread() -> None:
     w.becomes(m, w.add("neg", m))
     pool.set_num_threads(2)
     agrees(w)
+
+
+def test_scratch_memory_for_as_many_threads_as_share_a_product() -> None:
+    def arena(rows: int, threads: int) -> int:
+        w = Written()
+        w.returns(w.add("matmul", w.argument(drawn(rows, 64)), w.argument(drawn(64, 48))))
+        return backend.design(w.program, {}, fast_math=False, threads=threads).plan.arena
+
+    assert arena(7, 4) == arena(7, 1) > 0
+    assert arena(900, 4) == 4 * arena(900, 1) > 0
+
+
+def test_the_plan_is_made_again_for_those_who_look() -> None:
+    w = Written()
+    x = w.add("matmul", w.argument(drawn(70, 64)), w.argument(drawn(64, 48)))
+    w.returns(w.add("sum", w.add("tanh", x), axis=(1,), keepdim=False))
+    executable = backend.build(w.program)
+    assert "design" not in vars(executable)  # a call needs none of it
+    assert_same_bits(w.outcome(executable), w.outcome(backend.build(w.program)))
+    assert set(kernels(executable)) == set(executable.library.addresses)
+    again = backend.design(w.program, {}, False, executable.threads)
+    assert executable.plan.arena == again.plan.arena > 0

@@ -73,6 +73,15 @@ def test_a_chain_of_elementwise_work_is_one_kernel() -> None:
     assert groups(w) == [["mul", "add", "tanh", "neg"]]
 
 
+def test_what_a_kernel_writes_is_listed_once() -> None:
+    w = Written()
+    x = w.argument(whole(3, 4))
+    w.returns(w.add("exp", x), w.add("sum", w.add("exp", x), axis=(1,), keepdim=True))
+    for entry in planned(w).entries:
+        buffers = [place.buffer for place in entry.writes]
+        assert len(buffers) == len(set(map(id, buffers))) > 0
+
+
 def test_a_softmax_is_one_kernel() -> None:
     w = Written()
     w.returns(w.add("softmax", w.argument(whole(5, 7)), axis=1))
@@ -262,6 +271,15 @@ def test_a_piece_that_is_there_twice_or_is_a_source_is_copied() -> None:
     agrees(w)
 
 
+def test_an_empty_piece_is_not_copied() -> None:
+    """The piece before it has one element, so that all strides are 0."""
+    w = Written()
+    x = w.argument(whole(1, 1))
+    empty = w.add("getitem", x, index=(("slice", None, None, None), ("slice", 1, 1, None)))
+    w.returns(w.add("concatenate", w.add("neg", x), empty, axis=1))
+    agrees(w)
+
+
 def test_a_permutation_before_a_reshape_needs_no_copy() -> None:
     w = Written()
     x = w.add("relu", w.argument(whole(2, 3, 4)))
@@ -391,6 +409,22 @@ def test_the_arena_is_no_larger_than_all_and_no_smaller_than_what_lives(drawn: A
         for now in range(15)
     ]
     assert max(alive) <= size <= sum(rooms)
+
+
+@given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 9), st.integers(0, 5)), max_size=20))
+def test_what_lives_at_one_time_lies_apart(drawn: Any) -> None:
+    buffers = [Buffer(n, writers=[first], readers=[first + more]) for n, first, more in drawn]
+    place_in_arena(buffers)
+    for one, other in itertools.combinations(buffers, 2):
+        if one.writers[0] <= other.readers[0] and other.writers[0] <= one.readers[0]:
+            assert one.offset + one.size <= other.offset or other.offset + other.size <= one.offset
+
+
+def test_small_buffers_leave_room_for_large_ones() -> None:
+    """In the order of time, the small one in the middle would be in the way of the last."""
+    lives = [(64, 0, 1), (64, 0, 3), (64, 1, 2), (192, 3, 4)]
+    buffers = [Buffer(size, writers=[first], readers=[last]) for size, first, last in lives]
+    assert place_in_arena(buffers) == 64 + 192
 
 
 def test_memory_is_used_again() -> None:

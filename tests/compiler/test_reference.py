@@ -9,8 +9,8 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.compiler import reference
+from gradwalk.compiler.draws import DRAWS
 from gradwalk.compiler.graph import Argument, Builder, Call, Constant, Late, Memory, Program, Term
-from gradwalk.compiler.tracing.draws import DRAWS
 from gradwalk.ops import TABLE
 from gradwalk.ops.arithmetic import add, mul, pow
 from gradwalk.ops.shape import cast, permute, reshape

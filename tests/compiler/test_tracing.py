@@ -284,19 +284,50 @@ def test_a_saved_value_that_is_changed_is_caught_while_tracing() -> None:
 
 def test_a_reshape_that_may_be_a_copy_is_not_written_through() -> None:
     def writes(x: gw.Tensor) -> Any:
-        y = x.t().reshape(4)
+        y = (x.t() * 1).reshape(4)
         y.add_(1)
         return x
 
     def reads_late(x: gw.Tensor) -> Any:
-        y = x.t().reshape(4)
-        x.add_(1)
+        z = x.t() * 1
+        y = z.reshape(4)
+        z.add_(1)
         return y * 1
 
     for function in (writes, reads_late):
         with pytest.raises(gw.TraceError, match=r"\.clone\(\)"):
             compiled(function)(gw.ones(2, 2))
     agrees(lambda x: x.t().reshape(4) + 1, gw.ones(2, 2))
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (2, 1, 2), (1, 2, 2)])
+def test_a_reshape_of_known_memory_is_a_copy_or_a_view_as_in_numpy(shape: Any) -> None:
+    def function(x: gw.Tensor) -> Any:
+        y = x.t().reshape(shape)
+        y.add_(1)
+        x.mul_(3)
+        return y * 1, x * 1
+
+    agrees(function, gw.ones(2, 2))
+    agrees(function, gw.arange(4.0).reshape(2, 2))
+
+
+def test_what_is_repeated_has_memory_of_its_own() -> None:
+    def function(x: gw.Tensor) -> Any:
+        twice = x.tile(2)
+        twice.add_(1)
+        each = x.repeat_interleave(2)
+        each.mul_(twice)
+        return each + x.sum()
+
+    agrees(function, vector(1, 2, 3))
+    agrees(function, vector(1, 2, 3).requires_grad_())
+
+
+def test_results_with_names_keep_them() -> None:
+    found = compiled(lambda x: (x.max(0), {"sorted": x.sort()}))(vector(3, 1, 2))
+    assert found[0].indices.item() == 0
+    assert found[1]["sorted"].values.tolist() == [1, 2, 3]
 
 
 def test_what_is_expanded_cannot_be_written_to() -> None:

@@ -47,7 +47,10 @@ class CompiledOp:
             np.zeros(shape, dtype) if part is None else np.asarray(part)
             for part, (shape, dtype) in zip(g, node.out_metas, strict=True)
         ]
-        given = [np.asarray(array, order="C") for array in (*node.saved["residuals"], *seeds)]
+        given = [
+            np.require(array, requirements=("C", "A"))
+            for array in (*node.saved["residuals"], *seeds)
+        ]
         results, _ = self.variant.gradient()(given, [], [])
         return list(results)
 

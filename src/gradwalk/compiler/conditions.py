@@ -30,7 +30,14 @@ def overlap(arrays: list[Array], written: list[int]) -> tuple[int, int] | None:
 
 
 def check_apart(trace: Trace, written: list[int]) -> None:
-    """Raise if captured memory that is changed overlaps other captured memory."""
+    """Raise if captured memory that is changed overlaps other captured memory, or if some is not
+    aligned."""
+    for captured in trace.captured:
+        if not captured.array.flags.aligned:
+            raise TraceError(
+                f"a tensor that the compiled function knows (of shape {captured.array.shape}) is "
+                "not aligned to the size of its elements.\nFix: .clone() it before."
+            )
     found = overlap([captured.array for captured in trace.captured], written)
     if found is not None:
         shapes = [trace.captured[n].array.shape for n in found]

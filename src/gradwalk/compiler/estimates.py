@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from gradwalk.compiler.graph import Call
-from gradwalk.compiler.plan.loops import Apply, Loops, Reduce
+from gradwalk.compiler.plan.loops import Apply, Draw, Loops, Reduce
 from gradwalk.compiler.plan.lower import ProductSteps
 from gradwalk.compiler.plan.places import Place, bytes_of
 from gradwalk.compiler.plan.plan import Entry
@@ -36,7 +36,7 @@ def _of_loops(loops: Loops) -> int:
     for step, varies in zip(loops.steps, loops.varies(), strict=True):
         if isinstance(step, Reduce):
             found += elements
-        elif isinstance(step, Apply):
+        elif isinstance(step, (Apply, Draw)):
             found += elements if varies else rows
     return found
 

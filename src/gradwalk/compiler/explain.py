@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from gradwalk.compiler.function import Compiled
     from gradwalk.compiler.variant import Variant
 
-CALL_KINDS = {"conv": "convolve", "pool": "pool", "max": "pool", "gather": "pick"}
+CALL_KINDS = {
+    "conv": "convolve", "pool": "pool", "max": "pool", "gather": "pick", "cumsum": "scan",
+    "running": "scan", "sort": "sort", "topk": "sort",
+}  # fmt: skip
 
 
 @dataclass

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType, MethodType
 from typing import Any
 
 from gradwalk.compiler import reference
@@ -20,14 +23,25 @@ from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.compiler.tracing.trace import trace
 from gradwalk.compiler.variant import Variant
 from gradwalk.engine.modes import state
+from gradwalk.nn.module import Module
 from gradwalk.scalar import Value
 
 BACKENDS = {"numpy": "gradwalk.compiler.reference", "llvm": "gradwalk.compiler.llvm.backend"}
 MOST_VARIANTS = 8
+_told_of_numpy = False  # that there is no llvmlite: once
 
 
 class Compiled(Looking):
     """A compiled function: call it as the function itself."""
+
+    static: frozenset[Any]
+    backend: str
+    fast_math: bool
+    _attribute: str | None  # its name in the class that it is a method of
+    _warned: bool
+    _warned_of_numpy: bool
+    _lock: threading.Lock
+    _last: Callable[..., Any]
 
     def __init__(
         self,
@@ -46,12 +60,14 @@ class Compiled(Looking):
         self.backend = backend
         self.fast_math = fast_math
         self.variants: dict[Any, list[Variant]] = {}
-        self.name = getattr(function, "__qualname__", repr(function))
+        self.name = getattr(function, "__qualname__", type(function).__name__)
         self.newest: Variant | None = None  # what explain() and source() are about
         self._warned = self._warned_of_numpy = False
         self._lock = threading.Lock()  # a program has one set of buffers
         self._last: Callable[..., Any] = _none_yet  # the call of the program that ran last
-        functools.update_wrapper(self, function)
+        self._attribute = None
+        if not isinstance(function, Module):
+            functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         here = state.here
@@ -100,9 +116,14 @@ class Compiled(Looking):
             module = importlib.import_module(BACKENDS[self.backend])
             return module.build(program, layout, self.fast_math)
         except ImportError as error:
-            warnings.warn(
-                f"{self.name} runs as NumPy, op by op: {error}", UserWarning, stacklevel=6
-            )
+            global _told_of_numpy
+            if not _told_of_numpy:
+                _told_of_numpy = True
+                warnings.warn(
+                    f"{self.name}, and whatever else is compiled, runs as NumPy, op by op: {error}",
+                    UserWarning,
+                    stacklevel=6,
+                )
             self.backend = "numpy"
             return reference.build(program, layout)
 
@@ -111,12 +132,49 @@ class Compiled(Looking):
             self._warned = True
             warnings.warn(
                 f"{self.name} has been compiled {MOST_VARIANTS} times, each for other shapes, "
-                "dtypes, modes or values of arguments; from now on the oldest program is dropped "
-                "for each new one. Fix: give it fewer different shapes (pad the last batch), or "
-                "make a number that changes a float or a tensor.",
+                "dtypes, modes, values of arguments or objects in the variables it reads; from now "
+                "on the oldest program is dropped for each new one. Fix: give it fewer different "
+                "shapes (pad the last batch), make a number that changes a float or a tensor, and "
+                "pass what changes as an argument.",
                 UserWarning,
                 stacklevel=4,
             )
+
+    # -- as a method, and copied -------------------------------------------------------------------
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: every object has a compiled function of its own, kept with the object."""
+        if instance is None or not isinstance(self.function, FunctionType):
+            return self
+        attributes = getattr(instance, "__dict__", None)
+        if self._attribute is None or not isinstance(attributes, dict):
+            return MethodType(self, instance)
+        static = [name for name in self.static if isinstance(name, str)]
+        bound = Compiled(MethodType(self.function, instance), static, self.backend, self.fast_math)
+        bound._attribute = self._attribute
+        attributes[self._attribute] = bound
+        return bound
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        function = copy.deepcopy(self.function, memo)
+        found = type(self)(function, self.static, self.backend, self.fast_math)
+        found._attribute = self._attribute
+        return found
+
+    def __reduce__(self) -> Any:
+        """What is pickled is the function; whoever loads it compiles anew."""
+        found: Any = sys.modules.get(getattr(self.function, "__module__", None) or "")
+        name = getattr(self.function, "__qualname__", "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:  # a decorated function is found by its name
+            return name
+        if self._attribute is not None and isinstance(self.function, MethodType):
+            return getattr, (self.function.__self__, self._attribute)
+        return type(self), (self.function, self.static, self.backend, self.fast_math)
 
     def __repr__(self) -> str:
         return f"<compiled {self.function!r}>"
@@ -129,6 +187,8 @@ def _none_yet(args: Any, keywords: Any, here: Any) -> Any:
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
     """The names of the parameters that can be given by position."""
+    if isinstance(function, Module):
+        function = function.forward
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -181,6 +241,8 @@ def compile(
     >>> step(gw.ones(1)), step(gw.ones(1))
     (tensor(9.), tensor(2.2500))
 
+    A compiled module is a module, with the parameters and names of the one given.
+
     Of a `Value` it compiles the graph behind it, to be computed for other numbers in its leaves
     (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
     """
@@ -190,4 +252,8 @@ def compile(
         from gradwalk.compiler.scalars import compile_values
 
         return compile_values(fn, leaves, backend)
+    if isinstance(fn, Module):
+        from gradwalk.compiler.module import CompiledModule
+
+        return CompiledModule(fn, static, backend, fast_math)
     return Compiled(fn, static, backend, fast_math)

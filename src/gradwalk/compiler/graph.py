@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,28 +24,25 @@ from gradwalk.ops.symbol import output_dtypes, output_shapes
 Dtype = np.dtype[Any]
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """The array at this position among the tensors the function was called with."""
 
     position: int
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """Captured memory: the storage with this number (a parameter, a moment, a buffer)."""
 
     number: int
 
 
-@dataclass(frozen=True)
-class Late:
+class Late(NamedTuple):
     """A Python number read at every call: the learning rate, a step count."""
 
     number: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Constant:
     """An array that is the same at every call."""
 
@@ -238,10 +235,15 @@ def rewrite(program: Program, visit: Visit, ops: Collection[Op] | None = None) -
         return program
     build = Builder(changes=program.owned)
     now: dict[Term, Term] = {}
+    old = now.keys()  # as it grows
     for call in program.calls:
+        asked = ops is None or call.op in ops
+        if not asked and old.isdisjoint(call.terms):
+            build.calls.append(call)  # most calls, in most passes
+            continue
         args = replaced(call, now)
         found = None
-        if ops is None or call.op in ops:
+        if asked:
             build.line = call.line
             found = visit(call, args, build)
         if found is None:

@@ -1,4 +1,4 @@
-"""An index that is checked where it is used: the only op that the compiler itself adds."""
+"""An index that is checked where it is used: an op that the compiler itself adds."""
 
 from __future__ import annotations
 

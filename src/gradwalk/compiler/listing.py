@@ -17,6 +17,7 @@ from typing import Any
 from gradwalk.compiler.graph import Argument, Call, Constant, Late, Memory, Program, Term
 from gradwalk.compiler.plan.loops import (
     Apply,
+    Draw,
     Given,
     Load,
     Number,
@@ -159,6 +160,10 @@ def _step(step: Step) -> str:
         case Apply(op, args, attrs, _):
             inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
             return f"apply   {op.name} {', '.join(inside)}"
+        case Draw(access, op, args, skip, attrs, _):
+            inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
+            where = f"array {access}, {skip} blocks on"
+            return f"draw    {op.name} {', '.join([where, *inside])}"
         case Reduce(how, arg, _):
             return f"reduce  {how} {arg}"
         case Store(access, arg):

@@ -13,6 +13,7 @@ from typing import Any
 from gradwalk.compiler.tracing.modules import OfAttribute
 from gradwalk.compiler.tracing.outcome import Captured, Trace
 from gradwalk.compiler.tracing.places import OfGenerator, OfGradient, OfState, OfTensor
+from gradwalk.compiler.tracing.variables import Variable
 from gradwalk.nn.module import Module
 
 
@@ -76,6 +77,8 @@ def _of_place(place: Any, number: int, known: dict[int, str]) -> str:
     match place:
         case OfTensor(tensor):
             return known.get(id(tensor)) or tensor.label or f"tensor {number}"
+        case Variable():
+            return str(place.name)
         case OfGradient(of):
             return f"{_of_place(of, number, known)}.grad"
         case OfState(state, name):

@@ -165,5 +165,6 @@ def _alike(now: Array, before: Array) -> bool:
         and now.dtype == before.dtype
         and now.flags.c_contiguous == before.flags.c_contiguous
         and (now.flags.c_contiguous or now.strides == before.strides)
+        and now.flags.aligned
         and now.flags.writeable >= before.flags.writeable
     )

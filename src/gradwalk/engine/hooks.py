@@ -10,8 +10,12 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.graph.abstract import is_array
+from gradwalk.graph.versions import Clock
 
 Wrap = Callable[..., Any]
+# How often a hook came or went, or an attribute of any module was set: compiled functions look at
+# theirs again only if it has moved.
+changes = Clock()
 
 
 class RemovableHandle:
@@ -22,10 +26,12 @@ class RemovableHandle:
     def __init__(self, hooks: dict[Any, Any]) -> None:
         self.id = next(RemovableHandle._numbers)
         self._hooks = hooks
+        changes.now += 1
 
     def remove(self) -> None:
         """Take the hook off; a second call does nothing."""
         self._hooks.pop(self.id, None)
+        changes.now += 1
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +26,8 @@ def _walk(tree: Any) -> Iterator[Any]:
 def rebuild(tree: Any, replacements: Iterator[Any]) -> Any:
     """The same containers with the leaves replaced in order."""
     if isinstance(tree, dict):
-        return {key: rebuild(part, replacements) for key, part in tree.items()}
+        made = {key: rebuild(part, replacements) for key, part in tree.items()}
+        return OrderedDict(made) if isinstance(tree, OrderedDict) else made
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # a named tuple
         return type(tree)(*(rebuild(part, replacements) for part in tree))
     if isinstance(tree, (tuple, list)):

@@ -9,17 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from gradwalk.devices import read_to
+from gradwalk.engine.hooks import changes as changes
 from gradwalk.engine.modes import state
-from gradwalk.graph.versions import Clock
 from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
 from gradwalk.nn.parameter import Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
 from gradwalk.tensor import Tensor
-
-# How often an attribute of any module was set: compiled functions look at their modules again
-# only if it has moved.
-changes = Clock()
 
 
 class Module(_hooks.Hooked):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.graph.abstract import traces
 from gradwalk.ops.arithmetic import add, mul
 from gradwalk.ops.choice import equal, not_equal
 from gradwalk.ops.choice import where as choose
@@ -232,6 +233,17 @@ def put_addend(input: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> 
     return put(spread, *arrays, index=fixed, shape=tuple(input.shape))
 
 
+def _checked(index: Any, count: int) -> Any:
+    """An index that cannot be looked at yet, with a dimension of 1 more: itself as found in a
+    column of all of them, which refuses what is out of range when it is used."""
+    from gradwalk.ops.loss import refused_if_unseen
+    from gradwalk.ops.rows import embedding_op
+
+    column = np.arange(count)[:, None]
+    column.flags.writeable = False
+    return embedding_op(column, refused_if_unseen(index, count), padding_idx=None)
+
+
 def one_hot(input: Any, num_classes: int = -1) -> Any:
     """Class indices as rows of 0 and one 1.
 
@@ -242,6 +254,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     """
     if category(result_dtype([input])) != 1:
         raise TypeError(f"one_hot takes integers, not {input.dtype}")
+    if traces.on and num_classes > 0:
+        return cast(equal(_checked(input, num_classes), np.arange(num_classes)), dtype=int64)
     try:
         numbers = concrete(input, "one_hot without num_classes")
     except UnknownShapeError:

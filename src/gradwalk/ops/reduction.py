@@ -118,6 +118,8 @@ def _product_by_halves(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     order = [i for i in range(len(shape)) if i not in axis] + list(axis)
     kept = tuple(shape[i] for i in order[: len(shape) - len(axis)])
     count = _count(shape, axis)
+    if x.dtype != total_dtype(x.dtype):
+        x = cast(x, dtype=total_dtype(x.dtype))
     x = reshape(permute(x, axes=tuple(order)), shape=(*kept, count))
     last = len(kept)
     if not count:  # no factors: 1
@@ -365,6 +367,8 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 class ValuesIndices(tuple[Any, ...]):
     """What `max(dim)` returns: a pair that also has names."""
+
+    _fields = ("values", "indices")  # as a named tuple has them: so containers are put together
 
     def __new__(cls, values: Any, indices: Any) -> ValuesIndices:
         return super().__new__(cls, (values, indices))

@@ -72,7 +72,9 @@ cumprod_op = define(
     vjp=[_cumprod_rule],
     shape=lambda x, *, axis: x,
     gives=total_dtype,
-    expand=lambda x, *, axis: _tree(mul, x, axis),
+    expand=lambda x, *, axis: in_dtype(
+        total_dtype(x.dtype), lambda factors: _tree(mul, factors, axis), x
+    ),
     array_only=True,
     formula={"x": "Σ from its place on of g × the product without it"},
 )
@@ -92,6 +94,8 @@ logcumsumexp_op = define(
     lambda x, *, axis: np.logaddexp.accumulate(x, axis=axis),
     vjp=[_logcumsumexp_rule],
     shape=lambda x, *, axis: x,
+    to_float=True,
+    promotes=True,
     expand=lambda x, *, axis: _tree(logaddexp, x, axis),
     array_only=True,
     formula={"x": "Σ from its place on of g × exp({x} − {out})"},

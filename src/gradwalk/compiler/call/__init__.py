@@ -50,6 +50,7 @@ def write_call(variant: Variant, args: Any, keywords: Any, static: frozenset[Any
     conditions.write_finding(text)
     conditions.write_numbers(text)
     run.write_apart(text)
+    run.write_copies(text)
     run.write_run(text)
     run.write_changes(text)
     run.write_tensors(text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.compiler.call.text import CallText
-from gradwalk.compiler.tracing.arguments import Arguments
-from gradwalk.compiler.tracing.environment import Holder
+from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments
 from gradwalk.compiler.tracing.optimizers import OptimizerAsBefore, SharedNumber
-from gradwalk.compiler.tracing.places import OfGenerator
+from gradwalk.compiler.tracing.places import OfArgument, OfGenerator
+from gradwalk.compiler.tracing.variables import Variable, is_plain
 from gradwalk.nn.module import changes
 from gradwalk.ops import dtypes
+from gradwalk.optim.optimizer import Optimizer
 
 _PLAIN = (bool, int, float, str, type(None))
 # What reading an argument, an option or a variable raises if it is not there, or not what it was.
@@ -48,14 +49,17 @@ def write_arguments(text: CallText, args: Any, keywords: Any, static: frozenset[
             f"else {x}.requires_grad) is not {needs}"
         )
         text.conditions += [f"{x} is {other}" for other in tensors[:position]]
-        if position not in looked_at:  # the tape compares those that it is given
+        if position not in looked_at or order == UNALIGNED:  # the tape compares those it is given
             array = f"{x}._array"
+            in_order = f"{array}.flags.c_contiguous"
+            other = {
+                None: f"not {in_order}",
+                UNALIGNED: f"{array}.flags.aligned",  # then nothing need be copied
+            }.get(order, f"{in_order} or {array}.strides != {order}")
             text.conditions += [
                 f"{array}.shape != {shape}",
                 text.differs(f"{array}.dtype", dtype),
-                f"not {array}.flags.c_contiguous"
-                if order is None
-                else f"{array}.flags.c_contiguous or {array}.strides != {order}",
+                other,
             ]
 
 
@@ -103,15 +107,24 @@ def write_conditions(text: CallText) -> None:
     modules = text.name("modules", trace.modules)
     if trace.modules.tensors:
         text.conditions.append(f"not {modules}.holds()")
-    elif trace.modules.attributes:
+    elif trace.modules.attributes or trace.modules.hooked:
         text.use(changes=changes)
         text.conditions.append(f"changes.now != {modules}.seen and not {modules}.holds()")
-    for holder, name, value in trace.environment.values:
-        text.conditions.append(_variable_changed(text, holder, name, value))
-    for tensor, needs in trace.needs:
-        one = text.name("tensor", tensor)
+    for variable in trace.environment.variables:
+        text.conditions.append(_variable_changed(text, variable))
+    for container in (*trace.environment.containers, *trace.environment.arrays):
+        text.conditions.append(f"{text.name('container', container)}.changed()")
+    for position, tensor in trace.themselves.items():
+        text.conditions.append(f"{text.values[position]} is not {text.name('tensor', tensor)}")
+    for place, needs in trace.needs:
+        one = text.spell(place)
+        if isinstance(place, Variable):
+            text.conditions.append(f"{one}.hooks and any({one}.hooks.values())")
         needed = f"{one}._requires_grad or {one}._node is not None"
         text.conditions.append(f"not ({needed})" if needs else needed)
+    for place in [place for place, _ in trace.grads if isinstance(place, OfArgument)]:
+        one = text.spell(place)
+        text.conditions.append(f"{one}.hooks and any({one}.hooks.values())")
     for place, none in trace.grads:
         text.conditions.append(f"{text.spell(place)}._grad is {'not ' if none else ''}None")
     for place, array in trace.views:
@@ -124,10 +137,12 @@ def write_conditions(text: CallText) -> None:
     text.write("    if (", *_alternatives(text.conditions), "    ):", "        return MISS")
 
 
-def _variable_changed(text: CallText, holder: Holder, name: str, value: Any) -> str:
-    where = text.name("variables" if isinstance(holder, dict) else "cell", holder)
-    now = f"{where}[{name!r}]" if isinstance(holder, dict) else f"{where}.cell_contents"
-    before = text.name("fixed", value)
+def _variable_changed(text: CallText, variable: Variable) -> str:
+    now = text.spell(variable)
+    kind = "optimizer" if isinstance(variable.value, Optimizer) else "fixed"
+    before = text.name(kind, variable.value)
+    if not is_plain(variable.value):
+        return f"{now} is not {before}"
     same = f"{now}.__class__ is {before}.__class__ and {now} == {before}"
     return f"{now} is not {before} and not ({same})"
 

@@ -13,9 +13,10 @@ import numpy as np
 from gradwalk.compiler.backward import attach
 from gradwalk.compiler.call.text import CallText
 from gradwalk.compiler.graph import Late
+from gradwalk.compiler.tracing.arguments import UNALIGNED
 from gradwalk.compiler.tracing.errors import TraceError
-from gradwalk.compiler.tracing.outcome import Numeral, Result, Slot
-from gradwalk.compiler.tracing.places import OfNumber
+from gradwalk.compiler.tracing.outcome import Numeral, Record, Result, Slot
+from gradwalk.compiler.tracing.places import OfGradient, OfNumber
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of, stamp_for, touch_stamps, touch_together
 from gradwalk.recording import wrap
@@ -31,6 +32,8 @@ def write_apart(text: CallText) -> None:
     text.use(shared_memory=_shared_memory, owner_of=owner_of)
     written = set(text.trace.written_arguments)
     for position, x in enumerate(text.values[: text.trace.arguments]):
+        if position in text.trace.themselves:  # captured, as the function knows it by itself
+            continue
         array = f"given{position}"
         text.write(f"{array} = {x}._array")
         if position in written or text.variant.written:
@@ -38,10 +41,22 @@ def write_apart(text: CallText) -> None:
             owners = "owners" if position in written else "written"
             text.write(f"if ({owner}) in {owners}:", f"    raise shared_memory({position})")
         for other in range(position):
-            if position in written or other in written:
+            if other not in text.trace.themselves and (position in written or other in written):
                 text.use(overlap=np.shares_memory)
                 text.write(f"if overlap(given{other}, {array}):")
                 text.write(f"    raise shared_memory({position}, {other})")
+
+
+def write_copies(text: CallText) -> None:
+    """Copies of the arguments that are not aligned to the size of their elements."""
+    for position in _unaligned(text):
+        text.write(f"given{position} = given{position}.copy()")
+
+
+def _unaligned(text: CallText) -> list[int]:
+    orders = text.variant.tensor_key[2::4]
+    without = text.trace.themselves
+    return [i for i, order in enumerate(orders) if order == UNALIGNED and i not in without]
 
 
 def _shared_memory(position: int, other: int | None = None) -> TraceError:
@@ -61,12 +76,18 @@ def write_run(text: CallText) -> None:
         _write_native_run(text)
         return
     executable = text.name("executable", text.variant.executable)
-    arrays = ", ".join(f"given{i}" for i in range(text.trace.arguments))
+    arrays = ", ".join(_given(text))
     numbers = ", ".join(f"number{i}" for i in range(len(text.trace.lates)))
     text.write(f"results, updates = {executable}([{arrays}], variant.arrays, [{numbers}])")
     count = len(text.trace.program.results)
     text.write(*(f"result{i} = results[{i}]" for i in range(count)))
     text.write(*(f"update{i} = updates[{i}]" for i in range(len(text.trace.updated))))
+
+
+def _given(text: CallText) -> list[str]:
+    """The arrays of the arguments; None for one that is captured."""
+    without = text.trace.themselves
+    return ["None" if i in without else f"given{i}" for i in range(text.trace.arguments)]
 
 
 def _write_native_run(text: CallText) -> None:
@@ -77,22 +98,49 @@ def _write_native_run(text: CallText) -> None:
     _write_results(text)
     arrays = [f"given{i}" for i in native.argument_order]
     arrays += [f"result{i}" for i in range(len(native.result_kinds))]
-    text.write(f"if start({', '.join(arrays)}) is not None:", "    return MISS")
-    text.write("if status[0]:", "    complain()")
+    # An interrupt that comes while native code runs is raised right behind it, when the user's
+    # memory has changed: then the call is finished first.
+    lines = [
+        "try:",
+        f"    if start({', '.join(arrays)}) is not None:",
+        "        return MISS",
+        "except KeyboardInterrupt as error:",
+        "    if error.__traceback__.tb_next is not None:",
+        "        raise",
+        "    interrupted = error",
+        "if status[0]:",
+        "    complain()",
+    ]
     for run in native.others:
-        text.write(f"{text.name('then', run)}()", "if status[0]:", "    complain()")
-    for i in range(native.plan.late_updates):
-        text.write(f"update{i} = numbers[{native.plan.late + i}]")
+        lines += [f"{text.name('then', run)}()", "if status[0]:", "    complain()"]
+    text.write("interrupted = None")
+    _write_careful(text, lines)
+    for i in range(native.late_written):
+        text.write(f"update{i} = numbers[{native.late_read + i}]")
+
+
+def _write_careful(text: CallText, lines: list[str]) -> None:
+    """Lines that may fail when they have changed what the user has: then it is put back."""
+    native = text.variant.executable
+    risky = [f"array{n}" for n in native.memories_at_risk]
+    risky += [f"given{n}" for n in native.arguments_at_risk]
+    if not risky:
+        text.write(*lines)
+        return
+    text.write(*(f"before_{name} = {name}.copy()" for name in risky))
+    text.write("try:", *("    " + line for line in lines), "except BaseException:")
+    text.write(*(f"    {name}[...] = before_{name}" for name in risky), "    raise")
 
 
 def _write_native_numbers(text: CallText) -> None:
     """Write the late numbers down; most are the same as in the last call."""
     native = text.variant.executable
-    updated = {place.source for place, _ in text.trace.program.updates}
+    sources = [place.source for place, _ in text.trace.program.updates]
+    updated = {source.number for source in sources if isinstance(source, Late)}
     text.use(numbers=native.numbers)
     lasting = []
-    for i, place in enumerate(text.trace.lates[: native.plan.late]):
-        if Late(i) in updated or isinstance(place, OfNumber):
+    for i, place in enumerate(text.trace.lates[: native.late_read]):
+        if i in updated or isinstance(place, OfNumber):
             text.write(f"numbers[{i}] = number{i}")
         else:
             lasting.append(i)
@@ -131,6 +179,7 @@ def _write_results(text: CallText) -> None:
             f"{', '.join(f'result{number}' for number in again)}, = memory",
             f"{', '.join(f'set{number}' for number in again)}, = attributes",
         )
+    _write_forgetting(text, {slot for number, slot in made if number not in again})
     for number, (shape, dtype) in enumerate(kinds):
         kind = text.name("dtype", dtype)
         result = f"result{number}"
@@ -146,6 +195,15 @@ def _write_results(text: CallText) -> None:
             f"if {taken} or {changed}:",
             f"    {out}, {result} = fresh({shape}, {kind}, pool, {place})",
         )
+
+
+def _write_forgetting(text: CallText, slots: set[int]) -> None:
+    """Forget old gradients that are about to be replaced, so that there is never memory for both;
+    as in eager mode, where `zero_grad` does it."""
+    unread = set(map(id, text.trace.unread))
+    for place, slot in text.trace.assigned:
+        if slot in slots and isinstance(place, OfGradient) and id(place.of) in unread:
+            text.write(text.put(place, "None"))
 
 
 def _is_plain(kind: Any) -> bool:
@@ -197,6 +255,11 @@ _HELD = _held()
 
 def write_changes(text: CallText) -> None:
     """Note which memory changed."""
+    for position in _unaligned(text):
+        own = f"{text.values[position]}._array"
+        if position in text.trace.written_arguments:
+            text.write(f"{own}[...] = given{position}")
+        text.write(f"given{position} = {own}")
     text.rebound.append("count")
     text.write("count += 1")
     for number in text.variant.generators:
@@ -217,7 +280,7 @@ def write_tensors(text: CallText) -> None:
     """Make tensors of the results, put them where they belong, and return."""
     trace = text.trace
     results = f"[{', '.join(f'result{i}' for i in range(len(trace.program.results)))}]"
-    arrays = f"[{', '.join(f'given{i}' for i in range(trace.arguments))}]"
+    arrays = f"[{', '.join(_given(text))}]"
     for slot, kind in enumerate(trace.tensors):
         one = f"out{slot}"
         if slot in text.used_again:
@@ -249,6 +312,8 @@ def write_tensors(text: CallText) -> None:
         text.write(f"{text.spell(place)}.requires_grad = {on}")
     for place, value in trace.counted:
         text.write(text.put(place, text.name("fixed", value)))
+    if hasattr(text.variant.executable, "start"):
+        text.write("if interrupted is not None:", "    raise interrupted")
     text.write(f"return {_answer(text, trace.result)}")
 
 
@@ -259,9 +324,13 @@ def _answer(text: CallText, result: Any) -> str:
     if isinstance(result, Numeral):
         number = f"result{result.number}.item()"
         return f"int({number})" if result.whole else number
+    if isinstance(result, Record):
+        values = ", ".join(_answer(text, value) for value in result.attributes.values())
+        return f"{text.name('record', result)}.make({values})"
     if isinstance(result, dict):
         entries = [f"{text.name('fixed', k)}: {_answer(text, v)}" for k, v in result.items()]
-        return f"{{{', '.join(entries)}}}"
+        made = f"{{{', '.join(entries)}}}"
+        return made if type(result) is dict else f"{text.name('kind', type(result))}({made})"
     if isinstance(result, (tuple, list)):
         parts = "".join(f"{_answer(text, part)}, " for part in result)
         kind = text.name("kind", type(result))

@@ -15,6 +15,7 @@ from gradwalk.compiler.tracing.places import (
     OfState,
     OfTensor,
 )
+from gradwalk.compiler.tracing.variables import Variable
 
 if TYPE_CHECKING:
     from gradwalk.compiler.variant import Variant
@@ -96,6 +97,8 @@ class CallText:
         match place:
             case OfTensor(tensor):
                 return self.name("tensor", tensor)
+            case Variable():
+                return self.variable(place)
             case OfArgument(position) | OfNumber(position):
                 return self.values[position]
             case OfGradient(of):
@@ -108,6 +111,18 @@ class CallText:
                 index = "" if part is None else f"[{part}]"
                 return f"{self.group(optimizer, group)}[{name!r}]{index}"
         return None
+
+    def variable(self, variable: Variable) -> str:
+        """What a variable holds."""
+        of = {"cell": "cell", "item": "variables", "attribute": "object"}[variable.how]
+        where = self.name(of, variable.holder)
+        if variable.how == "cell":
+            return f"{where}.cell_contents"
+        if variable.how == "item":
+            key = variable.name
+            plain = type(key) in (str, int)
+            return f"{where}[{repr(key) if plain else self.name('key', key)}]"
+        return f"{where}.{variable.name}"
 
     def group(self, optimizer: Any, number: int) -> str:
         """The local variable for a parameter group."""

@@ -11,7 +11,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,33 +38,44 @@ Array = np.ndarray[Any, Any]
 READS_STATUS = "getelementptr ptr, ptr %slots, i64 1"  # in the text of a kernel that can fail
 
 
+class Design(NamedTuple):
+    """All that is decided about a program before there is code."""
+
+    program: Program  # after all passes
+    plan: Plan
+    kernels: list[Kernel | None]  # of each entry; None where NumPy runs it
+    reasons: dict[int, str]  # why NumPy runs these entries
+
+
 class Executable:
     """A compiled program; call it with arrays for its sources."""
 
     def __init__(
         self,
-        program: Program,
-        found: Plan,
-        kernels: list[Kernel | None],
+        designed: Design,
         library: Library,
         stages: dict[str, float],
         layout: Layout,
     ) -> None:
-        self.program = program
-        self.plan = found
-        self.kernels = kernels  # of each entry; None where NumPy runs it
-        self.reasons: dict[int, str] = {}  # why NumPy runs these entries
+        found = designed.plan
+        self.design_again: Callable[[], Design] = lambda: designed
+        self.reasons = designed.reasons
         self.stretches: list[Tape] = []  # of native entries, between those
         self.threads = 1  # at most
         self.library = library
         self.stages = stages  # seconds spent in each stage of compiling
         self.layout = layout
         self.kept: list[Any] = []  # what the code points to
+        self.late_read = found.late  # so many are read
+        self.late_written = found.late_updates  # and so many behind them are written
         self.late = np.zeros(found.late + found.late_updates + 1)
         self.status = np.zeros(8, np.int64)
         self.slots = np.zeros(0, np.int64)
         self.first: Any = None  # the tape that takes the arrays; then whatever follows it
         self.others: list[Callable[[], None]] = []
+        # Memories and arguments that are written to before something that may fail: by number.
+        self.memories_at_risk: list[int] = []
+        self.arguments_at_risk: list[int] = []
         # What a call needs, also one that is written out (compiler/call).
         self.numbers: Any = memoryview(self.late.data)
         self.status_words: Any = memoryview(self.status.data)
@@ -73,6 +84,27 @@ class Executable:
         self.memory_order = [t.source.number for t, _ in found.memories]  # type: ignore[union-attr]
         self.result_kinds = [(t.shape, t.dtype) for t, _ in found.results]
         self._lock = threading.Lock()  # of the late numbers, the slots and the arena
+
+    @functools.cached_property
+    def design(self) -> Design:
+        """What was decided about the program: made again for those who look, since calls need none
+        of it, and it is larger than all else that is kept."""
+        return self.design_again()
+
+    @property
+    def program(self) -> Program:
+        """The program after all passes."""
+        return self.design.program
+
+    @property
+    def plan(self) -> Plan:
+        """Its kernels in order, and where arrays lie."""
+        return self.design.plan
+
+    @property
+    def kernels(self) -> list[Kernel | None]:
+        """The code of each entry; None where NumPy runs it."""
+        return self.design.kernels
 
     @property
     def start(self) -> Callable[..., str | None]:
@@ -95,10 +127,13 @@ class Executable:
         """Results, and the new late numbers; memories are updated in place."""
         results = [np.empty(shape, dtype) for shape, dtype in self.result_kinds]
         given = [arguments[i] for i in self.argument_order]
-        read, numbers = self.plan.late, self.numbers
+        read, numbers = self.late_read, self.numbers
         with self._lock:
             # A call that is written out relies on its own numbers and memories to stay.
             before = self.late.copy(), self.slots.copy()
+            risky = [memories[n] for n in self.memories_at_risk]
+            risky += [arguments[n] for n in self.arguments_at_risk]
+            copies = [array.copy() for array in risky]
             try:
                 self.bind(memories)
                 for i in range(read):
@@ -112,6 +147,10 @@ class Executable:
                     if run is not None:
                         run()
                 return results, numbers[read:-1].tolist()
+            except BaseException:
+                for array, copied in zip(risky, copies, strict=True):
+                    array[...] = copied
+                raise
             finally:
                 self.late[:], self.slots[:] = before
 
@@ -139,12 +178,39 @@ def build(program: Program, layout: Layout | None = None, fast_math: bool = Fals
         stages[name] = stages.get(name, 0.0) + now - clock
         clock = now
 
+    # Threads have scratch memory of their own: no more than these ever run the program.
+    threads = max(pool.get_num_threads(), min(usable_cores(), MOST_THREADS))
+    designed = design(program, layout or {}, fast_math, threads, stage)
+    kernels = [k for k in designed.kernels if k is not None]
+    texts = {k.name: k.text for k in kernels}
+    declared = {line for k in kernels for line in k.declarations}
+    drivers = _drivers(designed.plan, host())
+    symbols = {name: each[name] for name, each in drivers.items()}
+    for kernel in kernels:
+        symbols |= kernel.symbols
+    library = compile_text(texts, declared, symbols)
+    stage("code")
+    made = Executable(designed, library, stages, layout or {})
+    made.kept += drivers.values()
+    assemble(made, designed, threads)
+    made.design_again = functools.partial(design, program, layout or {}, fast_math, threads)
+    stage("tape")
+    return made
+
+
+def design(
+    program: Program,
+    layout: Layout,
+    fast_math: bool,
+    threads: int,
+    stage: Callable[[str], None] = lambda name: None,
+) -> Design:
+    """Passes, plan and kernels of a program, each of which is a stage; the same every time."""
     program = run_passes(program)
     stage("passes")
-    found = plan(program, layout or {})
+    found = plan(program, layout)
     stage("plan")
-    # Threads have scratch memory of their own: no more than these ever run the program.
-    machine, threads = host(), max(pool.get_num_threads(), min(usable_cores(), MOST_THREADS))
+    machine = host()
     kernels: list[Kernel | None] = []
     reasons: dict[int, str] = {}
     with fast_arithmetic(fast_math):
@@ -157,20 +223,7 @@ def build(program: Program, layout: Layout | None = None, fast_math: bool = Fals
     stage("text")
     place_arrays(found)
     stage("memory")
-    texts = {k.name: k.text for k in kernels if k is not None}
-    declared = {line for k in kernels if k is not None for line in k.declarations}
-    drivers = _drivers(found, machine)
-    symbols = {name: each[name] for name, each in drivers.items()}
-    for kernel in kernels:
-        symbols |= kernel.symbols if kernel is not None else {}
-    library = compile_text(texts, declared, symbols)
-    stage("code")
-    made = Executable(program, found, kernels, library, stages, layout or {})
-    made.reasons = reasons
-    made.kept += drivers.values()
-    assemble(made, threads)
-    stage("tape")
-    return made
+    return Design(found.program, found, kernels, reasons)
 
 
 def _drivers(found: Plan, machine: Host) -> dict[str, Library]:
@@ -183,9 +236,9 @@ def _drivers(found: Plan, machine: Host) -> dict[str, Library]:
     return libraries
 
 
-def assemble(made: Executable, threads: int) -> None:
+def assemble(made: Executable, designed: Design, threads: int) -> None:
     """Slots, argument blocks and tapes."""
-    found = made.plan
+    found = designed.plan
     made.threads = threads
     arena = np.empty(found.arena + ALIGNMENT, np.uint8)
     last = max([LATE, *(s for _, s in _all_slots(found))])
@@ -211,6 +264,9 @@ def assemble(made: Executable, threads: int) -> None:
     native: list[Entry] = []
     first, failing = True, False  # whether a kernel of this stretch may have failed
     lasting = {slot for _, slot in (*found.arguments, *found.memories)}
+    changed: set[int] = set()  # slots of what the user has that were written to so far
+    at_risk: set[int] = set()  # those of them that were when something could fail
+    checked: set[Any] = set()  # indices that were found to be in range
 
     def finish_stretch() -> None:
         nonlocal native, first, failing
@@ -231,10 +287,13 @@ def assemble(made: Executable, threads: int) -> None:
                 made.others.append(tape.call)
         native, first, failing = [], False, False
 
-    for entry, kernel, how in zip(found.entries, made.kernels, shared, strict=True):
+    for entry, kernel, how in zip(found.entries, designed.kernels, shared, strict=True):
+        writes = {place.buffer.slot for place in entry.writes} & lasting
         if kernel is None:
             finish_stretch()
             made.others.append(_numpy_step(entry, made))
+            changed |= writes
+            at_risk |= changed
             continue
         block: list[int] = []
         for place in entry.places:
@@ -244,8 +303,34 @@ def assemble(made: Executable, threads: int) -> None:
             flags |= STOP | MEET  # an error leaves what the user has as it was
             failing = False
         failing = failing or READS_STATUS in kernel.text
+        changed |= writes
+        if READS_STATUS in kernel.text and not (checks := _checks(entry)) <= checked:
+            checked |= checks
+            at_risk |= changed
         native.append(Entry(made.library[kernel.name], [*block, *kernel.sizes], flags))
     finish_stretch()
+    made.memories_at_risk = [t.source.number for t, slot in found.memories if slot in at_risk]  # type: ignore[union-attr]
+    made.arguments_at_risk = [t.source.position for t, slot in found.arguments if slot in at_risk]  # type: ignore[union-attr]
+
+
+def _checks(entry: Planned) -> set[Any]:
+    """The indices that a kernel finds to be in range or not, and of how many: (term, length)."""
+    found: set[Any] = set()
+    for call in entry.calls:
+        table = call.args[0]
+        match call.op.name:
+            case "checked_index" | "scatter_last":
+                length = call.attrs["length"]
+            case "sum_rows":
+                length = call.attrs["count"]
+            case "embedding" if isinstance(table, Term):
+                length = table.shape[0]
+            case "gather_last" if isinstance(table, Term):
+                length = table.shape[-1]
+            case _:
+                continue
+        found |= {(term, length) for term in call.terms if term.dtype.kind in "iu"}
+    return found or {entry}
 
 
 def _misfit(expected: list[Expected], *arrays: Any) -> str:
@@ -253,7 +338,7 @@ def _misfit(expected: list[Expected], *arrays: Any) -> str:
     for place, (one, array) in enumerate(zip(expected, arrays, strict=True)):
         problem = one.misfit(array)
         if problem is not None:
-            if not array.flags.aligned or (one.writable and not array.flags.writeable):
+            if one.writable and not array.flags.writeable and array.shape == one.shape:
                 raise ValueError(f"array {place} of a compiled function {problem}")
             return f"array {place} {problem}"
     raise AssertionError("all arrays are as expected")

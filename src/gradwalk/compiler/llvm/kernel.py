@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ from gradwalk.ops.op import Op
 SIGNATURE = "ptr noalias %slots, ptr noalias %args, i64 %thread, i64 %threads"
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A function as text, named by its content, and what its block needs after the arrays."""
 
     name: str
@@ -36,7 +35,7 @@ class Kernel:
     declarations: frozenset[str]
     sizes: tuple[int, ...]
     # Addresses of what it calls and is not in its text, by name.
-    symbols: Mapping[str, int] = field(default_factory=dict, compare=False)
+    symbols: Mapping[str, int] = MappingProxyType({})
 
 
 class KernelWriter(Function):
@@ -105,7 +104,7 @@ def kernel_like(loops: Loops, vector_bytes: int, write: Callable[[], Kernel]) ->
         if len(_written) >= 4096:  # of all programs of this process
             _written.clear()
         known = _written[key] = write()
-    return replace(known, sizes=loops.sizes())
+    return known._replace(sizes=loops.sizes())
 
 
 # -- loads and stores ------------------------------------------------------------------------------

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.graph import Call, Term
+from gradwalk.compiler.graph import Call
 from gradwalk.compiler.llvm.columns import columns_kernel
 from gradwalk.compiler.llvm.kernel import Kernel, apply_op
 from gradwalk.compiler.llvm.products.kernel import product_kernel
 from gradwalk.compiler.llvm.products.layout import Schedule, block_sizes, product_of
 from gradwalk.compiler.llvm.rows import rows_kernel
+from gradwalk.compiler.llvm.scan import scan_kernel, scan_of
 from gradwalk.compiler.llvm.scatter import Scatter, scatter_kernel
 from gradwalk.compiler.llvm.short_rows import are_short_rows, short_rows_kernel
+from gradwalk.compiler.llvm.sorting import sort_kernel, sort_of
 from gradwalk.compiler.llvm.target import Host
 from gradwalk.compiler.llvm.text import Function, is_fast
 from gradwalk.compiler.llvm.values import Value
@@ -24,7 +25,15 @@ from gradwalk.compiler.plan.loops import Apply, Given, Load, Loops, Number, Stor
 from gradwalk.compiler.plan.lower import ProductSteps
 from gradwalk.compiler.plan.places import Buffer, Place
 from gradwalk.compiler.plan.plan import Entry
+from gradwalk.compiler.plan.threads import runs_alone
+from gradwalk.compiler.running import running_max, running_min
+from gradwalk.ops.index import setitem
 from gradwalk.ops.linalg import matmul_op
+from gradwalk.ops.op import Op
+from gradwalk.ops.reduction import cumsum_op
+from gradwalk.ops.sorting import sort_op, topk_op
+
+SCANS: dict[Op, str] = {cumsum_op: "sum", running_max: "amax", running_min: "amin"}
 
 
 class NoKernel(NotImplementedError):
@@ -44,6 +53,12 @@ def kernel_of(entry: Entry, host: Host, threads: int) -> Kernel:
         return _product(entry, work, host, threads)
     if isinstance(work, Call) and kind_of(work)[0] is Kind.SCATTER:
         return _scatter(entry, work, host)
+    if isinstance(work, Call) and work.op in (sort_op, topk_op):
+        return _sort(entry, work, host, threads)
+    if isinstance(work, Call) and work.op in SCANS:
+        out, x = entry.places
+        scan = scan_of(SCANS[work.op], out, x, work.attrs["axis"])
+        return scan_kernel(scan, host.vector_bytes)
     return _image_kernel(entry, work, host, threads)
 
 
@@ -70,16 +85,22 @@ def _product(entry: Entry, work: ProductSteps, host: Host, threads: int) -> Kern
     outputs = [(p.dtype, _result_strides(p)) for p in work.outputs]
     extras = [(p.dtype, p.broadcast(shape)) for p in work.extras]
     product, sizes = product_of(work.left.dtype, batch, m, n, k, left, right, outputs, extras)
-    scratch = Buffer(max(Schedule.of(product, sizes, host).scratch, 64) * threads)
-    place = Place(scratch, np.dtype(np.uint8), (scratch.size,), (1,))
-    entry.places.insert(2, place)
-    entry.writes.append(place)
+    room = max(Schedule.of(product, sizes, host).scratch, 64)
+    sharers = 1 if runs_alone(entry, threads) else threads
+    entry.places.insert(2, _scratch(entry, room * sharers))
     key = (product, work.loops.structure(), is_fast())
     known = _products.get(key)
     if known is None:
         known = product_kernel(product, sizes, host, _epilogue(work))
         _products[key] = known
-    return replace(known, sizes=block_sizes(product, sizes, host))
+    return known._replace(sizes=block_sizes(product, sizes, host))
+
+
+def _scratch(entry: Entry, size: int) -> Place:
+    """Memory that only this kernel uses."""
+    place = Place(Buffer(size), np.dtype(np.uint8), (size,), (1,))
+    entry.writes.append(place)
+    return place
 
 
 _products: dict[Hashable, Kernel] = {}  # by structure: their sizes are read when they run
@@ -130,6 +151,13 @@ class _Epilogue:
         return stored
 
 
+def _sort(entry: Entry, call: Call, host: Host, threads: int) -> Kernel:
+    descending = call.attrs["descending" if call.op is sort_op else "largest"]
+    sort = sort_of(entry.places, call.attrs["axis"], descending)
+    entry.places.append(_scratch(entry, sort.scratch * threads))
+    return sort_kernel(sort, host.vector_bytes)
+
+
 def _scatter(entry: Entry, call: Call, host: Host) -> Kernel:
     found = picking(call)
     assert found is not None
@@ -137,18 +165,16 @@ def _scatter(entry: Entry, call: Call, host: Host) -> Kernel:
     lead, count = found.lead, found.count
     rest = out.shape[lead + count :]
     over = len(found.shape)
-    if len(rest) > 1 and not out.contiguous:
+    width = int(np.prod(rest, dtype=np.int64))
+    if (len(rest) > 1 and not out.contiguous) or (width > 1 and out.strides[-1] != 1):
         raise NoKernel("scatter to an array that is not in order")
     given_rest = given.strides[lead + over :]
-    width = int(np.prod(rest, dtype=np.int64))
-    in_order = Place(given.buffer, given.dtype, rest, given_rest).contiguous
-    if not in_order or (width > 1 and out.strides[-1] != 1):
-        raise NoKernel("scatter of rows that are not contiguous")
-    arrays = [a for a in call.args[1:] if isinstance(a, Term)]
+    arrays = call.terms[-len(indices) :]
     scatter = Scatter(
         out.dtype, out.shape[:lead], found.shape, width, out.shape[lead : lead + count],
         out.strides[:lead], out.strides[lead : lead + count], given.strides[: lead + over],
+        int(any(given_rest)),
         tuple(a.dtype for a in arrays), tuple(p.broadcast(found.shape) for p in indices),
-        found.skip,
+        found.skip, call.op is not setitem,
     )  # fmt: skip
     return scatter_kernel(scatter, host.vector_bytes)

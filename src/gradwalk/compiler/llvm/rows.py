@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.llvm.draws import drawings
 from gradwalk.compiler.llvm.kernel import (
     Kernel,
     KernelWriter,
@@ -38,6 +39,7 @@ from gradwalk.compiler.llvm.text import Loop
 from gradwalk.compiler.llvm.values import Kind, Value
 from gradwalk.compiler.plan.loops import (
     Apply,
+    Draw,
     Load,
     Loops,
     Number,
@@ -87,6 +89,7 @@ class _Rows:
         ]
         self.strides = [self._strides(a, access.strides) for a, access in enumerate(loops.accesses)]
         self.pick_sizes = self._pick_sizes()
+        self.draws = drawings(f, loops, self.lanes)  # before all loops
         self.kept = self._kept_rows()
         self.indices: list[str] = []
         if loops.outer:
@@ -163,11 +166,13 @@ class _Rows:
                 case Number(value, dtype):
                     self.numbers[k] = Value(f, Kind(dtype), Kind(dtype).constant(value))
                 case Position(dimension):
-                    kind = Kind(np.dtype(np.int64))
-                    self.numbers[k] = Value(f, kind, self.indices[dimension])
+                    self.numbers[k] = Value(f, Kind(np.dtype(np.int64)), self.indices[dimension])
                 case Apply(op, args, attrs, dtype):
                     given = [self._argument(a, self.numbers[a]) for a in args]
                     self.numbers[k] = apply_op(f, op, given, dict(attrs), dtype, 1)
+                case Draw(access, _, args):
+                    chances = [self.numbers[a] for a in args]
+                    self.numbers[k] = self.draws[k].numbers(self.starts[access], "0", 1, chances)
 
     def _argument(self, step: int, value: Value) -> Any:
         """A constant stays a Python number, so that a spelling may look at it."""
@@ -212,7 +217,7 @@ class _Rows:
                 args = step.args if isinstance(step, Apply) else (step.arg,)
                 for a in args:
                     earlier = self.phases[a] < self.phases[k] and self.varies[a]
-                    if earlier and isinstance(self.steps[a], Apply):
+                    if earlier and isinstance(self.steps[a], (Apply, Draw)):
                         found[a] = None
             if isinstance(step, Reduce) and self.phases[step.arg] < self.phases[k] - 1:
                 found[step.arg] = None
@@ -222,7 +227,7 @@ class _Rows:
         """Whether computing a value again costs less than reading it back."""
         step = self.steps[k]
         if not isinstance(step, Apply) or not self.varies[k]:
-            return True
+            return not isinstance(step, Draw) or not self.varies[k]
         return (
             depth < 3 and is_cheap(step.op) and all(self._is_cheap(a, depth + 1) for a in step.args)
         )
@@ -394,6 +399,9 @@ class _Rows:
                     for i in args
                 ]
                 return apply_op(self.f, op, given, dict(attrs), dtype, self.lanes, self.mask)
+            case Draw(access, _, args):
+                at = self._offset(access), self.strides[access][-1], self.lanes
+                return self.draws[k].numbers(*at, [self._value(a) for a in args])
         raise TypeError(f"{step} has no value along the row")
 
     def _read_back(self, k: int, base: str, access: int) -> Value:
@@ -402,20 +410,21 @@ class _Rows:
             return self._load(access, kind.dtype)
         return load(self.f, element_pointer(self.f, base, kind.dtype, self.at), kind)
 
+    def _offset(self, access: int) -> str:
+        """How many elements lie between the start of an array and this place."""
+        strides = self.strides[access][len(self.loops.outer) :]
+        inside = [self.f.multiply(i, s) for i, s in zip(self.row_indices, strides)]
+        return self.f.add(self.starts[access], *inside)
+
     def _place(self, access: int) -> tuple[str, str]:
         """The pointer to this place in an array, and the array's stride along the row."""
-        f, strides = self.f, self.strides[access]
-        inside = [
-            f.multiply(i, s) for i, s in zip(self.row_indices, strides[len(self.loops.outer) :])
-        ]
-        dtype = self.loops.accesses[access].dtype
-        offset = f.add(self.starts[access], *inside)
-        return element_pointer(f, f.bases[access], dtype, offset), strides[-1]
+        f, dtype = self.f, self.loops.accesses[access].dtype
+        place = element_pointer(f, f.bases[access], dtype, self._offset(access))
+        return place, self.strides[access][-1]
 
     def _load(self, access: int, dtype: np.dtype[Any]) -> Value:
-        f = self.f
         pointer, stride = self._place(access)
-        return load_along(f, pointer, stride, Kind(dtype, self.lanes), self.mask)
+        return load_along(self.f, pointer, stride, Kind(dtype, self.lanes), self.mask)
 
     def _pick(self, k: int, step: Pick) -> Value:
         """Elements at indices that were loaded: one after the other, or gathered."""

@@ -2,8 +2,10 @@
 
     out[lead..., indices..., rest...] += given[lead..., shape of the indices..., rest...]
 
-`out` was cleared before. Threads share lead and rest, never the indices: whoever has a place adds
-everything that goes there, in order, so that results do not depend on the number of threads.
+`out` was cleared before. Or, after it was copied from elsewhere, writing them there: of several
+writes to one place the last stays. Threads share lead and rest, never the indices: whoever has a
+place does everything that goes there, in order, so that results do not depend on the number of
+threads.
 
 Arrays of the block: out, given, one per index. The rest is one row in vectors, or single numbers.
 """
@@ -11,8 +13,7 @@ Arrays of the block: out, given, one per index. The rest is one row in vectors, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from gradwalk.compiler.llvm.kernel import (
     element_pointer,
     first_lanes,
     load,
+    load_along,
     store,
 )
 from gradwalk.compiler.llvm.values import Kind
@@ -30,10 +32,10 @@ from gradwalk.compiler.llvm.values import Kind
 Strides = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Scatter:
+class Scatter(NamedTuple):
     """Lengths and strides: of out over (lead, picked, rest), of what is given and of the indices
-    over (lead, shape of the indices, rest); rest is at most one dimension, of stride 1."""
+    over (lead, shape of the indices, rest); rest is at most one dimension, of stride 1 (of what is
+    given perhaps 0)."""
 
     dtype: np.dtype[Any]
     lead: tuple[int, ...]
@@ -43,9 +45,11 @@ class Scatter:
     out_lead: Strides
     out_picked: Strides
     given: Strides  # over lead, shape
+    given_rest: int  # 1, or 0 where one number is given for all of the rest
     index_dtypes: tuple[np.dtype[Any], ...]
     indices: tuple[Strides, ...]  # over shape
     skip: int | None = None
+    adds: bool = True  # or writes
 
 
 def scatter_kernel(scatter: Scatter, vector_bytes: int) -> Kernel:
@@ -73,7 +77,10 @@ def scatter_kernel(scatter: Scatter, vector_bytes: int) -> Kernel:
             left = f.set(f"sub i64 {scatter.rest}, {column}")
             mask = first_lanes(f, left, lanes)
         out_start = f.add(column, *(f.multiply(i, s) for i, s in zip(at, out_lead, strict=True)))
-        given_start = f.add(column, *(f.multiply(i, s) for i, s in zip(at, given)))
+        given_start = f.add(
+            f.multiply(column, str(scatter.given_rest)),
+            *(f.multiply(i, s) for i, s in zip(at, given)),
+        )
         over = given[len(at) :]
         with f.loop("0", f.runtime(math.prod(scatter.shape))) as item:
             inside = _apart(f, item.index, shape)
@@ -92,8 +99,12 @@ def scatter_kernel(scatter: Scatter, vector_bytes: int) -> Kernel:
             source = f.add(
                 given_start, *(f.multiply(i, s) for i, s in zip(inside, over, strict=True))
             )
-            value = load(f, element_pointer(f, f.bases[1], scatter.dtype, source), kind, mask)
-            total = load(f, place, kind, mask) + value
+            pointer = element_pointer(f, f.bases[1], scatter.dtype, source)
+            total = load_along(f, pointer, str(scatter.given_rest), kind, mask)
+            if scatter.adds:
+                there = load(f, place, kind, mask)
+                # True and True are True, as in NumPy; one bit and another would be 0.
+                total = there | total if kind.dtype.kind == "b" else there + total
             if scatter.skip is None:
                 store(f, total, place, mask)
             else:

@@ -24,7 +24,17 @@ from gradwalk.compiler.llvm.kernel import (
 )
 from gradwalk.compiler.llvm.reductions import combine, identity
 from gradwalk.compiler.llvm.values import Kind, Value
-from gradwalk.compiler.plan.loops import Apply, Load, Loops, Number, Pick, Position, Reduce, Store
+from gradwalk.compiler.plan.loops import (
+    Apply,
+    Draw,
+    Load,
+    Loops,
+    Number,
+    Pick,
+    Position,
+    Reduce,
+    Store,
+)
 
 LONGEST = 16
 
@@ -33,7 +43,8 @@ def are_short_rows(loops: Loops, vector_bytes: int) -> bool:
     """Whether rows are short and many enough to go side by side."""
     if not loops.outer or not loops.reduces or len(loops.row) > 1 or loops.row[0] > LONGEST:
         return False
-    return loops.outer[-1] * 4 >= vector_bytes and not any(isinstance(s, Pick) for s in loops.steps)
+    takes_all = not any(isinstance(s, (Pick, Draw)) for s in loops.steps)
+    return loops.outer[-1] * 4 >= vector_bytes and takes_all
 
 
 def short_rows_kernel(loops: Loops, vector_bytes: int) -> Kernel:

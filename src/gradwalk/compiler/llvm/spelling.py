@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,8 @@ from gradwalk.compiler.llvm import integers
 from gradwalk.compiler.llvm.functions import (
     error,
     exponential,
+    gamma,
+    inverse_error,
     logarithm,
     networks,
     powers,
@@ -37,8 +38,7 @@ Dtype = np.dtype[Any]
 FLOATS, SIGNED, NUMBERS, ALL, WHOLE = "f", "fi", "fiu", "fiub", "iub"
 
 
-@dataclass(frozen=True)
-class Spelling:
+class Spelling(NamedTuple):
     """What writes an op, for which kinds of dtypes, and whether that is a few instructions."""
 
     write: Callable[..., Value]
@@ -74,13 +74,19 @@ def is_native(
 
     Without the attributes the answer is for those that suit.
     """
+    spelling = SPELLINGS.get(op.name)
+    if spelling is None or (attrs or {}).get("n", 0) > gamma.MOST_ORDER:
+        return False
+    if set(operands) in _ONE_FLOAT:  # nearly always
+        return "f" in spelling.kinds
     dtypes = [d for d in operands if not isinstance(d, (int, float))]
-    if op.name not in SPELLINGS or any(np.dtype(d) not in ELEMENTS for d in dtypes):
+    if any(np.dtype(d) not in ELEMENTS for d in dtypes):
         return False
     given = [d if isinstance(d, (int, float)) else _Operand(np.dtype(d)) for d in operands]
     return _takes(op, _common(op, given), attrs or {})
 
 
+_ONE_FLOAT = ({np.dtype(np.float32)}, {np.dtype(np.float64)})
 # Attributes that an op on integers needs as integers.
 _OF_THE_SAME_DTYPE = {
     "power": ("exponent",),
@@ -460,7 +466,10 @@ SPELLINGS: dict[str, Spelling] = {
     "erf": _long(error.erf),
     "erfc": _long(error.erfc),
     "ndtr": _long(error.ndtr),
+    "erfinv": _long(inverse_error.erfinv),
     "lgamma": _long(powers.lgamma),
+    "digamma": _long(gamma.digamma),
+    "polygamma": _long(gamma.polygamma),
     # functions of networks
     "relu": Spelling(lambda x: x.at_least(0), NUMBERS),
     "leaky_relu": _float(networks.leaky_relu),

@@ -22,8 +22,7 @@ import ctypes
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -36,8 +35,7 @@ __all__ = ["ALONE", "Entry", "Expected", "MEET", "STOP", "Tape", "slot_cell"]
 Words = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One kernel call: its address, its block of arguments, MEET, ALONE, STOP or none of them."""
 
     kernel: int
@@ -45,8 +43,7 @@ class Entry:
     flags: int = 0
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(NamedTuple):
     """An array that `call` is given: its data pointer goes to `slot` if it is as described."""
 
     slot: int

@@ -22,12 +22,11 @@ RUNS = 5  # of which the fastest counts, kernel by kernel
 
 def seconds(executable: Executable, memories: Sequence[Array]) -> list[float]:
     """Of each entry of the plan."""
-    found = executable.plan
-    twin = Executable(
-        executable.program, found, executable.kernels, executable.library, {}, executable.layout
-    )
+    designed = executable.design
+    found = designed.plan
+    twin = Executable(designed, executable.library, {}, executable.layout)
     twin.kept += executable.kept
-    assemble(twin, executable.threads)
+    assemble(twin, designed, executable.threads)
     twin.late[:] = 0.5
     draw = np.random.default_rng(0)
     given: list[Array] = []

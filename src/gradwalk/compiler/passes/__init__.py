@@ -10,7 +10,9 @@ from gradwalk.compiler.passes.broadcasts import drop_broadcasts
 from gradwalk.compiler.passes.common import merge_equal_calls
 from gradwalk.compiler.passes.constants import fold_constants
 from gradwalk.compiler.passes.dead import drop_unused
+from gradwalk.compiler.passes.indices import separate_views
 from gradwalk.compiler.passes.lifting import lift_to_reductions
+from gradwalk.compiler.passes.masks import choose_by_masks
 from gradwalk.compiler.passes.opening import open_composites
 from gradwalk.compiler.passes.picks import pick_by_comparing
 from gradwalk.compiler.passes.reductions import keep_dimensions
@@ -24,6 +26,7 @@ Pass = Callable[[Program], Program]
 PASSES: tuple[Pass, ...] = (
     drop_unused,
     open_composites,
+    separate_views,
     open_thin_products,
     keep_dimensions,
     fold_constants,
@@ -34,6 +37,7 @@ PASSES: tuple[Pass, ...] = (
     lift_to_reductions,
     merge_reshapes,
     merge_equal_calls,
+    choose_by_masks,
     stack_products,
     stage_transposed,
     drop_unused,

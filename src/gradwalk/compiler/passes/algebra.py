@@ -8,10 +8,15 @@ from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, T
 from gradwalk.ops import arithmetic
 from gradwalk.ops.shape import alias, cast, clone
 
+_OPS = {
+    alias, clone, cast,
+    arithmetic.mul, arithmetic.div, arithmetic.sub, arithmetic.neg, arithmetic.power,
+}  # fmt: skip
+
 
 def simplify_algebra(program: Program) -> Program:
     """Leave out operations that do nothing."""
-    return rewrite(program, _visit)
+    return rewrite(program, _visit, _OPS)
 
 
 def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:

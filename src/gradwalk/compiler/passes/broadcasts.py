@@ -6,27 +6,47 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwalk.compiler.graph import Builder, Call, Operand, Program, Term, rewrite
+from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
 from gradwalk.ops.shape import expand_op
 
 
 def drop_broadcasts(program: Program) -> Program:
-    """Let elementwise calls read what was expanded for them as it was before."""
+    """Let elementwise calls read what was expanded for them as it was before, and of a constant
+    that is one number everywhere that number."""
     expanded = {call.outputs[0] for call in program.calls if call.op is expand_op}
+    constants = [term for term in program.sources() if isinstance(term.source, Constant)]
+    numbers = {term: number for term in constants if (number := _number_of(term)) is not None}
+    if not expanded and not numbers:
+        return program
+
+    def before(operand: Operand) -> Operand:
+        if not isinstance(operand, Term):
+            return operand
+        if operand.call is not None and operand.call.op is expand_op:
+            return operand.call.args[0]
+        return numbers.get(operand, operand)
 
     def visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-        if not call.op.elementwise or expanded.isdisjoint(call.terms):
+        terms = call.terms
+        if not call.op.elementwise or (
+            expanded.isdisjoint(terms) and numbers.keys().isdisjoint(terms)
+        ):
             return None
-        smaller = tuple(_before_expanding(a) for a in args)
+        smaller = tuple(before(a) for a in args)
         shapes = [a.shape for a in smaller if isinstance(a, Term)]
         if np.broadcast_shapes(*shapes) != call.outputs[0].shape:
             return None
         return build.again(call, smaller)
 
-    return rewrite(program, visit) if expanded else program
+    return rewrite(program, visit)
 
 
-def _before_expanding(operand: Operand) -> Operand:
-    if isinstance(operand, Term) and operand.call is not None and operand.call.op is expand_op:
-        return operand.call.args[0]
-    return operand
+def _number_of(term: Term) -> Term | None:
+    """The number that a constant is everywhere, bit by bit."""
+    array = term.source.array  # type: ignore[union-attr]
+    if array.size < 2:
+        return None
+    bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}")
+    if not (bits == bits[0]).all():
+        return None
+    return Term((), term.dtype, source=Constant(np.array(array.flat[0], array.dtype)))

@@ -12,7 +12,7 @@ def drop_unused(program: Program) -> Program:
     wanted: set[Term] = set(program.ends())
     kept = []
     for call in reversed(program.calls):
-        if any(out in wanted for out in call.outputs):
+        if not wanted.isdisjoint(call.outputs):
             wanted.update(call.terms)
             kept.append(call)
     return replace(program, calls=kept[::-1])

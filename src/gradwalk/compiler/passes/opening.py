@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
-from gradwalk.compiler.passes.definitions import DEFINITIONS
+from gradwalk.compiler.passes.definitions import CONDITIONS, DEFINITIONS, OF_NOTHING
 from gradwalk.ops.op import Op
 from gradwalk.ops.operators import Operators
 
@@ -65,19 +65,22 @@ def _operand(thing: Any) -> Operand:
 
 def open_composites(program: Program) -> Program:
     """Replace composite calls by their definitions, and the composites in those by theirs."""
-    while any(_opens(call) for call in program.calls):
-        program = rewrite(program, _visit)
+    while ops := {call.op for call in program.calls if _opens(call)}:
+        program = rewrite(program, _visit, ops)
     return program
 
 
 def _opens(call: Call) -> bool:
+    if _definition(call.op) is None or call.op.name in CLOSED:
+        return False
     # Of nothing an op may know an answer that its definition, with a maximum in it, does not.
-    some = all(term.size for term in call.terms)
-    return _definition(call.op) is not None and call.op.name not in CLOSED and some
+    if not all(term.size for term in call.terms) and call.op not in OF_NOTHING:
+        return False
+    return call.op not in CONDITIONS or CONDITIONS[call.op](call)
 
 
 def _definition(op: Op) -> Callable[..., Any] | None:
-    return op.expand if op.expand is not None else DEFINITIONS.get(op)
+    return DEFINITIONS.get(op, op.expand)
 
 
 def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:

@@ -21,7 +21,9 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from gradwalk.compiler.graph import Call, Program, Term
+from gradwalk.compiler.draws import ELEMENTWISE_DRAWS
+from gradwalk.compiler.graph import Call, Program, Term, in_order
+from gradwalk.compiler.indexing import checked_index
 from gradwalk.compiler.plan.kinds import Kind, kind_of, picking
 from gradwalk.ops.op import Shape
 
@@ -59,6 +61,7 @@ class Fusion:
         self.consumers = program.consumers()
         self.ends = set(program.ends())
         self._positions = {call: i for i, call in enumerate(program.calls)}
+        self._numbers = len(program.calls)  # of groups
         self.groups: dict[Group, None] = {}
         self.of: dict[Call, Group] = {}
         self.users: dict[Group, set[Group]] = {}
@@ -76,7 +79,7 @@ class Fusion:
         self.of[call] = group
         for term in call.terms:
             if term.call is not None:
-                self._depends(group, self.of[term.call])
+                self.depends(group, self.of[term.call])
         # The latest first: what was computed just now is what a kernel should go on with.
         for source in sorted(group.sources, key=lambda g: -g.last):
             if source in self.groups and self._joins(source, group):
@@ -91,11 +94,12 @@ class Fusion:
                 if group in self.groups and other in self.groups and self._joins(group, other):
                     self._merge(group, other)
 
-    def _depends(self, group: Group, source: Group) -> None:
+    def depends(self, group: Group, source: Group) -> None:
         """Note that `group` comes after `source`."""
         group.sources.add(source)
         self.users[source].add(group)
-        self._raise(group, source.level + 1)
+        if group.level <= source.level:
+            self._raise(group, source.level + 1)
 
     def _raise(self, group: Group, level: int) -> None:
         """Note that a group is at this level or above, and all that come after it higher still."""
@@ -103,7 +107,7 @@ class Fusion:
         while waiting:
             here, level = waiting.popleft()
             if here.level < level:
-                assert level <= len(self.program.calls), "groups wait for one another"
+                assert level <= len(self._positions), "groups wait for one another"
                 here.level = level
                 waiting += [(user, level + 1) for user in self.users[here] if user.level <= level]
 
@@ -143,7 +147,7 @@ class Fusion:
         ):
             return False
         few = len(first.calls) + len(second.calls) < MOST_ARRAYS // 3
-        if not few and self._arrays(first, second) > MOST_ARRAYS:
+        if not few and self.arrays([*first.calls, *second.calls]) > MOST_ARRAYS:
             return False
         return not (
             self._leads_to(first, second, directly=False)
@@ -155,7 +159,8 @@ class Fusion:
         if Kind.PRODUCT in kinds:
             other = first if first.kind is Kind.MAP else second
             fits = kinds == {Kind.PRODUCT, Kind.MAP} and first.shape == second.shape
-            return fits and not other.wholes  # its kernel picks nothing
+            # Its kernel picks nothing, and its epilogue has no way to tell an error.
+            return fits and not other.wholes and not any(map(may_fail, other.calls))
         if Kind.COLUMNS in kinds:
             if first.wholes or second.wholes:
                 return False  # nor does this one
@@ -175,13 +180,11 @@ class Fusion:
             return False
         return other.shape == rows.shape or (rows is first and other.shape == rows.row_shape)
 
-    def _arrays(self, first: Group, second: Group) -> int:
-        """How many arrays a kernel of both would read and write."""
-        calls = {*first.calls, *second.calls}
+    def arrays(self, calls: list[Call]) -> int:
+        """How many arrays a kernel of these calls would read and write."""
         inside = {o for c in calls for o in c.outputs}
-        return len({t for c in calls for t in c.terms if t not in inside}) + len(
-            self.stored([*first.calls, *second.calls])
-        )
+        outside = {t for c in calls for t in c.terms if t not in inside}
+        return len(outside) + len(self.stored(calls))
 
     def stored(self, calls: list[Call]) -> list[Term]:
         """The outputs of some calls that others, or the caller, ask for."""
@@ -195,7 +198,10 @@ class Fusion:
         """One group of two; the first takes in the second."""
         if first.kind is Kind.MAP and second.kind is not Kind.MAP:
             first.kind, first.shape, first.axes = second.kind, second.shape, second.axes
-        first.calls = sorted([*first.calls, *second.calls], key=self._position)
+        in_order = first.last < second.first
+        first.calls += second.calls
+        if not in_order:
+            first.calls.sort(key=self._position)
         first.wholes += second.wholes
         first.first = min(first.first, second.first)
         first.last = max(first.last, second.last)
@@ -205,12 +211,12 @@ class Fusion:
         for source in second.sources:
             self.users[source].discard(second)
             if source is not first:
-                self._depends(first, source)
+                self.depends(first, source)
         first.sources.discard(second)
         for user in self.users.pop(second):
             user.sources.discard(second)
             if user is not first:
-                self._depends(user, first)
+                self.depends(user, first)
         self.users[first].discard(second)
         return first
 
@@ -225,7 +231,72 @@ class Fusion:
             self.of[call] = target
             for term in call.terms:
                 if term.call is not None and self.of[term.call] is not target:
-                    self._depends(target, self.of[term.call])
+                    self.depends(target, self.of[term.call])
+
+    def leads_to(self, first: Group, second: Group) -> bool:
+        """Whether one group has to come after another."""
+        return self._leads_to(first, second, directly=True)
+
+    # -- changes to the program (rematerialise.py) -------------------------------------------------
+
+    def add_group(self, kind: Kind, shape: Shape, first: int) -> Group:
+        """A new group, at this position of the program; its calls are still to be added."""
+        self._numbers += 1
+        group = Group(self._numbers, kind, shape, first=first, last=first)
+        self.groups[group] = None
+        self.users[group] = set()
+        return group
+
+    def add_calls(self, calls: list[Call], group: Group) -> None:
+        """Let a group compute new calls."""
+        for call in calls:
+            self.of[call] = group
+            self._positions[call] = group.first
+            for term in call.terms:
+                self.consumers.setdefault(term, []).append(call)
+                if term.call is not None and self.of[term.call] is not group:
+                    self.depends(group, self.of[term.call])
+        group.calls = in_order([*group.calls, *calls])
+
+    def replace(self, call: Call, old: Term, new: Term) -> None:
+        """Let a call read another term."""
+        for operand in call.terms:
+            if operand is old:
+                self.consumers[old].remove(call)
+                self.consumers.setdefault(new, []).append(call)
+        call.take(tuple(new if a is old else a for a in call.args))
+        assert new.call is not None
+        group, source = self.of[call], self.of[new.call]
+        if source is group:
+            group.calls = in_order(group.calls)
+        else:
+            self.depends(group, source)
+
+    def prune(self, term: Term) -> None:
+        """Take away the call that makes a term, and what only it needs, if nobody uses it."""
+        call = term.call
+        if call is None or call not in self.of:
+            return
+        if any(out in self.ends or self.consumers.get(out) for out in call.outputs):
+            return
+        group = self.of.pop(call)
+        group.calls.remove(call)
+        for operand in call.terms:
+            self.consumers[operand].remove(call)
+        if not group.calls:
+            del self.groups[group]
+            for source in group.sources:
+                self.users[source].discard(group)
+            for user in self.users.pop(group):
+                user.sources.discard(group)
+        for operand in call.terms:
+            self.prune(operand)
+
+    def renew_program(self) -> None:
+        """Make a program of the calls that there are now."""
+        calls = list(self.of)
+        if calls != self.program.calls:
+            self.program = self.program.with_calls(in_order(calls), {})
 
     def in_order(self) -> list[Group]:
         """The groups in an order in which each finds its operands made, near the program's own.
@@ -256,7 +327,7 @@ class Fusion:
         if any(self._leads_to(group, other, directly=True) for other in others):
             return False
         for other in others:
-            self._depends(group, other)
+            self.depends(group, other)
         return True
 
     def _position(self, call: Call) -> int:
@@ -268,7 +339,13 @@ _FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)
 
 def _needs_whole(call: Call) -> bool:
     """Whether a call reads its operands elsewhere than at the place it computes."""
-    return picking(call) is not None or kind_of(call)[0] is Kind.PRODUCT
+    drawn = call.op in ELEMENTWISE_DRAWS  # from the state of a generator
+    return drawn or picking(call) is not None or kind_of(call)[0] is Kind.PRODUCT
+
+
+def may_fail(call: Call) -> bool:
+    """Whether a call may meet numbers that are an error."""
+    return call.op is checked_index
 
 
 def _reduces(call: Call) -> bool:

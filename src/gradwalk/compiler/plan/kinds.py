@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradwalk.compiler.draws import ELEMENTWISE_DRAWS
 from gradwalk.compiler.graph import Call, Operand, Term
 from gradwalk.compiler.indexing import checked_index
 from gradwalk.compiler.llvm.spelling import is_native
+from gradwalk.compiler.plan.writes import writes_a_part
 from gradwalk.ops.convolution import conv, conv_input
-from gradwalk.ops.index import getitem, put
+from gradwalk.ops.index import getitem, put, setitem
 from gradwalk.ops.linalg import matmul_op
 from gradwalk.ops.op import Op, Shape
 from gradwalk.ops.reduction import all_op, amax_op, amin_op, any_op, sum_op
@@ -23,6 +25,10 @@ REDUCTIONS: dict[Op, str] = {
 }  # fmt: skip
 
 
+# Maps that read an operand elsewhere than at the place they compute.
+_ELSEWHERE = (getitem, embedding_op, *ELEMENTWISE_DRAWS)
+
+
 class Kind(enum.Enum):
     """What a call is to the planner."""
 
@@ -31,7 +37,7 @@ class Kind(enum.Enum):
     ROWS = "rows"
     COLUMNS = "columns"
     PRODUCT = "product"
-    SCATTER = "scatter"  # adding to places that index arrays name
+    SCATTER = "scatter"  # adding or writing to places that index arrays name
     JOIN = "join"  # pieces written into one array: no kernel if they were computed in place
     ALONE = "alone"
 
@@ -40,11 +46,11 @@ class Kind(enum.Enum):
 
 def is_map(call: Call) -> bool:
     """Whether each element of the result comes from the elements at its place, by native code."""
-    return kind_of(call)[0] is Kind.MAP and call.op not in (getitem, embedding_op)
+    return kind_of(call)[0] is Kind.MAP and call.op not in _ELSEWHERE
 
 
 def _is_map(call: Call) -> bool:
-    if call.op is clone or call.op is checked_index:
+    if call.op is clone or call.op is checked_index or call.op in ELEMENTWISE_DRAWS:
         return True
     if not call.op.elementwise and call.op is not cast:
         return False
@@ -85,7 +91,7 @@ class Picking:
 
 def picking(call: Call) -> Picking | None:
     """How an op picks with index arrays; None if it is none, or has another form."""
-    if call.op not in (getitem, put, embedding_op, sum_rows) or len(call.args) == 1:
+    if call.op not in (getitem, put, setitem, embedding_op, sum_rows) or not _arrays(call):
         return None
     found = _picking(call)
     if found is None:
@@ -93,6 +99,11 @@ def picking(call: Call) -> Picking | None:
     table = call.outputs[0].shape if call.op in (put, sum_rows) else _shape(call.args[0])
     # Of nothing nothing can be picked: NumPy says so.
     return None if 0 in table[found.lead : found.lead + found.count] else found
+
+
+def _arrays(call: Call) -> tuple[Operand, ...]:
+    """The index arrays of a call."""
+    return call.args[2 if call.op is setitem else 1 :]
 
 
 def _picking(call: Call) -> Picking | None:
@@ -106,7 +117,7 @@ def _picking(call: Call) -> Picking | None:
         return None
     if [index[i][1] for i in arrays] != list(range(len(arrays))):
         return None
-    shape = tuple(np.broadcast_shapes(*(_shape(a) for a in call.args[1:])))
+    shape = tuple(np.broadcast_shapes(*(_shape(a) for a in _arrays(call))))
     return Picking(arrays[0], len(arrays), shape)
 
 
@@ -151,8 +162,8 @@ def _kind_of(call: Call) -> Found:
         return kind, x.shape, axes
     if (call.op is matmul_op and call.outputs[0].dtype.kind == "f") or is_convolution(call):
         return Kind.PRODUCT, out, ()
-    if call.op in (put, sum_rows) and picking(call) is not None:
+    if call.op in (put, setitem, sum_rows) and picking(call) is not None:
         return Kind.SCATTER, out, ()
-    if call.op in (concatenate, pad_op) or (call.op is put and len(call.args) == 1):
+    if call.op in (concatenate, pad_op) or writes_a_part(call):
         return Kind.JOIN, out, ()
     return Kind.ALONE, out, ()

@@ -8,32 +8,33 @@ that computes the array, which then writes with those strides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gradwalk.compiler.graph import Call, Program, Term
 from gradwalk.compiler.plan.kinds import Kind, kind_of
-from gradwalk.compiler.plan.places import Place, fresh, reshaped, sliced, views
-from gradwalk.ops.index import getitem, put
+from gradwalk.compiler.plan.places import Place, fresh, reshaped, sliced
+from gradwalk.compiler.plan.writes import CHANGES, written_part
 from gradwalk.ops.op import Shape
 from gradwalk.ops.shape import concatenate, pad_op, permute, reshape
 
 
 def part_of(call: Call, position: int, whole: Place) -> Place | None:
-    """Where one operand of a joining call (concatenate, pad, put of a slice) lies in its result."""
+    """Where one operand of a joining call (concatenate, pad, what writes a slice) lies in its
+    result."""
     operand = call.args[position]
+    if call.op in CHANGES and position == 0:
+        return whole
+    if call.op not in (concatenate, pad_op):
+        return written_part(call, whole)
     assert isinstance(operand, Term)
     if call.op is concatenate:
         axis = call.attrs["axis"]
         start = sum(a.shape[axis] for a in call.args[:position] if isinstance(a, Term))
         return sliced(whole, axis, start, operand.shape[axis])
-    if call.op is put:
-        read = Call(getitem, (call.outputs[0],), {"index": call.attrs["index"]}, [])
-        found = views(read, whole)
-        return None if found is None else found[0]
-    if call.op is pad_op:
-        place = whole
-        for axis, (before, _) in enumerate(call.attrs["widths"]):
-            place = sliced(place, axis, before, operand.shape[axis])
-        return place
-    return None
+    place = whole
+    for axis, (before, _) in enumerate(call.attrs["widths"]):
+        place = sliced(place, axis, before, operand.shape[axis])
+    return place
 
 
 class Wishes:
@@ -57,21 +58,24 @@ class Wishes:
             (operand,) = call.args
             assert isinstance(operand, Term)
             return self.grant(operand, _unpermuted(place, call.attrs["axes"], operand.shape))
-        if kind_of(call)[0] is Kind.VIEW:
+        kind = kind_of(call)[0]
+        if kind is Kind.VIEW or (kind is Kind.SCATTER and not place.contiguous):
             return False
         self.places[term] = place
         return True
 
-    def for_joins(self) -> None:
-        """Pieces are computed in their part of the whole; wholes first."""
+    def for_joins(self, overwrites: Callable[[Call], bool]) -> None:
+        """Pieces are computed in their part of the whole, what is changed where it is changed if
+        the call may overwrite it; wholes first."""
         for call in reversed(self.program.calls):
-            if call.op is not concatenate:
-                continue  # what is padded is cleared first, so its piece has to come later
+            # What is padded is cleared first, so its piece has to come later.
+            if call.op is not concatenate and not (call.op in CHANGES and overwrites(call)):
+                continue
             (out,) = call.outputs
             whole = self.places.get(out)
             if whole is None:
                 whole = self.places[out] = fresh(out)
-            for position, operand in enumerate(call.args):
+            for position, operand in enumerate(call.args[:1] if call.op in CHANGES else call.args):
                 if isinstance(operand, Term):
                     part = part_of(call, position, whole)
                     if part is not None:

@@ -15,9 +15,10 @@ the result of a reduction, and what is computed from such numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,7 @@ from gradwalk.ops.op import Op
 Strides = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """One array of a kernel: its dtype, and its strides in elements over all loops."""
 
     dtype: np.dtype[Any]
@@ -35,8 +35,7 @@ class Access:
     written: bool = False
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """The element of an array at the current indices."""
 
     access: int
@@ -52,8 +51,7 @@ class Picked:
     length: int
 
 
-@dataclass(frozen=True)
-class Pick:
+class Pick(NamedTuple):
     """The element of an array at the current indices and at indices that were loaded."""
 
     access: int
@@ -61,31 +59,27 @@ class Pick:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The element that a product has computed, in the epilogue of its kernel."""
 
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A constant."""
 
     value: float | int | bool
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """The index along one of the loops (outer first), as int64."""
 
     dimension: int
-    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.int64))
+    dtype: np.dtype[Any] = np.dtype(np.int64)
 
 
-@dataclass(frozen=True)
-class Apply:
+class Apply(NamedTuple):
     """An elementwise op on earlier values."""
 
     op: Op
@@ -94,8 +88,19 @@ class Apply:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True)
-class Reduce:
+class Draw(NamedTuple):
+    """The random number at the current indices. Its array is the state of a generator: what the
+    strides count is not where it lies but how many elements of the draw come before."""
+
+    access: int
+    op: Op
+    args: tuple[int, ...]  # the probability, where each element has its own
+    skip: int  # blocks from the offset of the state to the draw's first
+    attrs: tuple[tuple[str, Any], ...]
+    dtype: np.dtype[Any]
+
+
+class Reduce(NamedTuple):
     """All values along the row as one: `how` is sum, amax, amin, all, any or prod."""
 
     how: str
@@ -103,15 +108,14 @@ class Reduce:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(NamedTuple):
     """Write a value to an array at the current indices."""
 
     access: int
     arg: int
 
 
-Step = Load | Pick | Given | Number | Position | Apply | Reduce | Store
+Step = Load | Pick | Given | Number | Position | Apply | Draw | Reduce | Store
 
 
 @dataclass
@@ -149,6 +153,9 @@ class Loops:
                     found.append(dimension >= first)
                 case Apply(_, args):
                     found.append(any(found[a] for a in args))
+                case Draw(access, _, args):
+                    along = any(self.accesses[access].strides[first:])
+                    found.append(along or any(found[a] for a in args))
                 case Store(access, arg):
                     everywhere = any(self.accesses[access].strides[first:])
                     found.append(found[arg] or everywhere)
@@ -161,7 +168,7 @@ class Loops:
         found: list[int] = []
         for step in self.steps:
             match step:
-                case Apply(_, args):
+                case Apply(_, args) | Draw(_, _, args):
                     found.append(max((found[a] for a in args), default=0))
                 case Pick(_, picked):
                     found.append(max(found[p.index] for p in picked))
@@ -183,7 +190,7 @@ class Loops:
 
     def sizes(self) -> tuple[int, ...]:
         """The numbers a kernel reads: lengths of all loops, strides of all arrays, then stride and
-        length of every picked index."""
+        length of every picked index, then what every draw skips."""
         picks = [
             number
             for step in self.steps
@@ -192,7 +199,8 @@ class Loops:
             for number in (p.stride, p.length)
         ]
         strides = [s for a in self.accesses for s in a.strides]
-        return (*self.outer, *self.reduced, *self.row, *strides, *picks)
+        skips = [step.skip for step in self.steps if isinstance(step, Draw)]
+        return (*self.outer, *self.reduced, *self.row, *strides, *picks, *skips)
 
     def size_of_stride(self, access: int, dimension: int) -> int:
         """The place of a stride among the sizes."""
@@ -204,6 +212,20 @@ class Loops:
         loops = len(self.outer) + len(self.reduced) + len(self.row)
         before = sum(len(s.picked) for s in self.steps[:step] if isinstance(s, Pick))
         return loops * (1 + len(self.accesses)) + 2 * (before + number)
+
+    def size_of_skip(self, step: int) -> int:
+        """The place of what a draw skips among the sizes."""
+        picks = sum(len(s.picked) for s in self.steps if isinstance(s, Pick))
+        before = sum(isinstance(s, Draw) for s in self.steps[:step])
+        loops = len(self.outer) + len(self.reduced) + len(self.row)
+        return loops * (1 + len(self.accesses)) + 2 * picks + before
+
+    def draws_from_multiples_of(self, step: Draw) -> int:
+        """The largest power of two, up to 64, that the number of a draw's element is a multiple of
+        wherever the innermost loop is at a multiple of it."""
+        numbers = [64, *self.accesses[step.access].strides[:-1]]
+        common = math.gcd(*numbers)
+        return common & -common
 
     def structure(self) -> Hashable:
         """All that the text of a kernel depends on: loops of one structure share their code."""
@@ -220,16 +242,19 @@ class Loops:
             )
             for a in self.accesses
         )
-        steps = tuple(
-            (s.access, tuple(p.index for p in s.picked), s.dtype) if isinstance(s, Pick) else s
-            for s in self.steps
-        )
         row = self.row if self.bakes_row else None
-        return len(self.outer), len(self.reduced), row, accesses, _exact(steps)
+        steps = tuple(map(self._key, self.steps))
+        # 0.0 and −0.0, 1 and 1.0 are equal to Python, and not the same in a text.
+        exact = repr([s.attrs for s in self.steps if isinstance(s, (Apply, Draw))])
+        return len(self.outer), len(self.reduced), row, accesses, steps, exact
 
-
-def _exact(steps: tuple[Any, ...]) -> Hashable:
-    """Steps as a key that tells 0.0 from −0.0 and 1 from 1.0, which are equal to Python."""
-    return tuple(
-        (type(s.value), repr(s.value), s.dtype) if isinstance(s, Number) else s for s in steps
-    ), repr([s.attrs for s in steps if isinstance(s, Apply)])
+    def _key(self, step: Step) -> Hashable:
+        """All of a step but what the kernel reads when it runs."""
+        match step:
+            case Number(value, dtype):
+                return Number, type(value), repr(value), dtype
+            case Pick(access, picked, dtype):
+                return Pick, access, tuple(p.index for p in picked), dtype
+            case Draw():
+                return step._replace(skip=0), self.draws_from_multiples_of(step)
+        return type(step), step  # as tuples, steps of two kinds may be equal

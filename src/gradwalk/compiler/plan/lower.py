@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.draws import ELEMENTWISE_DRAWS
 from gradwalk.compiler.graph import Call, Constant, Term
 from gradwalk.compiler.plan.groups import Group
 from gradwalk.compiler.plan.kinds import REDUCTIONS, Kind, kind_of, picking
 from gradwalk.compiler.plan.loops import (
     Access,
     Apply,
+    Draw,
     Given,
     Load,
     Loops,
@@ -23,7 +25,7 @@ from gradwalk.compiler.plan.loops import (
     Reduce,
     Store,
 )
-from gradwalk.compiler.plan.places import Place, Strides
+from gradwalk.compiler.plan.places import Buffer, Place, Strides, contiguous_strides
 from gradwalk.ops.index import getitem
 from gradwalk.ops.op import Shape
 from gradwalk.ops.rows import embedding_op
@@ -42,7 +44,7 @@ def loops_of(group: Group, stored: Iterable[Term], where: Where) -> tuple[Loops,
     return lowering.loops(group)
 
 
-@dataclass
+@dataclass(eq=False)
 class ProductSteps:
     """A matrix product or convolution and its epilogue: step 0 is the product's own element, stores
     go to outputs."""
@@ -128,6 +130,8 @@ class _Lowering:
             step: Any = Reduce(REDUCTIONS[call.op], self.value(x), out.dtype)
         elif call.op in (getitem, embedding_op):
             step = self._pick(call)
+        elif call.op in ELEMENTWISE_DRAWS:
+            step = self._draw(call)
         else:
             args = tuple(
                 self.value(a) if isinstance(a, Term) else self.found.add(Number(a, out.dtype))
@@ -157,6 +161,18 @@ class _Lowering:
             *place.strides[lead + found.count :],
         )
         return Pick(self._add_access(x, own), tuple(picked), x.dtype)
+
+    def _draw(self, call: Call) -> Draw:
+        """A random number; its strides count elements of the draw."""
+        (out,) = call.outputs
+        state, *others = call.terms
+        args = tuple(self.value(t) for t in others)
+        counted = Place(Buffer(0), out.dtype, out.shape, contiguous_strides(out.shape))
+        access = self._add_access(state, counted.broadcast(self.shape))
+        attrs = dict(call.attrs)
+        skip = attrs.pop("skip")
+        del attrs["shape"]
+        return Draw(access, call.op, args, skip, tuple(attrs.items()), out.dtype)
 
     def value(self, term: Term) -> int:
         """The step whose value a term is."""

@@ -113,6 +113,15 @@ def sliced(place: Place, axis: int, start: int, length: int) -> Place:
     return Place(place.buffer, place.dtype, shape, strides, offset)
 
 
+def spread(place: Place, shape: Shape) -> Place:
+    """The same array as one of a larger shape, to which it broadcasts."""
+    if place.shape == shape:
+        return place
+    extra = max(len(place.shape) - len(shape), 0)  # leading dimensions of length 1
+    own = Place(place.buffer, place.dtype, place.shape[extra:], place.strides[extra:])
+    return Place(place.buffer, place.dtype, shape, own.broadcast(shape), place.offset)
+
+
 def same(first: Place, second: Place) -> bool:
     """Whether two places are the same memory in the same order."""
     return (

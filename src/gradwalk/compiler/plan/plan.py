@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradwalk.compiler.graph import Argument, Call, Constant, Late, Program, Term
+from gradwalk.compiler.graph import Argument, Call, Constant, Late, Program, Term, copied
 from gradwalk.compiler.plan.groups import Fusion, Group
-from gradwalk.compiler.plan.kinds import Kind, is_map
+from gradwalk.compiler.plan.kinds import Kind, is_map, picking
 from gradwalk.compiler.plan.layouts import Wishes, part_of
 from gradwalk.compiler.plan.loops import Loops
 from gradwalk.compiler.plan.lower import (
@@ -28,8 +28,18 @@ from gradwalk.compiler.plan.lower import (
 )
 from gradwalk.compiler.plan.memory import place_in_arena
 from gradwalk.compiler.plan.parts import weight_parts
-from gradwalk.compiler.plan.places import Buffer, Place, contiguous_strides, fresh, same, views
+from gradwalk.compiler.plan.places import (
+    Buffer,
+    Place,
+    contiguous_strides,
+    fresh,
+    same,
+    spread,
+    views,
+)
+from gradwalk.compiler.plan.rematerialise import rematerialise
 from gradwalk.compiler.plan.sinking import sink
+from gradwalk.compiler.plan.writes import CHANGES
 from gradwalk.ops.convolution import conv_weight
 from gradwalk.ops.shape import concatenate
 
@@ -52,10 +62,11 @@ class Entry:
     terms: dict[Term, Place] = field(default_factory=dict)  # where those find and leave arrays
 
 
-@dataclass
+@dataclass(eq=False)
 class Plan:
     """What the backend turns into code."""
 
+    program: Program  # as it is planned: some calls may be there twice
     entries: list[Entry] = field(default_factory=list)
     arena: int = 0  # bytes
     arguments: list[tuple[Term, int]] = field(default_factory=list)  # source term, slot
@@ -77,11 +88,12 @@ def plan(program: Program, layout: Layout) -> Plan:
 
 class _Planner:
     def __init__(self, program: Program, layout: Layout) -> None:
-        self.program = program
         self.layout = layout
-        self.fusion = Fusion(program)
+        self.fusion = Fusion(program if program.owned else copied(program))
         sink(self.fusion)
-        self.found = Plan()
+        rematerialise(self.fusion)
+        self.program = self.fusion.program
+        self.found = Plan(self.program)
         self.places: dict[Term, Place] = {}
         self.slots = FIRST
         self.late = Buffer(0, LATE)
@@ -139,7 +151,7 @@ class _Planner:
                 wishes.grant(value, target)
             elif self._in_place(source, value):
                 self.places[value] = target
-        wishes.for_joins()
+        wishes.for_joins(self._overwrites)
         wishes.for_reshapes()
 
     def _target(self, source: Term) -> Place:
@@ -171,10 +183,42 @@ class _Planner:
         readers = dict.fromkeys(
             self.fusion.of[call] for term in seen for call in self.fusion.consumers.get(term, ())
         )
-        if writer.kind is Kind.JOIN and readers:
+        first = self._first_change(source, value, seen)
+        if first is not None:
+            return self.fusion.put_after(first, [g for g in readers if g is not first])
+        if readers and (writer.kind is Kind.JOIN or value.call.op in CHANGES):
             return False  # its pieces are written before it: by kernels that nobody waits for
         if writer in readers and not _reads_where_it_writes(writer, source, seen):
             return False
+        return self.fusion.put_after(writer, [g for g in readers if g is not writer])
+
+    def _first_change(self, source: Term, value: Term, seen: list[Term]) -> Group | None:
+        """Where a memory is changed first, if its new value is the old one changed in parts by
+        calls that nobody sees between them; None if it is not."""
+        call = value.call
+        while call is not None and call.op in CHANGES:
+            base, *others = call.args
+            if any(term in others for term in seen):
+                return None  # what is written is read from the same memory
+            assert isinstance(base, Term)
+            if base is source:
+                group = self.fusion.of[call]
+                return group if group.kind in (Kind.JOIN, Kind.SCATTER) else None
+            if base in self.fusion.ends or self.fusion.consumers[base] != [call]:
+                return None
+            call = base.call
+        return None
+
+    def _overwrites(self, call: Call) -> bool:
+        """Whether a call that changes a part of an array may do so in the array's own memory:
+        everyone else who reads it comes before."""
+        base, *others = call.args
+        assert isinstance(base, Term)
+        seen = self._views_of(base)
+        if not self._is_computed(base) or any(t in others or t in self.fusion.ends for t in seen):
+            return False
+        writer = self.fusion.of[call]
+        readers = (self.fusion.of[c] for t in seen for c in self.fusion.consumers.get(t, ()))
         return self.fusion.put_after(writer, [g for g in readers if g is not writer])
 
     def _views_of(self, source: Term) -> list[Term]:
@@ -208,19 +252,28 @@ class _Planner:
 
     def _join(self, call: Call) -> None:
         """Copy the pieces that were not computed in place; clear what no piece covers."""
-        whole = self._where(call.outputs[0])
-        if call.op is not concatenate:
+        (out,) = call.outputs
+        whole = self._where(out)
+        if part_of(call, len(call.args) - 1, whole) is None:  # no such view of these strides
+            whole = fresh(out)
+        if call.op is not concatenate and call.op not in CHANGES:
             self._fill(call.attrs.get("value", 0), whole)
         for position, operand in enumerate(call.args):
             part = part_of(call, position, whole)
-            assert isinstance(operand, Term) and part is not None
-            source = self._where(operand)
+            assert part is not None
+            if not isinstance(operand, Term):
+                self._fill(operand, part)
+                continue
+            source = spread(self._where(operand), part.shape)
             if not same(source, part):
                 self._copy(source, part)
+        if not same(whole, self._where(out)):
+            self._copy(whole, self._where(out))
 
     def _copy(self, source: Place, target: Place) -> Place:
-        loops, places = copy_loops(source, target)
-        self.found.entries.append(Entry(loops, places, [source], [target]))
+        if 0 not in target.shape:  # a loop of no turns still writes what is one number for all
+            loops, places = copy_loops(source, target)
+            self.found.entries.append(Entry(loops, places, [source], [target]))
         return target
 
     def _kernel(self, group: Group) -> None:
@@ -241,14 +294,39 @@ class _Planner:
             (work,) = group.calls
             if work.op is conv_weight:
                 return self._weight_gradient(work)
-            places = [self._where(t) for t in (*work.outputs, *work.terms)]
-            if group.kind is Kind.SCATTER:
-                self._fill(0, places[0])
+            places = (
+                self._scattered(work)
+                if group.kind is Kind.SCATTER
+                else [self._where(t) for t in (*work.outputs, *work.terms)]
+            )
         reads = [self._where(t) for t in outside]
-        writes = [self._where(t) for t in (*stored, *group.calls[0].outputs) if t in self.places]
+        written = dict.fromkeys((*stored, *group.calls[0].outputs))
+        writes = [self._where(t) for t in written if t in self.places]
         terms = {t: self._where(t) for t in (*outside, *stored)}
         entry = Entry(work, places, reads, writes, group.calls[0].line, group.calls, terms)
         self.found.entries.append(entry)
+
+    def _scattered(self, call: Call) -> list[Place]:
+        """Prepare what a scatter adds to or writes to; returns that, what is scattered (in an order
+        that its kernel takes), and where to."""
+        terms = list(call.terms)
+        target = self._where(call.outputs[0])
+        if call.op not in CHANGES:
+            self._fill(0, target)
+        else:
+            base = self._where(terms.pop(0))
+            if not same(base, target):
+                self._copy(base, target)
+        found = picking(call)
+        assert found is not None
+        lead, rest = target.shape[: found.lead], target.shape[found.lead + found.count :]
+        given = spread(self._where(terms[0]), (*lead, *found.shape, *rest))
+        row = Place(given.buffer, given.dtype, rest, given.strides[len(given.shape) - len(rest) :])
+        if any(row.strides) and not row.contiguous:
+            buffer = Buffer(math.prod(given.shape) * given.dtype.itemsize)
+            strides = contiguous_strides(given.shape)
+            given = self._copy(given, Place(buffer, given.dtype, given.shape, strides))
+        return [target, given, *(self._where(t) for t in terms[1:])]
 
     def _weight_gradient(self, call: Call) -> None:
         """A sum for each of some parts of the batch, then their sum."""
@@ -270,8 +348,9 @@ class _Planner:
             self.found.entries.append(Entry(loops, places, [parts], [target], call.line))
 
     def _fill(self, value: float, target: Place) -> None:
-        loops, places = fill_loops(value, target)
-        self.found.entries.append(Entry(loops, places, [], [target]))
+        if 0 not in target.shape:
+            loops, places = fill_loops(value, target)
+            self.found.entries.append(Entry(loops, places, [], [target]))
 
     def _finish(self) -> None:
         """Results and updates that are not yet where they belong."""

@@ -3,13 +3,13 @@
 A value joins the kernel of its operands because it can be computed there; often it is for backward
 (the slope of an activation), and then it would be stored by one kernel and read by another. If the
 numbers it is made of are stored anyway, the later kernel computes it from those: one array less is
-written, kept and read.
+written, kept and read. If they are truth values, these are stored instead: bytes for floats.
 """
 
 from __future__ import annotations
 
 from gradwalk.compiler.graph import Call, Term
-from gradwalk.compiler.plan.groups import MOST_CALLS, Fusion, Group
+from gradwalk.compiler.plan.groups import MOST_CALLS, Fusion, Group, may_fail
 from gradwalk.compiler.plan.kinds import Kind, is_map
 
 _TAKES = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
@@ -50,8 +50,8 @@ def _only_consumer(fusion: Fusion, group: Group, term: Term) -> Group | None:
 
 
 def _own_calls(group: Group, term: Term, stored: set[Term]) -> list[Call] | None:
-    """The calls of a group that serve this term alone, from what is stored anyway; None if some of
-    them have to stay."""
+    """The calls of a group that serve this term alone, from what is stored anyway or takes less
+    room; None if some of them have to stay."""
     inside = set(group.calls)
     needed = _leading_to(stored, inside)
     own: dict[Call, None] = {}
@@ -61,7 +61,9 @@ def _own_calls(group: Group, term: Term, stored: set[Term]) -> list[Call] | None
         call = here.call
         if here in stored or call is None or call not in inside or call in own:
             continue
-        if call in needed or not is_map(call):
+        if call in needed and here.dtype.kind == "b" != term.dtype.kind and here.size == term.size:
+            continue
+        if call in needed or not is_map(call) or may_fail(call):
             return None
         own[call] = None
         waiting += call.terms

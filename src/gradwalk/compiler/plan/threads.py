@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gradwalk.compiler.graph import Call
-from gradwalk.compiler.plan.loops import Apply, Loops, Reduce
+from gradwalk.compiler.plan.loops import Apply, Draw, Loops, Reduce, Step
 from gradwalk.compiler.plan.lower import ProductSteps, elements
 from gradwalk.compiler.plan.places import Place, bytes_of
 from gradwalk.compiler.plan.plan import ARENA, Entry
@@ -22,8 +22,7 @@ SHORT = 4000  # nanoseconds that one thread may take before sharing pays
 LONG_OPS = {"exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "pow", "div", "sqrt"}
 
 
-@dataclass(frozen=True)
-class Sharing:
+class Sharing(NamedTuple):
     """Whether thread 0 runs an entry alone, and whether all threads meet before it."""
 
     alone: bool
@@ -37,14 +36,21 @@ def nanoseconds(entry: Entry) -> float:
     if isinstance(work, ProductSteps):
         return operations(work) / 80 + 100
     if isinstance(work, Loops):
-        heavy = sum(
-            8 if isinstance(s, Apply) and s.op.name in LONG_OPS else 1
-            for s in work.steps
-            if isinstance(s, (Apply, Reduce))
-        )
-        return max(elements(work) * heavy / 40, moved) + 20
+        return max(elements(work) * sum(map(_weight, work.steps)) / 40, moved) + 20
     assert isinstance(work, Call)
     return moved * 4 + 100
+
+
+def _weight(step: Step) -> int:
+    """How long a step takes, in short operations."""
+    match step:
+        case Draw():
+            return 30
+        case Apply(op):
+            return 8 if op.name in LONG_OPS else 1
+        case Reduce():
+            return 1
+    return 0
 
 
 def operations(work: ProductSteps) -> int:
@@ -56,12 +62,17 @@ def operations(work: ProductSteps) -> int:
     return 2 * math.prod(places.shape) * math.prod(patch)
 
 
+def runs_alone(entry: Entry, threads: int) -> bool:
+    """Whether one thread runs an entry; for a product whatever scratch memory it has."""
+    return threads == 1 or nanoseconds(entry) < SHORT
+
+
 def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
     """For each entry who runs it, and whether to meet before."""
     found = []
     since: list[tuple[bool, set[Extent], set[Extent]]] = []  # alone, what is read, what is written
     for entry in entries:
-        alone = threads == 1 or nanoseconds(entry) < SHORT
+        alone = runs_alone(entry, threads)
         reads, writes = _extents(entry.reads), _extents(entry.writes)
         meet = any(
             not (alone and other_alone)

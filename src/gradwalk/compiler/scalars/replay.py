@@ -160,7 +160,7 @@ def _engine(steps: Steps, inputs: list[int], backend: str) -> Native | Reference
             return Native(steps, inputs)
         except LLVMMissing as error:
             warnings.warn(
-                f"{error} This graph is replayed by Python instead.", RuntimeWarning, stacklevel=4
+                f"{error} This graph is replayed by Python instead.", RuntimeWarning, stacklevel=5
             )
     return Reference(steps, inputs)
 

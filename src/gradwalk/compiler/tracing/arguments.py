@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.ops.dtypes import get_default_dtype
+
+UNALIGNED = "unaligned"
 
 
 class Arguments:
@@ -34,7 +38,7 @@ class Arguments:
                 key += (name, self._read(a, name in static, known, floats))
         for tensor in self.tensors:
             array = tensor._array
-            order = None if array.flags.c_contiguous else array.strides
+            order = order_of(array)
             key += (array.shape, array.dtype, order, tensor.requires_grad)
         self.key: Hashable = tuple(key)
         self.values: list[Any] = self.tensors + floats if floats else self.tensors
@@ -52,6 +56,10 @@ class Arguments:
         if isinstance(thing, dict):
             parts = [(k, self._read(v, static, known, floats)) for k, v in thing.items()]
             return (type(thing), *parts)
+        if is_record(thing):
+            fields = [(f.name, getattr(thing, f.name)) for f in dataclasses.fields(thing)]
+            parts = [(n, self._read(v, static, known, floats)) for n, v in fields]
+            return (type(thing), *parts)
         if isinstance(thing, (tuple, list)):
             return (type(thing), *[self._read(v, static, known, floats) for v in thing])
         if isinstance(thing, np.ndarray):
@@ -60,6 +68,19 @@ class Arguments:
                 "must be a tensor.\nFix: gradwalk.from_numpy(array), which shares its memory."
             )
         return _Fixed(thing)
+
+
+def order_of(array: Any) -> Any:
+    """How it lies in memory, as far as a program depends on it: None if in order. One that is not
+    aligned to the size of its elements is copied, and then is."""
+    if not array.flags.aligned:
+        return UNALIGNED
+    return None if array.flags.c_contiguous else array.strides
+
+
+def is_record(thing: Any) -> bool:
+    """Whether it is an object of a data class: its fields are arguments."""
+    return dataclasses.is_dataclass(thing) and not isinstance(thing, type)
 
 
 def _distinct(args: tuple[Any, ...]) -> bool:
@@ -98,6 +119,12 @@ def replaced(tree: Any, tensor: Callable[[Any], Any], number: Callable[[float, s
         return number(tree, str(name))
     if isinstance(tree, dict):
         return {k: replaced(v, tensor, number, static, name) for k, v in tree.items()}
+    if is_record(tree):
+        made = copy.copy(tree)
+        for field in dataclasses.fields(tree):
+            part = replaced(getattr(tree, field.name), tensor, number, static, name)
+            object.__setattr__(made, field.name, part)
+        return made
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(replaced(v, tensor, number, static, name) for v in tree))
     if isinstance(tree, (tuple, list)):

@@ -1,9 +1,7 @@
-"""Random numbers in traced functions: the draws of philox.py as calls of ops.
+"""Random numbers in traced functions: every draw is a call (compiler/draws.py).
 
-The state of a generator is captured memory, an int64 array [seed, offset]. Each draw is a call on
-that state with `skip`, how many blocks lie between the offset and its own; at the end the state
-is updated once. So a program draws what eager code would have drawn, and the next call, compiled
-or not, goes on from there.
+The state of a generator is captured memory; at the end it is updated once. So a program draws what
+eager code would have drawn, and the next call, compiled or not, goes on from there.
 """
 
 from __future__ import annotations
@@ -13,85 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradwalk.compiler.draws import (
+    random_bernoulli,
+    random_bernoulli_each,
+    random_exponential,
+    random_integers,
+    random_normal,
+    random_permutation,
+    random_uniform,
+)
 from gradwalk.compiler.graph import Constant, Term
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.compiler.tracing.places import OfGenerator
 from gradwalk.ops.arithmetic import add
-from gradwalk.ops.dtypes import bool_, float64, int64
-from gradwalk.ops.op import Op, define
-from gradwalk.philox import PhiloxStream
+from gradwalk.ops.dtypes import float64, int64
+from gradwalk.ops.op import Op
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.traced import Traced
     from gradwalk.compiler.tracing.tracer import Tracer
-
-Shape = tuple[int, ...]
-Array = np.ndarray[Any, Any]
-
-
-def _stream(state: Array, skip: int) -> PhiloxStream:
-    seed, offset = (int(n) for n in state.view(np.uint64))
-    return PhiloxStream(seed, offset + skip)
-
-
-def _drawn(*shapes: Shape, shape: Shape, **_: Any) -> Shape:
-    return shape
-
-
-random_uniform: Op = define(
-    "random_uniform",
-    lambda state, *, skip, shape, dtype, low, high: _stream(state, skip).uniform(
-        shape, dtype, low, high
-    ),
-    vjp=[None],
-    shape=_drawn,
-)
-random_normal: Op = define(
-    "random_normal",
-    lambda state, *, skip, shape, dtype, mean, std: _stream(state, skip).normal(
-        shape, dtype, mean, std
-    ),
-    vjp=[None],
-    shape=_drawn,
-)
-random_exponential: Op = define(
-    "random_exponential",
-    lambda state, *, skip, shape, dtype: _stream(state, skip).exponential(shape, dtype),
-    vjp=[None],
-    shape=_drawn,
-)
-random_bernoulli: Op = define(
-    "random_bernoulli",
-    lambda state, *, skip, shape, p: _stream(state, skip).bernoulli(p, shape),
-    vjp=[None],
-    shape=_drawn,
-    gives=bool_,
-)
-random_bernoulli_each: Op = define(
-    "random_bernoulli_each",
-    lambda state, p, *, skip, shape: _stream(state, skip).bernoulli(p, shape),
-    vjp=[None, None],
-    shape=_drawn,
-    gives=bool_,
-)
-random_integers: Op = define(
-    "random_integers",
-    lambda state, *, skip, shape, low, high: _stream(state, skip).integers(low, high, shape),
-    vjp=[None],
-    shape=_drawn,
-    gives=int64,
-)
-random_permutation: Op = define(
-    "random_permutation",
-    lambda state, *, skip, shape: _stream(state, skip).permutation(*shape),
-    vjp=[None],
-    shape=_drawn,
-    gives=int64,
-)
-DRAWS = (
-    random_uniform, random_normal, random_exponential, random_bernoulli, random_bernoulli_each,
-    random_integers, random_permutation,
-)  # fmt: skip
 
 
 class TracedStream:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.modes import state
 from gradwalk.graph.source import own_files, where_text
 
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep
@@ -33,7 +34,11 @@ def untraceable(what: str, fix: str, **places: tuple[Any, int]) -> TraceError:
     """The error with the line that asked, further lines by their names, and what to do instead."""
     lines = [f"{what}\n  at:        {where_text(*_asked_at())}"]
     lines += [f"  {name + ':':<11}{where_text(*place)}" for name, place in places.items()]
-    return TraceError("\n".join(lines) + f"\nFix: {fix}")
+    error = TraceError("\n".join(lines) + f"\nFix: {fix}")
+    tracer = state.here.tracer
+    if tracer is not None:  # the function may catch it, and must not go on
+        tracer.refusals.append(error)
+    return error
 
 
 def numbers_wanted(how: str, thing: Any, place: tuple[Any, int]) -> TraceError:

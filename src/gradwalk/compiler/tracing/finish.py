@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.graph import Argument, Late, Memory, Program, Term
 from gradwalk.compiler.passes.dead import drop_unused
+from gradwalk.compiler.tracing.arguments import UNALIGNED, order_of
 from gradwalk.compiler.tracing.environment import Environment
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.compiler.tracing.gradient import Gradient, differentiate
@@ -18,6 +21,7 @@ from gradwalk.compiler.tracing.outcome import (
     Captured,
     Itself,
     Numeral,
+    Record,
     Result,
     Slot,
     Trace,
@@ -30,9 +34,12 @@ from gradwalk.compiler.tracing.places import (
     OfTensor,
 )
 from gradwalk.compiler.tracing.traced import Chain, Traced
-from gradwalk.engine.tree import mapped
+from gradwalk.compiler.tracing.user_code import is_filled, vars_of
+from gradwalk.compiler.tracing.variables import Variable
+from gradwalk.engine.tree import leaves, mapped
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
+from gradwalk.graph.versions import owner_of
 from gradwalk.ops.shape import clone
 
 if TYPE_CHECKING:
@@ -43,7 +50,14 @@ if TYPE_CHECKING:
 class Finish:
     """Reads off, at the end of a run, what it returned and what it changed."""
 
-    def __init__(self, tracer: Tracer, standing: StandIns, environment: Environment) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        standing: StandIns,
+        environment: Environment,
+        given: list[tuple[Variable, Any]],  # variables that were given a tensor
+    ) -> None:
+        self.given = given
         self.tracer = tracer
         self.environment = environment
         self.standing = standing
@@ -61,6 +75,7 @@ class Finish:
         assigned, rebound, flags = self._changes_of_tensors()
         counted, late_writes = self._changes_of_optimizers(assigned)
         self._changes_of_modules(assigned, counted)
+        assigned += [(variable, self._slot(tensor)) for variable, tensor in self.given]
         gradient = differentiate(tracer, self.graphs) if self.graphs else None
         results: list[Term] = []
         tensors = self._results(results)
@@ -82,6 +97,8 @@ class Finish:
         program = drop_unused(Program(tracer.build.calls, results, updates))
         captured, lates = self._sources(program, tensors, gradient)
         held = list(tracer.held.values())
+        owners = {id(owner_of(storage.array)) for storage in tracer.storages.values()}
+        self.environment.without([h.place for h in held], self.given, owners)
         return Trace(
             program=program,
             captured=captured,
@@ -95,11 +112,12 @@ class Finish:
             updated=[places for _, _, places in late_writes],
             arguments=len(self.standing.originals),
             layout=self._layout(program, captured),
-            needs=[(h.tensor, h.needed) for h in held if isinstance(h.place, OfTensor)],
+            needs=[(h.place, h.needed) for h in held if isinstance(h.place, (OfTensor, Variable))],
             views=[(h.place, h.array) for h in held if self._is_view(h)],
             grads=[
                 (h.place, h.attributes.get("_grad") is None) for h in held if h.grad_was == "read"
             ],
+            unread=[h.place for h in held if h.grad_was == "replaced"],
             optimizers=[OptimizerAsBefore(o) for o in tracer.optimizers.values()],
             modules=ModulesAsBefore(tracer.modules),
             fresh=[
@@ -110,6 +128,7 @@ class Finish:
             environment=self.environment,
             decisions=list(tracer.decisions.values()),
             gradient=gradient,
+            themselves=self.standing.themselves,
             written_arguments=[
                 place.source.position for place, _ in updates if isinstance(place.source, Argument)
             ],
@@ -127,6 +146,11 @@ class Finish:
         if isinstance(thing, Number):
             self.numerals.append(thing)
             return Numeral(len(self.numerals) - 1, type(thing.value) is int)
+        _refuse_to_return(thing)
+        attributes = _attributes(thing)
+        if any(_is_abstract(leaf) for leaf in leaves(list(attributes.values()))):
+            made = {name: mapped(self._leaf, value) for name, value in attributes.items()}
+            return Record(type(thing), made)
         return thing
 
     def _slot(self, tensor: Any) -> int:
@@ -310,13 +334,52 @@ class Finish:
                 array = captured[term.source.number].array
             elif isinstance(term.source, Argument):
                 array = self.standing.originals[term.source.position]._array
-            if array is not None and not array.flags.c_contiguous:
+            if array is not None and order_of(array) not in (None, UNALIGNED):
                 found[term] = tuple(s // array.itemsize for s in array.strides)
         return found
 
 
+def _refuse_to_return(thing: Any) -> None:
+    """Raise for what would compute later, with what has no numbers then."""
+    cells = getattr(thing, "__closure__", None) or ()
+    contents = [cell.cell_contents for cell in cells if is_filled(cell)]
+    later = isinstance(thing, (Iterator, Coroutine)) or any(map(_is_abstract, contents))
+    if later:
+        raise untraceable(
+            f"a compiled function returned a {type(thing).__name__}: what it computes later is not "
+            "part of the program.",
+            "return what it computes (a list of a generator's results, say); do not compile "
+            "generators and coroutines themselves.",
+        )
+
+
+def _is_abstract(thing: Any) -> bool:
+    """Whether it is, or has, what the trace made."""
+    if isinstance(thing, Number) or isinstance(getattr(thing, "_array", None), Traced):
+        return True
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        return False
+    return any(_is_abstract(leaf) for leaf in leaves(list(_attributes(thing).values())))
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    """The attributes of an object, also of one without a dictionary."""
+    if isinstance(thing, type):
+        return {}
+    found = dict(vars_of(thing))
+    for kind in type(thing).__mro__:
+        listed = vars(kind).get("__slots__", ())
+        for name in (listed,) if isinstance(listed, str) else listed:
+            if not name.startswith("__") and hasattr(thing, name):
+                found[name] = getattr(thing, name)
+    return found
+
+
 def _shifted(leaf: Any, first: int) -> Any:
     """Numbers among the results stand behind the tensors."""
+    if isinstance(leaf, Record):
+        parts = {n: mapped(lambda x: _shifted(x, first), v) for n, v in leaf.attributes.items()}
+        return Record(leaf.kind, parts)
     return Numeral(leaf.number + first, leaf.whole) if isinstance(leaf, Numeral) else leaf
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
 
 
-@dataclass
+@dataclass(eq=False)
 class Gradient:
     """How to differentiate: the second program, and what goes in and out of it."""
 
@@ -57,8 +57,13 @@ def differentiate(tracer: Tracer, outputs: list[tuple[int, Any]]) -> Gradient:
         for (_, tensor), seed in zip(outputs, seeds, strict=True)
     ]
     found: dict[Any, Any] = {}
+    hooks = {tensor: tensor.hooks for tensor in wanted if tensor.hooks}
+    for tensor in hooks:  # they are called when the gradient arrives there, outside
+        tensor.hooks = None
     with no_grad():
         walk(roots, found.__setitem__, gradients.wrap, wanted=set(wanted), retain=True)
+    for tensor, functions in hooks.items():
+        tensor.hooks = functions
     terms: list[Term] = []
     for g in found.values():  # each result is made by this program, and has memory of its own
         made = g.term.call in tracer.build.calls[first:] and g.term not in terms

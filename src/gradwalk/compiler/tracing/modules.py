@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.nn.module import changes
+from gradwalk.nn.module import Module, changes
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 _MISSING: Any = object()
 _PLAIN = (bool, int, float, str, type(None), tuple)
 _OWN = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_hooks")
+
+
+def hooks_of(thing: Any) -> tuple[Any, ...]:
+    """Which hooks a module, an optimizer or a tensor has, by the numbers of their handles."""
+    kinds = getattr(thing, "hooks", None) if hasattr(thing, "_array") else thing._hooks
+    if not kinds:
+        return ()
+    kinds = kinds if isinstance(kinds, dict) else vars(kinds)
+    return tuple(number for functions in kinds.values() for number in functions)
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class OfAttribute:
 
     def set(self, value: Any, arguments: list[Any]) -> None:
         """Replace it; not an event for other compiled functions, which read what they find."""
+        if not hasattr(value, "_array") and self.get([]) != value:
+            changes.now += 1  # a plain value is a condition
         if self.name in self.module._buffers:
             self.module._buffers[self.name] = value
         object.__setattr__(self.module, self.name, value)
@@ -43,6 +54,7 @@ class HeldModules:
 
     def __init__(self) -> None:
         self.met: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self.hooked: list[tuple[Any, tuple[Any, ...]]] = []  # whatever may have hooks, and which
         self.new: dict[int, Any] = {}  # made by the function itself
         self.before: dict[tuple[int, str], tuple[OfAttribute, Any]] = {}
 
@@ -50,6 +62,14 @@ class HeldModules:
         """A module is called."""
         if id(module) not in self.met and id(module) not in self.new:
             self.met[id(module)] = (module, dict(module.__dict__))
+            self.hooked.append((module, hooks_of(module)))
+            self.enter_lists(module)
+
+    def enter_lists(self, module: Any) -> None:
+        """The modules inside that are never called, such as a ModuleList: what they have counts."""
+        for inner in module.modules():
+            if type(inner).forward is Module.forward and id(inner) not in self.met:
+                self.met[id(inner)] = (inner, dict(inner.__dict__))
 
     def sets(self, module: Any, name: str) -> None:
         """An attribute is about to be set."""
@@ -66,6 +86,10 @@ class HeldModules:
             elif place.name in place.module.__dict__:
                 object.__delattr__(place.module, place.name)
 
+    def set_attributes(self) -> list[tuple[Any, str]]:
+        """(module, name) of every attribute that was set."""
+        return [(place.module, place.name) for place, _ in self.before.values()]
+
     def written(self) -> list[tuple[OfAttribute, Any, Any]]:
         """(place, value before, value now) of every attribute that was set."""
         return [
@@ -75,7 +99,10 @@ class HeldModules:
 
 
 class ModulesAsBefore:
-    """Whether the modules of a trace still have the attributes they had."""
+    """Whether the modules of a trace still have the attributes they had, and everything the hooks.
+
+    What needs looking at only when `changes` has moved is here.
+    """
 
     def __init__(self, held: HeldModules) -> None:
         self.seen = -1  # the count of changes when this was last found to be so
@@ -94,6 +121,7 @@ class ModulesAsBefore:
             if not hasattr(old, "_array")
         ]
         self.tensors = [p for p, old in held.before.values() if hasattr(old, "_array")]
+        self.hooked = held.hooked
 
     def holds(self) -> bool:
         """Whether they have."""
@@ -104,6 +132,8 @@ class ModulesAsBefore:
             if now is not value and not (type(now) is type(value) in _PLAIN and now == value):
                 return False
         if any(not hasattr(place.get([]), "_array") for place in self.tensors):
+            return False
+        if any(hooks_of(thing) != before for thing, before in self.hooked):
             return False
         self.seen = changes.now
         return True

@@ -66,6 +66,15 @@ class Number(AbstractNumber, Arithmetic):
             "in static= of gradwalk.compile, which compiles anew for every value.",
         )
 
+    def __str__(self) -> str:
+        raise self._refuse("the text")
+
+    def __format__(self, spec: str) -> str:
+        raise self._refuse("the text")
+
+    def __hash__(self) -> int:
+        raise self._refuse("a key made")
+
     def __float__(self) -> float:
         raise self._refuse("float()")
 

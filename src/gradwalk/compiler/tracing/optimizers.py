@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.tracing.errors import untraceable
+from gradwalk.compiler.tracing.modules import hooks_of
 from gradwalk.compiler.tracing.numbers import Number
 from gradwalk.compiler.tracing.places import KeptState, OfGroup, OfState
 from gradwalk.engine.modes import state as modes
@@ -204,6 +205,8 @@ def hold_optimizer(tracer: Tracer, optimizer: Any) -> None:
         for parameter in group["params"]:
             tracer.reads_grad(parameter)
     held = held_optimizer(tracer, optimizer)
+    if not held.stepped:
+        tracer.modules.hooked.append((optimizer, hooks_of(optimizer)))
     held.stepped = True
     held.hold_states()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from gradwalk.compiler.tracing.optimizers import OptimizerAsBefore
 from gradwalk.compiler.tracing.traced import Chain
 
 
-@dataclass(frozen=True)
-class Itself:
+class Itself(NamedTuple):
     """A result that is a tensor from outside."""
 
     place: Any
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """A result in memory of its own: output `number` of the program, seen through a chain."""
 
     number: int
@@ -32,15 +30,14 @@ class Result:
     requires_grad: bool = False
 
 
-@dataclass(frozen=True)
-class Alias:
+class Alias(NamedTuple):
     """A result on the memory of a source (Memory or Argument)."""
 
     source: Term
     chain: Chain
 
 
-@dataclass
+@dataclass(eq=False)
 class Captured:
     """Captured memory: the places whose tensors have it (none: an array that has it for good)."""
 
@@ -49,7 +46,7 @@ class Captured:
     name: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Trace:
     """A program and what a call of it needs."""
 
@@ -66,28 +63,45 @@ class Trace:
     arguments: int  # how many tensors it is called with
     layout: dict[Term, tuple[int, ...]]  # strides of the sources that do not lie in order
     # What must be as it was for the program to be right:
-    needs: list[tuple[Any, bool]]  # (tensor, whether it needs a gradient)
+    needs: list[tuple[Any, bool]]  # (place, whether the tensor needs a gradient)
     views: list[tuple[Any, Any]]  # (place, array) of tensors on a part of captured memory
     grads: list[tuple[Any, bool]]  # (place, whether its .grad is None)
+    unread: list[Any]  # places whose .grad is replaced, whatever it was before
     optimizers: list[OptimizerAsBefore]
     modules: ModulesAsBefore
     decisions: list[tuple[Number, bool]]
     environment: Environment
     fresh: list[tuple[Any, Any, dict[str, Any]]]  # (optimizer, parameter, state) to begin with
     written_arguments: list[int]
+    themselves: dict[int, Any]  # arguments that the function knows by itself as well
     gradient: Gradient | None  # if a result is differentiated outside
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Slot:
     """In a nested result: the tensor with this number."""
 
     number: int
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Numeral:
     """In a nested result: the Python number that is this output of the program."""
 
     number: int
     whole: bool
+
+
+@dataclass(eq=False)
+class Record:
+    """In a nested result: an object with tensors in its attributes, made anew in every call."""
+
+    kind: type
+    attributes: dict[str, Any]
+
+    def make(self, *values: Any) -> Any:
+        """Such an object with these values."""
+        made: Any = object.__new__(self.kind)
+        for name, value in zip(self.attributes, values, strict=True):
+            object.__setattr__(made, name, value)
+        return made

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OfTensor:
     """A tensor that the function knows by itself."""
 
@@ -23,7 +23,7 @@ class OfTensor:
         return self.tensor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OfArgument:
     """A tensor the function was called with."""
 
@@ -34,11 +34,11 @@ class OfArgument:
         return arguments[self.position]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OfGradient:
     """The `.grad` of a tensor."""
 
-    of: OfTensor | OfArgument
+    of: Any  # the place of the tensor
 
     def get(self, arguments: list[Any]) -> Any:
         """The gradient, or None."""
@@ -60,7 +60,7 @@ class KeptState:
         self.kept: Any = kept  # None if a first step makes it
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OfState:
     """A tensor or number in the state of an optimizer."""
 
@@ -82,7 +82,7 @@ class OfState:
         return f"'{self.name}' in the state of {type(self.state.optimizer).__name__}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OfGroup:
     """An option of a parameter group; `part` counts within a tuple such as betas."""
 
@@ -132,7 +132,7 @@ class OfGenerator:
         self.generator._stream.move_to(int(array[1]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class OfNumber:
     """A float the function was called with."""
 

@@ -14,20 +14,28 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from gradwalk.compiler.graph import Argument, Term
-from gradwalk.compiler.tracing.arguments import replaced
+from gradwalk.compiler.conditions import overlap
+from gradwalk.compiler.graph import Argument, Memory, Term
+from gradwalk.compiler.tracing.arguments import (
+    UNALIGNED,
+    Arguments,
+    is_record,
+    order_of,
+    replaced,
+)
 from gradwalk.compiler.tracing.environment import Environment
+from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.finish import Finish
 from gradwalk.compiler.tracing.numbers import Number
 from gradwalk.compiler.tracing.optimizers import held_optimizer
 from gradwalk.compiler.tracing.outcome import Trace
 from gradwalk.compiler.tracing.places import OfArgument, OfNumber
 from gradwalk.compiler.tracing.traced import Traced
-from gradwalk.compiler.tracing.tracer import Tracer, tracing
-from gradwalk.engine.tree import leaves
+from gradwalk.compiler.tracing.tracer import GivenToo, Tracer, tracing
+from gradwalk.compiler.tracing.variables import Variable, is_plain
 from gradwalk.graph.source import where_text
 
 _one_at_a_time = threading.Lock()  # a trace replaces arrays that another might touch
@@ -40,18 +48,88 @@ def trace(
     static: frozenset[Any] = frozenset(),
     names: Sequence[str] = (),
 ) -> Trace:
-    """Run `function` once on stand-ins for its arguments and return what it did."""
+    """Run `function` once on stand-ins for its arguments and return what it did.
+
+    An argument that turns out to be a tensor that the function knows by itself (a parameter of a
+    module it uses) is captured, and given to it as it is.
+    """
+    known: set[int] = set()
+    rebound = True  # whether variables may hold another tensor in the next call
+    while True:
+        try:
+            found = _trace(function, args, keywords or {}, static, names, known, rebound)
+        except GivenToo as given:
+            known.add(id(given.tensor))
+        else:
+            if not rebound or not _overlaps(found):
+                return found
+            rebound = False  # these tensors are parts of one another
+
+
+def _overlaps(found: Trace) -> bool:
+    """Whether memory that is changed is part of other captured memory, which variables hold."""
+    written = [p.source.number for p, _ in found.program.updates if isinstance(p.source, Memory)]
+    arrays = [captured.array for captured in found.captured]
+    held = [any(isinstance(place, Variable) for place in c.places) for c in found.captured]
+    return any(held) and overlap(arrays, written) is not None
+
+
+def _trace(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    static: frozenset[Any],
+    names: Sequence[str],
+    known: set[int],
+    rebound: bool,
+) -> Trace:
     tracer = Tracer()
-    with _one_at_a_time, _python_random_unused(function), tracing(tracer):
-        environment = Environment(function)
-        for optimizer in environment.optimizers:
-            held_optimizer(tracer, optimizer)
-        standing = StandIns(tracer, args, keywords or {}, static, names)
-        result = function(*standing.args, **standing.keywords)
-        environment.warn_of_changes(getattr(function, "__code__", None))
-        found = Finish(tracer, standing, environment).trace(result)
+    with _one_at_a_time, _python_random_unused(function):
+        environment = Environment(function, _objects(names, args, keywords))
+        with tracing(tracer), _taken_back(environment):
+            for optimizer in environment.optimizers:
+                held_optimizer(tracer, optimizer)
+            if rebound:
+                tracer.variables = {
+                    number: variable
+                    for number, variable in environment.tensors.items()
+                    if variable is not None and number not in known
+                }
+            standing = StandIns(tracer, args, keywords, static, names, known)
+            result = function(*standing.args, **standing.keywords)
+            if tracer.refusals:  # caught by the function, which went on with something else
+                raise tracer.refusals[0]
+            code = getattr(function, "__code__", None)
+            for module in environment.modules:
+                tracer.modules.enter_lists(module)
+            assigned = environment.settle(code, tracer.modules.set_attributes())
+            found = Finish(tracer, standing, environment, assigned).trace(result)
         standing.originals.clear()  # what refers to itself here is not freed at once
         return found
+
+
+@contextmanager
+def _taken_back(environment: Environment) -> Iterator[None]:
+    """If the run fails, nothing that it made stays outside."""
+    try:
+        yield
+    except BaseException:
+        with suppress(TraceError):
+            environment.put_back()
+        raise
+
+
+def _objects(names: Sequence[str], args: Any, keywords: Any) -> dict[str, Any]:
+    """The arguments that are neither tensors nor values: what they have may change."""
+    given = {**dict(zip(names, args, strict=False)), **keywords}
+    return {
+        name: thing
+        for name, thing in given.items()
+        if not is_plain(thing)
+        and not hasattr(thing, "_array")
+        and not isinstance(thing, (tuple, list, dict))
+        and not is_record(thing)
+    }
 
 
 @contextmanager
@@ -91,13 +169,16 @@ class StandIns:
         keywords: dict[str, Any],
         static: frozenset[Any],
         names: Sequence[str],
+        known: set[int],  # ids of tensors that the function knows by itself
     ) -> None:
         self.tracer = tracer
+        self.known = known
+        self.themselves: dict[int, Any] = {}  # those of them among the arguments, by position
         self.tensors: dict[int, Any] = {}
         self.sources: list[tuple[Traced, Term]] = []
         self.originals: list[Any] = []
         self.floats: list[tuple[float, str]] = []
-        count = len({id(t) for t in leaves((args, keywords)) if hasattr(t, "_array")})
+        count = len(Arguments(args, keywords, static, True).tensors)
 
         def number(value: float, name: str) -> Number:
             place = OfNumber(count + len(self.floats), name)
@@ -107,8 +188,8 @@ class StandIns:
         def replace(tree: Any, name: Any) -> Any:
             return replaced(tree, self._tensor, number, static, name)
 
-        known = (*names, *range(len(names), len(args)))
-        self.args = [replace(a, name) for a, name in zip(args, known, strict=False)]
+        named = (*names, *range(len(names), len(args)))
+        self.args = [replace(a, name) for a, name in zip(args, named, strict=False)]
         self.keywords = {k: replace(a, k) for k, a in keywords.items()}
 
     def _tensor(self, tensor: Any) -> Any:
@@ -117,6 +198,10 @@ class StandIns:
             return known
         position = len(self.originals)
         self.originals.append(tensor)
+        if id(tensor) in self.known:
+            self.tensors[id(tensor)] = self.themselves[position] = tensor
+            return tensor
+        self.tracer.given.add(id(tensor))
         array = tensor._array
         kind: Any = type(tensor)  # a Parameter, say
         stand_in = kind.__new__(kind)
@@ -125,8 +210,10 @@ class StandIns:
         stand_in.code, stand_in.position = tensor.code, tensor.position
         stand_in._requires_grad = tensor.requires_grad
         stand_in._grad = tensor._grad
+        if tensor.hooks and any(tensor.hooks.values()):
+            stand_in.original_has_hooks = True
         term = Term(array.shape, array.dtype, source=Argument(position))
-        traced = Traced(self.tracer, term, array.flags.c_contiguous)
+        traced = Traced(self.tracer, term, order_of(array) in (None, UNALIGNED))
         traced.writeable = array.flags.writeable
         self.sources.append((traced, term))
         self.tracer._hold(stand_in, OfArgument(position), traced)

@@ -58,9 +58,25 @@ class Traced(AbstractArray, Arithmetic):
         found.base = self.owner
         found.chain = (*self.chain, link)
         found._seen = self.owner.version
-        found.sure = self.sure and (op is not shaping.reshape or self.contiguous)
+        found.sure = self.sure and (op is not shaping.reshape or self.owner.contiguous)
         found.writeable = self.writeable and op not in (shaping.expand_op, _windows())
         return found
+
+    def copied_by(self, op: Op, attrs: dict[str, Any]) -> bool:
+        """Whether NumPy has to copy this to reshape it, as it is known to lie in memory."""
+        if op is not shaping.reshape or self.contiguous or not self.owner.contiguous:
+            return False
+        shape, step = self.owner.shape, self.owner.itemsize
+        strides = [s // step for s in self.owner.strides]
+        lying: Any = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)
+        for each, given, index in self.chain:
+            made = each.forward(lying, **given)
+            lying = made[index] if each.multiple else made
+        try:
+            lying.reshape(attrs["shape"], copy=False)
+        except ValueError:
+            return True
+        return False
 
     def view(self) -> Traced:
         """Another handle on the same memory."""

@@ -18,10 +18,11 @@ from gradwalk.compiler.tracing.draws import TracedStream
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
 from gradwalk.compiler.tracing.held import Held, Storage
 from gradwalk.compiler.tracing.layout import way_to
-from gradwalk.compiler.tracing.modules import HeldModules
+from gradwalk.compiler.tracing.modules import HeldModules, hooks_of
 from gradwalk.compiler.tracing.numbers import Number
 from gradwalk.compiler.tracing.places import OfGradient, OfTensor
 from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked
+from gradwalk.compiler.tracing.variables import Variable
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.modes import no_grad, state
 from gradwalk.graph.abstract import is_array, traces
@@ -34,6 +35,14 @@ from gradwalk.ops.symbol import output_dtypes, output_shapes
 from gradwalk.recording import wrap
 
 Shape = tuple[int, ...]
+
+
+class GivenToo(BaseException):
+    """A tensor that the function knows by itself is one of its arguments, too: begin again."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__()
+        self.tensor = tensor
 
 
 class Tracer:
@@ -55,6 +64,9 @@ class Tracer:
         self.optimizers: dict[int, Any] = {}
         self.streams: dict[int, Any] = {}
         self.undo: list[Callable[[], None]] = []
+        self.variables: dict[int, Variable] = {}  # by the id of the tensor that it holds
+        self.refusals: list[TraceError] = []  # that were raised so far
+        self.given: set[int] = set()  # ids of the tensors that stand-ins stand for
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -102,6 +114,8 @@ class Tracer:
         if op.view and len(operands) == 1:
             viewed = self.array(source)
             found = self.call(op, args, attrs)
+            if viewed.copied_by(op, attrs):
+                return Traced(self, found)
             parts = found if op.multiple else (found,)
             views = [viewed.view_by((op, attrs, i), t) for i, t in enumerate(parts)]
             return tuple(views) if op.multiple else views[0]
@@ -309,11 +323,21 @@ class Tracer:
                 if array.tracer is not self:
                     raise leaked(array)
             else:
-                self._hold(tensor, OfTensor(tensor))
+                self._hold(tensor, self.variables.get(id(tensor)) or OfTensor(tensor))
 
     def _hold(self, tensor: Any, place: Any, traced: Traced | None = None) -> Held:
+        if id(tensor) in self.given:
+            raise GivenToo(tensor)
         held = self.held[id(tensor)] = Held(tensor, place)
-        held.traced = tensor._array = self.lifted(held.array) if traced is None else traced
+        if isinstance(place, OfTensor):
+            self.modules.hooked.append((tensor, hooks_of(tensor)))
+        if traced is not None:
+            held.traced = tensor._array = traced
+        elif isinstance(place, Variable):  # the next call may find another, somewhere else
+            known = self.storages.get(id(held.array))
+            held.traced = tensor._array = (known or self._captured(held.array)).traced
+        else:
+            held.traced = tensor._array = self.lifted(held.array)
         storage = self.storages.get(id(held.array))
         if storage is not None and traced is None:
             storage.places.append(place)
@@ -410,6 +434,12 @@ class Tracer:
         """A gradient is about to be added to `.grad`."""
         if hasattr(node, "_array"):
             self.reads_grad(node)
+            if getattr(node, "original_has_hooks", False):
+                raise untraceable(
+                    f"a backward inside a compiled function reaches its argument {name_of(node)}, "
+                    "which has a hook: the hooks of arguments are not called there.",
+                    "change the gradient inside the function, or call backward outside.",
+                )
 
     def swept(self) -> None:
         """A backward pass has ended."""

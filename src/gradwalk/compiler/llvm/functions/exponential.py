@@ -7,7 +7,7 @@ coefficients are minimax fits rounded one after another (the rest fitted again a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gradwalk.compiler.llvm.functions.pieces import (
     DOUBLE,
@@ -25,8 +25,7 @@ from gradwalk.compiler.llvm.values import Value
 LOG_2 = "0.693147180559945309417232121458176568"
 
 
-@dataclass(frozen=True)
-class Exponential:
+class Exponential(NamedTuple):
     """Coefficients and ranges of one dtype."""
 
     log_2: tuple[float, ...]  # to twice as many digits

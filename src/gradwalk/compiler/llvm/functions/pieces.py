@@ -6,9 +6,8 @@ Everything works on a `Value` of float32 or float64, of any number of lanes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ DOUBLE = np.dtype(np.float64)
 MOST_WRITTEN_OUT = 8
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """The layout of a floating-point dtype."""
 
     dtype: np.dtype[Any]

@@ -30,7 +30,24 @@ QUARTER_TURN = {SINGLE: in_parts(HALF_PI, SINGLE, 3), DOUBLE: in_parts(HALF_PI, 
 # sin r = r + r z q(z) and cos r = 1 − z/2 + z² q(z) with z = r²
 SIN = (-0.0001951809972524643, 0.008332188241183758, -0.16666655242443085)
 COS = (2.4432552891084924e-05, -0.0013887310633435845, 0.04166664555668831)
-# The same for tan, in float64 with an error of 1e-13
+# The same in float64, from 0 to 2π: the coefficients of fdlibm
+SIN_DOUBLE = (
+    1.58969099521155010221e-10,
+    -2.50507602534068634195e-08,
+    2.75573137070700676789e-06,
+    -1.98412698298579493134e-04,
+    8.33333333332248946124e-03,
+    -1.66666666666666324348e-01,
+)
+COS_DOUBLE = (
+    -1.13596475577881948265e-11,
+    2.08757232129817482790e-09,
+    -2.75573143513906633035e-07,
+    2.48015872894767294178e-05,
+    -1.38888888888741095749e-03,
+    4.16666666666666019037e-02,
+)
+# For tan, in float64 with an error of 1e-13
 SIN_EXACT = (
     -2.474931089657776e-08,
     2.755516790671371e-06,
@@ -81,15 +98,28 @@ def _sine(x: Value, turns: int, name: str) -> Value:
     if not is_single(x):
         return all_lanes(name, x)
     n, r = _quarter_turns(x)
-    if turns:
-        n = n + turns
-    z = r * r
-    sine = r.fused(polynomial(z, SIN) * z, r).with_sign_of(r)  # of −0
-    cosine = polynomial(z, (*COS, -0.5, 1.0))
-    size = (n & 1).compare("ne", 0).choose(cosine, sine)
-    negative = (n & 2) << 30  # the sign bit
-    out = (size.bits(n.kind.dtype) ^ negative).bits(SINGLE)
+    out = _sine_after(n + turns if turns else n, r)
     return unless_any(x.absolute() > LARGEST, out, lambda: all_lanes(name, x))
+
+
+def _sine_after(n: Value, r: Value) -> Value:
+    """sin(n · π/2 + r)."""
+    z = r * r
+    if is_single(r):
+        sine = r.fused(polynomial(z, SIN) * z, r).with_sign_of(r)  # of −0
+        cosine = polynomial(z, (*COS, -0.5, 1.0))
+    else:
+        sine = r.fused(polynomial(z, SIN_DOUBLE) * z, r)
+        cosine = polynomial(z, COS_DOUBLE).fused(z * z, z.fused(-0.5, 1.0))
+    size = (n & 1).compare("ne", 0).choose(cosine, sine)
+    negative = (n & 2) << (8 * r.kind.dtype.itemsize - 2)  # the sign bit
+    return (size.bits(n.kind.dtype) ^ negative).bits(r.kind.dtype)
+
+
+def sine_of_turn(x: Value, cosine: Value) -> Value:
+    """sin x, or where the truth value is true cos x, for 0 ≤ x ≤ 2π, in float32 or float64."""
+    n, r = _quarter_turns(x)
+    return _sine_after(n + cosine.to(n.kind.dtype), r)
 
 
 def sin(x: Value) -> Value:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ DEPTH = 256
 BLOCK_BYTES = 1 << 19  # of a, that are used with one panel of b after the other: half of that cache
 
 
-@dataclass(frozen=True)
-class Tiling:
+class Tiling(NamedTuple):
     """The register tile of a machine: `rows` × (`vectors` × `lanes`) numbers. Rows that are left
     over are done by tiles of fewer rows."""
 
@@ -47,8 +45,7 @@ def tiling(dtype: Any, host: Host) -> Tiling:
     return Tiling(host.lanes(np.dtype(dtype).itemsize), (12, 4, 1) if many else (6, 2, 1))
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """An output or a further operand of the epilogue, over (batch..., m, n). Its stride along n is
     part of the structure if it is 1 or 0; None means that it is read when the kernel runs."""
 
@@ -56,8 +53,7 @@ class Place:
     along_n: int | None = 1
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(NamedTuple):
     """The structure of a product: all that a kernel's text depends on, but for its epilogue.
 
     `accumulate`: the finished sums are added to the first output's old values, before the epilogue.
@@ -69,8 +65,7 @@ class Product:
     accumulate: bool = False
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """The sizes of a product, and the strides in elements of its arrays: a over (batch..., m, k),
     b over (batch..., k, n), outputs and extras over (batch..., m, n). The batch has 3 dimensions,
     the first ones of size 1 if it needs fewer."""
@@ -98,8 +93,7 @@ PACKING = {"n": 2, "k": 4, None: 0}
 EXCHANGED = 8
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(NamedTuple):
     """How a product is cut up. A *panel* is `width` columns of b, a *block* so many tiles of rows
     of a; a panel is packed, or read where it is, and used with all tiles of a block."""
 

@@ -1,0 +1,119 @@
+"""Composite: a function made of ops, as one op.
+
+PyTorch computes `addmm`, a layer norm or a loss in one step, so a trace of its program has one node
+for it. Here such a step is a few ops; `composite` makes one op of them: its value is the
+function's, its gradients are those of the ops inside, and `open_op` shows them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.gradients import grad
+from gradwalk.engine.modes import enable_grad, no_grad, state
+from gradwalk.ops import TABLE
+from gradwalk.ops.op import Op, define
+from gradwalk.recording import wrap
+
+FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+
+
+def composite(
+    name: str,
+    function: Callable[..., Any],
+    *,
+    outputs: str | Sequence[str] | None = None,
+    formula: dict[str, str] | None = None,
+) -> Op:
+    """Make one op of a function of tensors, and add it to the table.
+
+    Its positional parameters are operands, its keyword-only ones attributes.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    operands = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    attributes = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+    def forward(*arrays: Any, **attrs: Any) -> Any:
+        with _unseen(), no_grad():
+            found = function(*(_tensor(a) for a in arrays), **attrs)
+        return tuple(part._array for part in found) if outputs is not None else found._array
+
+    def joint(g: Any, *saved: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
+        arrays = saved[: len(operands)]
+        if variadic:
+            arrays = (*arrays[:-1], *arrays[-1])
+        attrs = dict(zip(attributes, saved[len(operands) :], strict=True))
+        return _pulled(function, arrays, attrs, g if outputs is not None else (g,), wants)
+
+    forward.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    joint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            *(
+                inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                for n in ("g", *operands, *attributes)
+            ),
+            inspect.Parameter("wants", inspect.Parameter.KEYWORD_ONLY),
+        ]
+    )
+    texts = dict.fromkeys(operands, f"through the operations {name} is made of") | (formula or {})
+    op = define(
+        name, forward, joint=joint, expand=function, outputs=outputs, formula=texts, shape=None
+    )
+    op.checked = True  # what it is made of has been
+    TABLE.composites[name] = op
+    return op
+
+
+def _tensor(operand: Any, requires_grad: bool = False) -> Any:
+    """A leaf on an array; a plain number stays one."""
+    if isinstance(operand, (bool, int, float)):
+        return operand
+    tensor = wrap(np.asarray(operand))
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+def _pulled(
+    function: Callable[..., Any],
+    arrays: Sequence[Any],
+    attrs: dict[str, Any],
+    g: Sequence[Any],
+    wants: Sequence[bool],
+) -> tuple[Any, ...]:
+    """What each operand receives: the function runs once more, with a graph."""
+    wants = [w and getattr(a, "dtype", None) in FLOATS for a, w in zip(arrays, wants, strict=True)]
+    with _unseen(), enable_grad():
+        leaves = [_tensor(a, wanted) for a, wanted in zip(arrays, wants, strict=True)]
+        found = function(*leaves, **attrs)
+        ends = [
+            (out, wrap(np.asarray(part, out.dtype)))
+            for out, part in zip(found if isinstance(found, tuple) else (found,), g, strict=True)
+            if part is not None and out.requires_grad
+        ]
+        wanted = [leaf for leaf, wants_it in zip(leaves, wants, strict=True) if wants_it]
+        if not ends or not wanted:
+            gradients: Any = [wrap(np.zeros(leaf.shape, leaf.dtype)) for leaf in wanted]
+        else:
+            outs, seeds = zip(*ends, strict=True)
+            gradients = grad(outs, wanted, seeds, materialize_grads=True)
+    given = iter(gradients)
+    return tuple(next(given)._array if wants_it else None for wants_it in wants)
+
+
+@contextmanager
+def _unseen() -> Iterator[None]:
+    """Nobody who watches or traces operations is told of those inside."""
+    here = state.here
+    before = here.watcher, here.tracer, here.listener
+    here.watcher = here.tracer = here.listener = None
+    try:
+        yield
+    finally:
+        here.watcher, here.tracer, here.listener = before

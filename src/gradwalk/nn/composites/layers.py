@@ -1,0 +1,175 @@
+"""Composites that layers are made of. Optional operands come last: `given` says which there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk.nn.composites.composite import composite
+from gradwalk.nn.functional import normalization
+from gradwalk.nn.functional.attention import scaled_dot_product_attention
+from gradwalk.nn.functional.pooling import (
+    _adaptive_avg,
+    _avg_pool,
+    adaptive_max_pool2d,
+    interpolate,
+)
+from gradwalk.ops.convolution import conv_input
+from gradwalk.ops.norms import vector_norm
+from gradwalk.ops.op import Shape
+from gradwalk.ops.recurrent import lstm_op
+from gradwalk.ops.reduction import mean_op, var_op
+from gradwalk.ops.shape import reshape
+
+Names = tuple[str, ...]
+
+# -- convolution and pooling -----------------------------------------------------------------------
+
+
+def _conv_input_bias(
+    y: Any,
+    weight: Any,
+    bias: Any,
+    *,
+    shape: Shape,
+    stride: Shape,
+    padding: tuple[tuple[int, int], ...],
+    dilation: Shape,
+    groups: int,
+) -> Any:
+    """A transposed convolution, plus a bias."""
+    out = conv_input(
+        y, weight, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+    return out + reshape(bias, shape=(bias.shape[0], *(1,) * len(shape)))
+
+
+composite("conv_input_bias", _conv_input_bias)
+
+
+def _averaged(
+    x: Any,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    ceil_mode: bool,
+    include_pad: bool,
+    divisor: int | None,
+) -> Any:
+    return _avg_pool(len(kernel), x, kernel, stride, padding, ceil_mode, include_pad, divisor)
+
+
+def _upsample(
+    x: Any, *, mode: str, size: Shape, scales: tuple[float, ...] | None, align_corners: bool | None
+) -> Any:
+    if scales is None:
+        return interpolate(x, size, mode=mode, align_corners=align_corners)
+    return interpolate(x, scale_factor=scales, mode=mode, align_corners=align_corners)
+
+
+composite("avg_pool", _averaged, formula={"x": "g / elements of a window, to each of them"})
+composite("adaptive_avg_pool", lambda x, *, size: _adaptive_avg(len(size), x, size))
+composite("adaptive_max_pool", lambda x, *, size: adaptive_max_pool2d(x, size))
+composite("upsample", _upsample)
+
+# -- normalisation ---------------------------------------------------------------------------------
+
+
+def _layer_norm(x: Any, *parameters: Any, given: Names, count: int, eps: float) -> Any:
+    shape = tuple(x.shape[x.ndim - count :])
+    return normalization.layer_norm(x, shape, **dict(zip(given, parameters)), eps=eps)
+
+
+def _rms_norm(x: Any, *weight: Any, count: int, eps: float) -> Any:
+    shape = tuple(x.shape[x.ndim - count :])
+    return normalization.rms_norm(x, shape, weight[0] if weight else None, eps)
+
+
+def _group_norm(x: Any, *parameters: Any, given: Names, groups: int, eps: float) -> Any:
+    return normalization.group_norm(x, groups, **dict(zip(given, parameters)), eps=eps)
+
+
+def _batch_norm(x: Any, *parameters: Any, given: Names, training: bool, eps: float) -> Any:
+    statistics: dict[str, Any] = {"running_mean": None, "running_var": None}
+    statistics |= dict(zip(given, parameters))
+    return normalization.batch_norm(x, **statistics, training=training, eps=eps)
+
+
+def _batch_norm_update(
+    x: Any, *parameters: Any, given: Names, momentum: float, eps: float
+) -> tuple[Any, Any, Any]:
+    """In training, with the running statistics as they are afterwards."""
+    found = dict(zip(given, parameters))
+    mean, var = found.pop("running_mean"), found.pop("running_var")
+    out = normalization.batch_norm(x, None, None, **found, training=True, eps=eps)
+    axes, still = (0, *range(2, x.ndim)), x.detach()
+    now = mean_op(still, axis=axes, keepdim=False)
+    spread = var_op(still, axis=axes, correction=1, keepdim=False)
+    return (
+        out,
+        mean * (1 - momentum) + now * momentum,
+        var * (1 - momentum) + spread * momentum,
+    )
+
+
+_NORMALISED = {
+    "x": "(h − mean(h) − n × mean(h × n)) / std({x}), h = g × weight, n = normalised {x}",
+    "parameters": "weight: Σ g × n, n = normalised {x}; bias: Σ g",
+}
+composite("layer_norm", _layer_norm, formula=_NORMALISED)
+composite(
+    "rms_norm",
+    _rms_norm,
+    formula={
+        "x": "(h − n × mean(h × n)) / rms({x}), h = g × weight, n = {x} / rms({x})",
+        "weight": "Σ g × n, n = {x} / rms({x})",
+    },
+)
+composite("group_norm", _group_norm, formula=_NORMALISED)
+composite("batch_norm", _batch_norm, formula=_NORMALISED)
+composite(
+    "batch_norm_update",
+    _batch_norm_update,
+    outputs=("out", "running_mean", "running_var"),
+    formula=_NORMALISED,
+)
+
+
+def _weight_norm(v: Any, length: Any, *, axis: int) -> Any:
+    axes = tuple(i for i in range(v.ndim) if i != axis)
+    return v * (length / vector_norm(v, 2, axes, True))
+
+
+composite("weight_norm", _weight_norm)
+
+# -- attention, dropout, recurrent layers ----------------------------------------------------------
+
+composite(
+    "masked_attention",
+    lambda query, key, value, mask, *, scale: scaled_dot_product_attention(
+        query, key, value, mask, scale=scale
+    ),
+)
+composite(
+    "dropout",
+    lambda x, mask, *, p: x * mask * (1 / (1 - p) if p < 1 else 0.0),
+    formula={"x": "g × {mask} / (1 − p)"},
+)
+
+
+def _lstm_layer(
+    x: Any,
+    h: Any,
+    c: Any,
+    weight_x: Any,
+    weight_h: Any,
+    bias_x: Any,
+    bias_h: Any,
+    *,
+    reverse: bool,
+) -> tuple[Any, Any, Any]:
+    out, last_c = lstm_op(x, h, c, weight_x, weight_h, bias_x + bias_h, reverse=reverse)
+    return out, out[0 if reverse else -1], last_c
+
+
+composite("lstm_layer", _lstm_layer, outputs=("out", "last_h", "last_c"))

@@ -1,0 +1,86 @@
+"""Composites that are rules of gradients, where a gradient is itself a step of a program.
+
+That is so when a backward pass is recorded to be differentiated once more (`create_graph=True`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradwalk.engine.gradients import grad as gradient
+from gradwalk.engine.modes import enable_grad
+from gradwalk.nn.composites.composite import composite
+from gradwalk.ops import TABLE
+from gradwalk.ops.arithmetic import exp
+from gradwalk.ops.choice import where
+from gradwalk.ops.convolution import conv_input, conv_weight
+from gradwalk.ops.op import Shape
+from gradwalk.ops.reduction import sum_op
+from gradwalk.ops.shape import alias
+
+composite(
+    "threshold_pull",
+    lambda grad, x, *, threshold: where(x <= threshold, 0, grad),
+    formula={"grad": "g if {x} > threshold else 0"},
+)
+composite(
+    "tanh_pull",
+    lambda grad, result: grad * (1 - result * result),
+    formula={"grad": "g × (1 − {result}²)", "result": "−2 × g × {grad} × {result}"},
+)
+composite(
+    "sigmoid_pull",
+    lambda grad, result: grad * (result * (1 - result)),
+    formula={
+        "grad": "g × {result} × (1 − {result})",
+        "result": "g × {grad} × (1 − 2 × {result})",
+    },
+)
+
+
+def _softmax_pull(grad: Any, result: Any, *, axis: int) -> Any:
+    return result * (grad - sum_op(grad * result, axis=(axis,), keepdim=True))
+
+
+def _log_softmax_pull(grad: Any, result: Any, *, axis: int) -> Any:
+    return grad - exp(result) * sum_op(grad, axis=(axis,), keepdim=True)
+
+
+composite("softmax_pull", _softmax_pull)
+composite("log_softmax_pull", _log_softmax_pull)
+
+
+def _pulled_through(grad: Any, x: Any, *, op: str, attrs: dict[str, Any]) -> Any:
+    """The gradient of the operand of an op, from that of its result."""
+    with enable_grad():
+        inside = alias(x) if x.requires_grad else x.detach().requires_grad_()
+        return gradient(TABLE[op](inside, **attrs), inside, grad, create_graph=True)[0]
+
+
+composite("pulled_through", _pulled_through)
+
+
+def _conv_pull(
+    grad: Any,
+    x: Any,
+    weight: Any,
+    *,
+    wanted: tuple[bool, bool, bool],
+    stride: Shape,
+    padding: tuple[tuple[int, int], ...],
+    dilation: Shape,
+    groups: int,
+) -> tuple[Any, ...]:
+    """The gradients of input, weight and bias of a convolution: those that are wanted."""
+    attrs: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+    found = []
+    if wanted[0]:
+        found.append(conv_input(grad, weight, shape=tuple(x.shape[2:]), **attrs))
+    if wanted[1]:
+        found.append(conv_weight(x, grad, kernel=tuple(weight.shape[2:]), **attrs))
+    if wanted[2]:
+        found.append(sum_op(grad, axis=(0, *range(2, grad.ndim)), keepdim=False))
+    return tuple(found)
+
+
+composite("conv_pull", _conv_pull, outputs=("*gradients",))
