@@ -11,7 +11,7 @@ import gradwalk
 import gradwalk.compiler.llvm.backend  # which the first compile imports: counted as an import
 import gradwalk.compiler.tracing.trace
 
-from . import Begin, Step
+from . import Answer, Begin, Step
 from .problems import PROBLEMS
 
 
@@ -30,7 +30,13 @@ def prepare(name: str, rate: float, *, compiled: bool = True) -> Begin:
         return loss
 
     def begin() -> Step:
-        step = gradwalk.compile(train) if compiled else train
-        return lambda: step(x, y).item
+        step: Any = gradwalk.compile(train) if compiled else train
+
+        def run() -> Answer:
+            return step(x, y).item
+
+        if compiled:  # it keeps its arena between steps
+            run.working_memory = lambda: step.explain().programs[0].arena  # type: ignore[attr-defined]
+        return run
 
     return begin

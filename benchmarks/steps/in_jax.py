@@ -268,9 +268,6 @@ PROGRAMS = {
     ),
     "gpt": Program(gpt_shapes(), adamw, gpt_loss),
     "mlp": Program(dense_layers(784, 512, 512, 10), momentum, mlp_loss),
-    "smallest": Program(
-        linear("0", 1, 2), adamw, lambda p, x, labels: cross_entropy(dense(p, "0", x), labels)
-    ),
 }
 
 

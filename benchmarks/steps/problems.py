@@ -168,14 +168,4 @@ PROBLEMS = {
         must_reach=Bar(lowest=1.0),
         aim=1.2,
     ),
-    # Not raced: it makes a library load all that it loads at the first use.
-    "smallest": Problem(
-        Network(
-            "one weight",
-            lambda library: library.nn.Sequential(library.nn.Linear(1, 2)),
-            lambda source: (source.random((2, 1)), source.integers(0, 2, 2)),
-            adamw,
-        ),
-        cross_entropy,
-    ),
 }

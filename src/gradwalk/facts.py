@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradwalk.devices import CPU, device
+from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.shape import sizes_of
 from gradwalk.recording import leaf
 
@@ -19,6 +20,14 @@ class Facts:
 
     __slots__ = ()
     _array: np.ndarray[Any, Any]
+
+    def __str__(self: Any) -> str:
+        if isinstance(self._array, AbstractArray):  # a compiled function would print it only once
+            self._leaves_as("the text")
+        return repr(self)
+
+    def __format__(self: Any, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.ndim else str(self)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -117,9 +117,6 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
             suffixes.append("requires_grad=True")
         return tensor_text(self._array, suffixes)
 
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.ndim else str(self)
-
     # -- gradients ---------------------------------------------------------------------------------
 
     @property

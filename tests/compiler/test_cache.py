@@ -224,3 +224,70 @@ def test_a_killed_writer_leaves_a_usable_cache(place: Path) -> None:
         assert cache.load(key) in (None, [bytes([7]) * 300_000])
     cache.store(key, OBJECTS)
     assert cache.load(key) == OBJECTS
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files")
+def test_a_pipe_where_a_file_should_be(place: Path) -> None:
+    cache.store(KEY, OBJECTS)
+    path = only_file(place)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert cache.load(KEY) is None  # and does not wait for a writer
+    cache.store(KEY, OBJECTS)
+    assert cache.load(KEY) == OBJECTS
+
+
+COMPILES = """
+import gradwalk as gw
+print("ready", flush=True)
+step = gw.compile(lambda x: (x.exp() @ x.T).softmax(-1).sum(0).log())
+print(step(gw.ones(7, 7)).tolist() == [0.0] * 7, step.newest.executable.library.compiled > 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
+def test_killed_while_compiling_and_two_at_once(place: Path) -> None:
+    """The next process finds a usable cache, and so do two that compile the same together."""
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", COMPILES], stdout=-1, text=True)
+
+    for pause in (0.05, 0.2):
+        killed = start()
+        assert killed.stdout is not None
+        killed.stdout.readline()
+        time.sleep(pause)
+        killed.kill()
+        killed.communicate()
+    both = [start(), start()]
+    for process in both:
+        found, _ = process.communicate(timeout=120)
+        assert found.split()[1] == "True" and process.returncode == 0
+    assert start().communicate(timeout=120)[0].split()[1:] == ["True", "False"]  # from the cache
+    for path in place.glob("*.objects"):
+        path.write_bytes(path.read_bytes()[:-7])
+    assert start().communicate(timeout=120)[0].split()[1:] == ["True", "True"]  # made anew
+
+
+OUT_OF_MEMORY = """
+import resource
+import gradwalk as gw
+
+small = gw.compile(lambda x: x.tanh().sum())
+large = gw.compile(lambda x: (x.expand(500_000_000).exp().cumsum(0) * 2).sum())
+before = small(gw.ones(7)).item()
+_, most = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (2**31, most))
+try:
+    large(gw.ones(1))
+except MemoryError:
+    print(small(gw.ones(7)).item() == before, gw.compile(lambda x: x * 3)(gw.ones(1)).item())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits differ")
+def test_a_process_without_memory_for_a_program_goes_on() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True, timeout=120
+    )
+    assert found.stdout.split() == ["True", "3.0"], found.stderr

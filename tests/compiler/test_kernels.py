@@ -309,18 +309,6 @@ def test_true_and_true_at_one_place_is_true() -> None:
     agrees(w)
 
 
-def test_an_index_is_checked_beside_a_product() -> None:
-    """Both are as large as the result; the epilogue of a product has no way to tell an error."""
-    w = Written()
-    x, y = w.argument(drawn(3, 4)), w.argument(drawn(4, 5))
-    product = w.add("matmul", x, y)
-    index = w.argument(np.arange(15).reshape(3, 5) % 3)
-    rows = w.constant(np.arange(5).reshape(1, 5))
-    picked = w.add("getitem", product, index, rows, index=(("array", 0), ("array", 1)))
-    w.returns(w.add("add", product, w.add("where", w.add("less", index, 1), picked, 0)))
-    agrees(w, 0.0)
-
-
 def test_several_index_arrays() -> None:
     w = Written()
     x = w.argument(drawn(4, 5, 6, 7))

@@ -188,3 +188,19 @@ def _agree_on(op: Any, places: Any, dtype: Any) -> None:
         found, slopes = gw.compile(function)(*tensors(each, dtype))
         assert_close(found, values, 0.0 if op.name in EXACT else TOLERANCE[dtype])
         assert_close(slopes, gradients, TOLERANCE[dtype])
+
+
+def test_an_index_is_checked_beside_a_product() -> None:
+    """Both are as large as x; the epilogue of a product has no way to tell an error."""
+    weight = gw.tensor(np.arange(32.0)).reshape(2, 16, 1)
+
+    def function(a: Any, x: Any, index: Any) -> Any:
+        picked = x.gather(-1, index)
+        (found,) = gw.autograd.grad((a @ x).sum() + (picked * weight).sum(), x)
+        return found
+
+    a, x = gw.tensor(np.ones((8, 16))), gw.tensor(np.ones((2, 16, 1)), requires_grad=True)
+    run, index = gw.compile(function), gw.zeros(2, 16, 1, dtype=gw.int64)
+    assert run(a, x, index).tolist() == function(a, x, index).tolist()
+    with pytest.raises(IndexError, match="index 1 is out of range"):
+        run(a, x, index + 1)

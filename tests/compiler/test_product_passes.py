@@ -9,6 +9,7 @@ import pytest
 
 from gradwalk.compiler.passes.dead import drop_unused
 from gradwalk.compiler.passes.stacked_products import stack_products
+from gradwalk.compiler.passes.staging import OFTEN, stage_transposed
 from gradwalk.compiler.passes.thin_products import open_thin_products
 from tests.compiler.programs import WHOLE, Written
 from tests.compiler.test_passes import after, names, whole
@@ -101,3 +102,17 @@ def test_a_part_of_the_sum_that_is_asked_for_stays() -> None:
     (part,) = (a for a in total.call.args if a.call.op.name == "add")
     w.returns(part, total)
     after(stack_products, w, 0.0)
+
+
+# -- a matrix that is read transposed again and again ----------------------------------------------
+
+
+@pytest.mark.parametrize("times", [OFTEN - 1, OFTEN])
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_often_read_transposed_is_transposed_once(times: int, turned: bool) -> None:
+    w = Written()
+    weight = w.argument(whole(6, 5))
+    right = w.add("permute", weight, axes=(1, 0) if turned else (0, 1))
+    for _ in range(times):
+        w.returns(w.add("matmul", w.argument(whole(3, right.shape[0])), right))
+    assert after(stage_transposed, w).count("clone") == (turned and times == OFTEN)

@@ -6,21 +6,8 @@ import torch
 import torch.nn.functional as F
 
 import gradwalk as gw
-from gradwalk.torch.recorder import TorchRecorder
-from gradwalk.torch.values import array_of
 from tests.torch import networks
-
-
-class Holding(TorchRecorder):
-    """A recorder that keeps every tensor, so that PyTorch can be asked about each."""
-
-    def __init__(self):
-        super().__init__()
-        self.held = {}
-
-    def note(self, tensor, edge):
-        super().note(tensor, edge)
-        self.held[edge] = tensor, tensor._version
+from tests.torch.holding import Holding, compare_with_autograd
 
 
 def seeded(build):
@@ -45,21 +32,7 @@ def test_every_node_has_the_gradient_that_pytorch_gives_it(name):
     with Holding() as trace:
         loss = F.cross_entropy(model(x), y)
         loss.backward(retain_graph=True)
-    asked = {
-        edge: tensor
-        for edge, (tensor, version) in trace.recorder.held.items()
-        if tensor.requires_grad  # the workspace of an LSTM does not
-        and trace.nodes[edge.node].needs_grad
-        and tensor._version == version  # not written over since
-        and trace.recorder.known(tensor) == edge
-    }
-    found = torch.autograd.grad(loss, list(asked.values()), retain_graph=True, allow_unused=True)
-    assert sum(g is not None for g in found) >= 9
-    for edge, gradient in zip(asked, found, strict=True):
-        kept = trace.sweep.grad(*edge)
-        assert (kept is None) == (gradient is None), trace.name(edge.node)
-        if gradient is not None:
-            np.testing.assert_array_equal(kept, array_of(gradient), trace.name(edge.node))
+    assert compare_with_autograd(trace, loss) >= 9
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -346,6 +346,19 @@ def test_what_was_overwritten_is_told():
     assert "hidden.mul_(2)" in note and "Fix:" in note
 
 
+def test_data_that_is_written_in_place_keeps_its_way():
+    model = nn.Linear(8, 1)
+    with gradwalk.torch.record() as trace:
+        given = BATCH * 1
+        given.log_()
+        given.mul_(2)
+        backward_of(model(given).sum())
+    ops = [node.op for node in trace.nodes if node.op]
+    assert ops == ["mul", "log", "mul", "permute", "addmm", "sum"]
+    found = gradwalk.find_nan(trace)
+    assert (found.op, found.line.text) == ("log", "given.log_()")
+
+
 def test_numbers_that_leave_the_graph():
     weight = torch.ones(3, requires_grad=True)
     with gradwalk.torch.record() as trace:

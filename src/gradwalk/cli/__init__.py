@@ -11,6 +11,7 @@ from gradwalk import __version__
 from gradwalk.cli.console import PLAIN_SIGNS, console
 from gradwalk.cli.course import course
 from gradwalk.cli.functions import functions
+from gradwalk.cli.run import run
 from gradwalk.cli.studio import site, studio
 from gradwalk.cli.walk import walk
 from gradwalk.printers.terminal import show_walk
@@ -24,7 +25,8 @@ _HELP = (
     '  gradwalk walk "b = a + 1; c = 3*a; d = b*c" a=2 --why a\n'
     '  gradwalk walk "tanh(x*w + b)" x=2 w=-3 b=7 --svg neuron.svg\n'
     "  gradwalk walk model.py:loss\n"
-    "  gradwalk studio\n\n"
+    "  gradwalk studio\n"
+    "  gradwalk run --watch train.py --lr 3e-4\n\n"
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
     "them). Several are separated by ; and the last one is what is differentiated.\n\n"
     "Forward, every node is computed from its inputs. Backward begins at the last node with "
@@ -41,6 +43,10 @@ app.command()(functions)
 app.add_typer(course, name="course")
 app.command(context_settings={"ignore_unknown_options": True})(studio)
 app.command()(site)
+app.command(
+    # All that follows the program is the program's.
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)(run)
 
 
 def neuron() -> Value:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +24,23 @@ from gradwalk.ops.symbol import output_dtypes, output_shapes
 Dtype = np.dtype[Any]
 
 
-class Argument(NamedTuple):
+# Not NamedTuples: sources of different kinds with the same number are different.
+@dataclass(frozen=True)
+class Argument:
     """The array at this position among the tensors the function was called with."""
 
     position: int
 
 
-class Memory(NamedTuple):
+@dataclass(frozen=True)
+class Memory:
     """Captured memory: the storage with this number (a parameter, a moment, a buffer)."""
 
     number: int
 
 
-class Late(NamedTuple):
+@dataclass(frozen=True)
+class Late:
     """A Python number read at every call: the learning rate, a step count."""
 
     number: int

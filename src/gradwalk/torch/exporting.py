@@ -71,7 +71,8 @@ def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
 
 def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The parameters of a module, and the tensors with a gradient that a function uses."""
-    found = dict(module.named_parameters(remove_duplicate=False))
+    found: dict[str, torch.Tensor] = {}
+    found |= module.named_parameters(remove_duplicate=False)
     return {**found, **module.tensors} if isinstance(module, Wrapped) else found
 
 
@@ -140,7 +141,7 @@ def functional(program: Program, taken_apart: Iterable[Any] = ()) -> Program:
 
     `taken_apart` are operations that are known in general, but not as they are called here.
     """
-    table = torch.export.default_decompositions()
+    table: Any = torch.export.default_decompositions()
     apart = set(taken_apart)
     for func in list(table.keys()):
         if func not in apart and is_known(func):

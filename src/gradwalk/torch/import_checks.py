@@ -22,7 +22,7 @@ from gradwalk.torch.translate import Made
 from gradwalk.torch.values import array_of
 
 if TYPE_CHECKING:
-    from gradwalk.torch.import_graph import Imported
+    from gradwalk.torch.importing import Imported
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # of the largest element
 HALF = 2e-2  # of float16 and bfloat16
@@ -65,7 +65,7 @@ def _inputs(imported: Imported) -> Iterator[tuple[Place, Any]]:
         yield place, torch.from_numpy(constant.numpy().copy())
 
 
-def _filled(given: tuple[Any, Any], values: dict[Place, Any]) -> Any:
+def _filled(given: Any, values: dict[Place, Any]) -> Any:
     """Arguments with values in the places of places."""
     if isinstance(given, Place):
         return values[given]

@@ -24,6 +24,7 @@ from gradwalk.torch.source import NOBODY, files
 DEEPEST = 12  # frames of the program's that are looked at, the innermost
 LONGEST = 256  # elements: longer lists and dicts are not copied
 _CONTAINERS = (list, dict, set, deque)
+_NOBODY_ELSE = 3  # references to a dictionary: its frame's, ours, and that of the question
 _PROXY = sys.version_info >= (3, 13)  # f_locals is a view, not a dictionary kept by the frame
 
 
@@ -101,9 +102,14 @@ def _take(frame: FrameType, place: Place, names: Container[str]) -> None:
             place.generators.append((value, state_of_generator(value)))
         taken[name] = value
     # Before Python 3.13 the frame keeps the dictionary it has just made, and with it all that the
-    # program lets go from now on. A debugger may be reading it.
-    if not _PROXY and place.code.co_flags & inspect.CO_OPTIMIZED and sys.gettrace() is None:
-        variables.clear()
+    # program lets go from now on. But the program (`settings = locals()`) or a debugger may hold
+    # it, and `exec` may have put names of its own into it.
+    code = place.code
+    if not _PROXY and code.co_flags & inspect.CO_OPTIMIZED and sys.gettrace() is None:
+        if sys.getrefcount(variables) > _NOBODY_ELSE:
+            return
+        for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            variables.pop(name, None)
 
 
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -54,23 +54,33 @@ def number_of(grad_fn: Any) -> int:
         raise missing("grad_fn._sequence_nr()") from None
 
 
-def what_is_saved_is_packed() -> Any:
-    """The hooks that pack what is saved for backward (checkpoint, offloading); None without."""
+def mark(grad_fn: Any) -> dict[Any, Any]:
+    """A dictionary that lives as long as an autograd node does, whose Python object may not."""
     try:
-        return torch._C._autograd._top_saved_tensors_default_hooks(False)
+        return grad_fn.metadata  # type: ignore[no-any-return]
     except AttributeError:
-        raise missing("saved tensor hooks that can be asked for") from None
+        raise missing("grad_fn.metadata") from None
 
 
 @functools.cache
-def _saved_names(kind: Hashable) -> tuple[str, ...]:
+def _saved_names(kind: Any) -> tuple[str, ...]:
     return tuple(name for name in dir(kind) if name.startswith("_saved_"))
 
 
 def saved_names(grad_fn: Any) -> tuple[str, ...]:
     """The attributes of an autograd node that are what it saved."""
-    kind: Hashable = type(grad_fn)
+    kind: Any = type(grad_fn)
     return (*_saved_names(kind), *(("saved_tensors",) if is_custom(grad_fn) else ()))
+
+
+def is_packed(grad_fn: Any, name: str) -> bool:
+    """Whether someone packed what was saved (checkpoint, offloading): to look would unpack it."""
+    raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}", None)
+    several = raw if isinstance(raw, list | tuple) else (raw,)
+    try:
+        return any(saved is not None and saved.unpack_hook is not None for saved in several)
+    except AttributeError:
+        raise missing("saved tensors whose hooks can be asked for") from None
 
 
 def is_custom(grad_fn: Any) -> bool:
@@ -82,9 +92,36 @@ def storage_of(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
     """The memory of a tensor: a weak reference, its address, its bytes; None if it has none."""
     if tensor.layout != torch.strided or tensor.is_meta:
         return None
-    storage = tensor.untyped_storage()
+    try:
+        storage = tensor.untyped_storage()
+    except (RuntimeError, TypeError):  # a tensor of torch.func, or of a class of its own
+        return None
     weakly = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
     return weakly, storage._cdata, storage.nbytes()
+
+
+# -- who looks on ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """What happens inside is not seen by dispatch and function modes, the user's or ours."""
+    try:
+        dispatch, function = torch._C._DisableTorchDispatch, torch._C.DisableTorchFunction
+    except AttributeError:
+        raise missing("guards that switch modes off") from None
+    with dispatch(), function():
+        yield
+
+
+def is_transformed(tensor: Any) -> bool:
+    """Whether a tensor stands for another inside `torch.func.grad`, `vmap` or the like."""
+    from torch._C import _functorch
+
+    legacy = _functorch.is_legacy_batchedtensor  # of `torch.autograd.grad(is_grads_batched=True)`
+    if not isinstance(tensor, torch.Tensor):
+        return False
+    return bool(_functorch.is_functorch_wrapped_tensor(tensor) or legacy(tensor))
 
 
 # -- that a backward pass begins -------------------------------------------------------------------
@@ -159,6 +196,11 @@ def _run_backward(
 # -- that compiled code runs -----------------------------------------------------------------------
 
 
+# What the wrapper of a compiled function calls first, before it looks which modes there are, and
+# what it calls when it is done.
+_SWITCHES = ("set_skip_guard_eval_unsafe", "_maybe_set_eval_frame")
+
+
 @contextmanager
 def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> Iterator[None]:
     """While inside, `begins` and `ends` are called around code that `torch.compile` made.
@@ -168,40 +210,47 @@ def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> It
     """
     from torch._dynamo import eval_frame
 
-    original = getattr(eval_frame, "_maybe_set_eval_frame", None)
-    if original is None:
-        raise missing("torch._dynamo.eval_frame._maybe_set_eval_frame")
-    entered: list[Any] = []  # the frame that switched compiled code on, which switches it off again
+    before: dict[str, Any] = {name: getattr(eval_frame, name, None) for name in _SWITCHES}
+    for name, original in before.items():
+        if original is None:
+            raise missing(f"torch._dynamo.eval_frame.{name}")
+    first, last = _SWITCHES
+    entered: list[Any] = []  # the frame that runs compiled code, and the thread's
 
-    def switched(callback: Any) -> Any:
+    def prepared(value: Any) -> Any:
         frame = sys._getframe(1)
-        if not entered and callable(callback):
+        if not entered and frame.f_code.co_name == "compile_wrapper":
             entered.append(frame)
             begins()
-        elif entered and entered[0] is frame:
+        return before[first](value)
+
+    def switched(callback: Any) -> Any:
+        if entered and entered[0] is sys._getframe(1) and not callable(callback):
             entered.clear()
             ends()
-        return original(callback)
+        return before[last](callback)
 
-    eval_frame._maybe_set_eval_frame = switched
+    setattr(eval_frame, first, prepared)
+    setattr(eval_frame, last, switched)
     try:
         yield
     finally:
-        eval_frame._maybe_set_eval_frame = original
+        for name, original in before.items():
+            setattr(eval_frame, name, original)
 
 
 @contextmanager
 def mode_taken_off(mode: TorchDispatchMode) -> Iterator[None]:
     """Without this dispatch mode, if it is the innermost one."""
-    modes = _get_current_dispatch_mode_stack()  # type: ignore[no-untyped-call]
+    modes = _get_current_dispatch_mode_stack()
     if not modes or modes[-1] is not mode:
         yield
         return
-    _pop_mode()  # type: ignore[no-untyped-call]
+    _pop_mode()
     try:
         yield
     finally:
-        _push_mode(mode)  # type: ignore[no-untyped-call]
+        _push_mode(mode)
 
 
 # -- for watch: what is looked at in every step ----------------------------------------------------
@@ -292,7 +341,7 @@ def lines_kept(after: str) -> Iterator[None]:
         start = max((i for i, f in enumerate(frames) if f.filename == after), default=-1)
         return traceback.StackSummary.from_list(f for f in frames[start + 1 :] if users(f))
 
-    TracerBase._filter_traceback_frames = kept  # type: ignore[method-assign]
+    TracerBase._filter_traceback_frames = kept  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:

@@ -66,6 +66,14 @@ class _Entry:
     tensor: weakref.ref[torch.Tensor]
     edge: Edge
     version: int  # how often its memory had been written when it was noted
+    being_written: bool = False  # by the operation it was noted of, which PyTorch counts after it
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has written to the tensor since."""
+        tensor = self.tensor()
+        since = 0 if tensor is None else version_of(tensor) - self.version
+        return since == 0 or (since == 1 and self.being_written)
 
 
 @dataclass(slots=True)
@@ -76,6 +84,7 @@ class _Unused:
     source: Edge | None  # of a detach, what it detached
     place: tuple[Any, Any]  # as `caller` gives it
     group: int | None
+    is_blank: bool = False  # memory that nothing was written to yet: what it holds means nothing
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -190,7 +199,7 @@ class TorchRecorder(Recorder):
     def noted_as(self, tensor: torch.Tensor) -> Edge | None:
         """What an operation noted of a tensor, whatever PyTorch's graph says of it."""
         entry = self._entry(tensor)
-        return None if entry is None or entry.version != version_of(tensor) else entry.edge
+        return entry.edge if entry is not None and entry.is_current else None
 
     def note(self, tensor: torch.Tensor, edge: Edge) -> None:
         """From now on this tensor is that output."""
@@ -203,7 +212,7 @@ class TorchRecorder(Recorder):
         entry = self._entry(tensor)
         if entry is None:
             return self._used(tensor) or self._new_leaf(tensor)
-        if entry.version == version_of(tensor):
+        if entry.is_current:
             return entry.edge
         # Its memory was written since (an optimizer's step): from here on it is another leaf.
         found = self._new_leaf(tensor)
@@ -251,13 +260,21 @@ class TorchRecorder(Recorder):
         if func is TAKES_OUT:
             self._take_out(given[0])
             return func(*args, **kwargs)
-        edges = {id(tensor): self.edge(tensor) for tensor in given}
         belongs = newest and torch.is_grad_enabled() and any(t.requires_grad for t in given)
+        known = translate(func, args, kwargs)
+        written = list(_written(func, args, kwargs))
+        if known is not None and known.op == LEAF and not (belongs and written):
+            result = func(*args, **kwargs)
+            for tensor in (*written, *tensors_in(result)):
+                self._note_constant(func, tensor)
+            return result
+        edges = {id(tensor): self.edge(tensor) for tensor in given}
         began = perf_counter()
         result = func(*args, **kwargs)
         took = perf_counter() - began
         with self.silence():
-            self._note_operation(func, args, kwargs, edges, result, number if belongs else None)
+            at = number if belongs else None
+            self._note_operation(func, args, kwargs, known, edges, written, result, at)
         if self.timing:
             self.trace.seconds[len(self.trace.nodes) - 1] = took
         return result
@@ -267,26 +284,22 @@ class TorchRecorder(Recorder):
         func: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        known: Known | None,
         edges: dict[int, Edge],
+        written: list[torch.Tensor],
         result: Any,
         number: int | None,
     ) -> None:
         made = list(tensors_in(result))
-        written = list(_written(func, args, kwargs))
         made += [t for t in written if all(t is not m for m in made)]
         if not made:
             return
-        known = translate(func, args, kwargs)
         name = str(func._schema.name).replace("::", ".")
         line = line_at(*caller())
         for tensor in written:
             self.graph.memories.note_write(tensor, name.removeprefix("aten."), line)
         if known is not None and number is not None and not _gives(known, written):
             known = None  # what was there before is an operand, if only of a gradient of 0
-        if known is not None and known.op == LEAF:
-            for tensor in made:
-                self._note_unused(tensor, None)
-            return
         if known is None:
             operands: list[Any] = list(tensors_in((args, kwargs)))
             attrs = _described(func, args, kwargs)
@@ -314,6 +327,7 @@ class TorchRecorder(Recorder):
             self.graph.memories.note_memory(edge, made[k])
             if not self._stays_a_leaf(made[k]):
                 self.note(made[k], edge)
+                self._entries[id(made[k])].being_written = any(made[k] is t for t in written)
         if number is not None:
             self.graph.belongs(number, index, func)
 
@@ -327,6 +341,14 @@ class TorchRecorder(Recorder):
     def _stays_a_leaf(self, tensor: torch.Tensor) -> bool:
         """A parameter that is written inside no_grad(): its gradient belongs to what it was."""
         return tensor.requires_grad and tensor.grad_fn is None and not torch.is_grad_enabled()
+
+    def _note_constant(self, func: Any, tensor: torch.Tensor) -> None:
+        """A tensor that holds nothing of what was there before."""
+        if func._schema.is_mutable:
+            name = func._schema.name.partition("::")[2]
+            self.graph.memories.note_write(tensor, name, line_at(*caller()))
+        self._note_unused(tensor, None)
+        self._unused[id(tensor)].is_blank = "empty" in func._schema.name
 
     def _note_unused(self, result: torch.Tensor, source: Edge | None) -> None:
         group = self._stack[-1] if self._stack else None
@@ -342,6 +364,8 @@ class TorchRecorder(Recorder):
             edge = self._new_leaf(tensor)
             leaf = self.trace.nodes[edge.node]
             leaf.line = leaf.line or line
+            if found.is_blank and version_of(tensor) <= 0:
+                leaf.values = [None]
             return edge
         source = self.trace.nodes[found.source.node]
         node = TraceNode(

@@ -140,8 +140,12 @@ class Rerun:
         with recorder:
             plan.statements.run(plan.start)
         first, last = plan.statements.first, plan.statements.last
-        lines = f"line {first}" if first == last else f"lines {first} to {last}"
-        told = f"{lines} of {Path(plan.start.code.co_filename).name} were run again, recorded"
+        file = Path(plan.start.code.co_filename).name
+        told = (
+            f"line {first} of {file} was run again, recorded"
+            if first == last
+            else f"lines {first} to {last} of {file} were run again, recorded"
+        )
         if not self.losses or run.loss is None:
             return told, []
         if _same_bits(self.losses[-1], run.loss):

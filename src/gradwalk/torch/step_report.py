@@ -25,6 +25,7 @@ from gradwalk.inspect.trace import Shape, Trace
 from gradwalk.ops import TABLE
 
 _INDENT = " " * 11
+GROWN = 100.0  # times what they were at first: then the weights run away
 OUTLIER = 10.0  # times the median row: then a row stands out
 
 
@@ -39,11 +40,12 @@ class StepReport(Report):
     kind: str
     step: int  # counted from 0, of this optimizer
     optimizer: str
-    seen: str  # what the check saw, in words
+    seen: str = ""  # what the check saw, in words
     loss: float | None = None
     gradient_norm: float | None = None
     usual_norm: float | None = None  # what the gradient had been before
     gradients: list[str] = field(default_factory=list)  # parameters whose gradient is not finite
+    growth: float = 1.0  # how many times as long as in the first step the parameters are
     op: str = ""
     line: SourceLine | None = None
     module: str = ""
@@ -68,7 +70,8 @@ class StepReport(Report):
         fix = next((i for i, text in enumerate(about) if text.startswith("Fix:")), len(about))
         lines += about[:fix]
         if self.found and self.found.op != self.op:
-            lines += wrapped(f"used by: {self.op} in {self.module}, {self.line}", "  ", _INDENT)
+            module = f" in {self.module}" if self.module else ""
+            lines += wrapped(f"used by: {self.op}{module}, {self.line}", "  ", _INDENT)
         if self.row is not None:
             more = f", and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
             lines.append(f"  row:     {self.row} of the batch{more}")
@@ -90,8 +93,15 @@ class StepReport(Report):
     def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
         """Read the trace of the step: what made it, where, and of which row."""
         self._trace = trace
+        try:
+            self._explain(trace, batch, how)
+        except Exception as error:  # the finding counts more than what can be said about it
+            self.notes.append(f"its trace could not be read: {type(error).__name__}: {error}")
+
+    def _explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
         if self.kind == "explosion":
-            self._explain_explosion(trace, batch)
+            if trace.sweeps:
+                self._explain_explosion(trace, batch)
             return
         found = find_nan(trace)
         if not found:
@@ -103,6 +113,12 @@ class StepReport(Report):
                 "of the model, between its output and the loss, which could not be run again."
             )
             found.fix = "look at the lines between the call of the model and backward()."
+        if found.kind == "weights" and found.node not in trace.names:
+            # A batch that gradients are asked for, too.
+            found.kind = "data"
+            found.reason = "this tensor, which the model was given, held it from the start."
+            found.fix = "clean the data: drop such rows, or fill them (nan_to_num) before training."
+        found.fix = self._with_rate(found.fix)
         if self.kind == "update" and found.kind == "weights" and self.step > 0:
             found.reason = (
                 f"the update of step {self.step - 1} left it, of gradients that were finite."
@@ -130,7 +146,7 @@ class StepReport(Report):
         if self.finding is not None:
             self.op = self.finding.factors[0].op if self.finding.factors else ""
             self.line, self.module = self.finding.line, self.finding.layer
-            self.fix = self.finding.change
+            self.finding.change = self.fix = self._with_rate(self.finding.change)
             return
         self.fix = (
             "look at that row of the data; clip_grad_norm_ keeps one batch from moving the weights."
@@ -145,6 +161,11 @@ class StepReport(Report):
         share = norm_of(trace.sweep.grad(largest))
         self.seen += f"; most of it is that of {trace.names[largest]} ({short(share)})"
         self._first_use(trace, largest)
+
+    def _with_rate(self, fix: str) -> str:
+        """What to do first if the weights themselves have run away."""
+        rate = "a smaller learning rate or a warm-up, since the weights run away"
+        return f"{rate}; {fix}" if self.growth > GROWN else fix
 
     def _first_use(self, trace: Trace, leaf: int) -> None:
         """Of numbers that were given, the operation that took them first; a view is none."""
@@ -163,10 +184,14 @@ class StepReport(Report):
         """Write the trace beside what may lie there already."""
         if self._trace is None:
             return
-        folder.mkdir(parents=True, exist_ok=True)
         path = free_path(folder / f"gradwalk-step-{self.step}.trace")
-        save_trace(self._trace, path)
-        self.path = str(path)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_trace(self._trace, path)
+        except OSError as error:
+            self.notes.append(f"the trace could not be saved as {path}: {error.strerror}")
+        else:
+            self.path = str(path)
 
     def save_text(self, folder: Path) -> None:
         """Write the report as text and as JSON."""

@@ -180,13 +180,14 @@ class Reader:
 
     def _read_leaf(self, step: Step, node: torch.fx.Node) -> None:
         """Constants are computed now; random numbers are drawn at every call."""
+        func: Any = node.target
         value = node.meta["val"]
-        name = str(node.target).split(".")[1]
+        name = str(func).split(".")[1]
         shape = tuple(int(n) for n in value.shape)
-        if torch.Tag.nondeterministic_seeded in node.target.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags:
             kind = {"rand": "rand", "rand_like": "rand", "randn": "randn", "randn_like": "randn"}
             if name not in kind:
-                self.unknown.append((str(node.target), _where(node)))
+                self.unknown.append((str(func), _where(node)))
                 return
             step.draws = (kind[name], shape, np.dtype(str(value.dtype).removeprefix("torch.")))
         elif name.startswith(("empty", "new_empty")):
@@ -194,7 +195,7 @@ class Reader:
         else:
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._on_cpu)
             kwargs = {k: torch.device("cpu") if k == "device" else v for k, v in kwargs.items()}
-            array = array_of(node.target(*args, **kwargs))
+            array = array_of(func(*args, **kwargs))
             step.constant = gradwalk.tensor(array, dtype=array.dtype)  # type: ignore[union-attr]
         self.steps.append(step)
 

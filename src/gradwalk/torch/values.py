@@ -7,35 +7,69 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradwalk.torch import private
+
 # NumPy has no such numbers; all of them are float32 numbers too.
 _AS_FLOAT32 = frozenset(
     getattr(torch, name)
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
     if hasattr(torch, name)
 )
+# A complex number is two real ones: the array has one dimension more, of length 2.
+_PARTS = {
+    torch.complex32: torch.float16,
+    torch.complex64: torch.float32,
+    torch.complex128: torch.float64,
+}
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     """The numbers of a tensor; of one on this machine's memory the same memory, where possible.
 
     None of a tensor that has no numbers (meta and fake tensors) or whose numbers have no form in
-    NumPy (quantised ones).
+    NumPy (quantised ones, those of a class with a `__torch_dispatch__` of its own).
     """
     if tensor.is_meta or tensor.is_quantized or type(tensor).__name__ == "FakeTensor":
         return None
-    plain = tensor.detach()
-    if plain.layout != torch.strided:
-        plain = plain.to_dense()
-    if plain.dtype in _AS_FLOAT32:
-        plain = plain.to(torch.float32)
-    return plain.cpu().resolve_conj().resolve_neg().numpy()
+    with private.unseen():
+        try:
+            plain = _buffer(tensor).detach()
+            if plain.layout != torch.strided:
+                plain = plain.to_dense()
+            if plain.dtype in _AS_FLOAT32:
+                plain = plain.to(torch.float32)
+            plain = plain.cpu().resolve_conj().resolve_neg()
+            if plain.dtype in _PARTS:
+                plain = torch.view_as_real(plain)
+            return plain.numpy(force=True)  # by force, where all are 0 and nothing is in memory
+        except (RuntimeError, TypeError):  # the class of the tensor does not lend its numbers
+            return None
+
+
+def form_of(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
+    """The shape and the dtype that the array of a tensor has, the dtype as text."""
+    dtype = dtype_text(tensor)
+    if tensor.is_nested:
+        with private.unseen():
+            shape = tuple(_buffer(tensor).shape)
+    else:
+        shape = tuple(tensor.shape)
+    return (*shape, 2) if tensor.dtype in _PARTS else shape, dtype
 
 
 def dtype_text(tensor: torch.Tensor) -> str:
     """The dtype the array of a tensor has, as text."""
     if tensor.dtype in _AS_FLOAT32:
         return "float32"
-    return str(tensor.dtype).removeprefix("torch.")
+    return str(_PARTS.get(tensor.dtype, tensor.dtype)).removeprefix("torch.")
+
+
+def _buffer(tensor: torch.Tensor) -> torch.Tensor:
+    """The rows of a nested tensor, one after another; any other tensor is that itself."""
+    if not tensor.is_nested:
+        return tensor
+    rows = getattr(tensor, "_values", None)
+    return rows if isinstance(rows, torch.Tensor) else tensor.values()
 
 
 def described(value: Any) -> Any:

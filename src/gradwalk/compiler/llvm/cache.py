@@ -170,7 +170,8 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    # Without waiting, should it be a pipe: then nothing is there.
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 # -- whom to trust -----------------------------------------------------------------------------

@@ -164,10 +164,18 @@ def _generate(texts: list[str], lines: list[str], threads: int | None) -> list[b
         except BaseException as error:  # raised by the thread that waits for this one
             errors.append(error)
 
-    helpers = [threading.Thread(target=generate, args=(k,)) for k in range(1, len(groups))]
-    for helper in helpers:
-        helper.start()
-    generate(0)
+    helpers = []
+    alone = [0]
+    for place in range(1, len(groups)):
+        helper = threading.Thread(target=generate, args=(place,))
+        try:
+            helper.start()
+        except RuntimeError:  # no more threads, or no memory for one
+            alone.append(place)
+        else:
+            helpers.append(helper)
+    for place in alone:
+        generate(place)
     for helper in helpers:
         helper.join()
     if errors:

@@ -144,12 +144,25 @@ composite("weight_norm", _weight_norm)
 
 # -- attention, dropout, recurrent layers ----------------------------------------------------------
 
-composite(
-    "masked_attention",
-    lambda query, key, value, mask, *, scale: scaled_dot_product_attention(
-        query, key, value, mask, scale=scale
-    ),
-)
+
+def _shares_heads(query: Any, key: Any) -> bool:
+    """Whether several heads of queries look at one of keys and values."""
+    return bool(query.ndim > 2 and query.shape[-3] != key.shape[-3])
+
+
+def _masked_attention(query: Any, key: Any, value: Any, mask: Any, *, scale: float) -> Any:
+    shared = _shares_heads(query, key)
+    return scaled_dot_product_attention(query, key, value, mask, scale=scale, enable_gqa=shared)
+
+
+def _grouped_attention(query: Any, key: Any, value: Any, *, scale: float, causal: bool) -> Any:
+    return scaled_dot_product_attention(
+        query, key, value, is_causal=causal, scale=scale, enable_gqa=True
+    )
+
+
+composite("masked_attention", _masked_attention)
+composite("grouped_attention", _grouped_attention)
 composite(
     "dropout",
     lambda x, mask, *, p: x * mask * (1 / (1 - p) if p < 1 else 0.0),
@@ -158,15 +171,7 @@ composite(
 
 
 def _lstm_layer(
-    x: Any,
-    h: Any,
-    c: Any,
-    weight_x: Any,
-    weight_h: Any,
-    bias_x: Any,
-    bias_h: Any,
-    *,
-    reverse: bool,
+    x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias_x: Any, bias_h: Any, *, reverse: bool
 ) -> tuple[Any, Any, Any]:
     out, last_c = lstm_op(x, h, c, weight_x, weight_h, bias_x + bias_h, reverse=reverse)
     return out, out[0 if reverse else -1], last_c

@@ -50,11 +50,12 @@ composite("softmax_pull", _softmax_pull)
 composite("log_softmax_pull", _log_softmax_pull)
 
 
-def _pulled_through(grad: Any, x: Any, *, op: str, attrs: dict[str, Any]) -> Any:
-    """The gradient of the operand of an op, from that of its result."""
+def _pulled_through(grad: Any, x: Any, *others: Any, op: str, attrs: dict[str, Any]) -> Any:
+    """The gradient of the first operand of an op, from that of its result."""
     with enable_grad():
         inside = alias(x) if x.requires_grad else x.detach().requires_grad_()
-        return gradient(TABLE[op](inside, **attrs), inside, grad, create_graph=True)[0]
+        out = TABLE[op](inside, *others, **attrs)
+        return gradient(out, inside, grad, create_graph=True)[0]
 
 
 composite("pulled_through", _pulled_through)

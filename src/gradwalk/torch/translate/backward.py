@@ -5,11 +5,81 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.ops.shape import normal_axis
+from gradwalk.torch.translate.losses import HOW
 from gradwalk.torch.translate.table import Call, Known, direct, entry
 
 direct("threshold_backward", "threshold_pull", "grad_output self", threshold="threshold")
 direct("tanh_backward", "tanh_pull", "grad_output output")
 direct("sigmoid_backward", "sigmoid_pull", "grad_output output")
+
+
+def _through(name: str, op: str, **attrs: str) -> None:
+    """The gradient of an activation, by our own rule of it."""
+
+    def known(c: Call) -> Known | None:
+        if c.values.get("is_result") or c.values.get("self_is_result"):
+            return None  # made of the result, since the operand was written over
+        x = c.self if "self" in c.values else c.self_or_result
+        inner = {ours: c.values[theirs] for ours, theirs in attrs.items()}
+        return Known("pulled_through", (c.grad_output, x), {"op": op, "attrs": inner})
+
+    entry(name)(known)
+
+
+_through("silu_backward", "silu")
+_through("mish_backward", "mish")
+_through("hardswish_backward", "hardswish")
+_through("hardsigmoid_backward", "hardsigmoid")
+_through("log_sigmoid_backward", "logsigmoid")
+_through("leaky_relu_backward", "leaky_relu", negative_slope="negative_slope")
+_through("elu_backward", "elu", alpha="alpha", scale="scale", input_scale="input_scale")
+_through("hardtanh_backward", "hardtanh", min_val="min_val", max_val="max_val")
+_through("softplus_backward", "softplus", beta="beta", threshold="threshold")
+
+
+@entry("gelu_backward")
+def _gelu(c: Call) -> Known:
+    op = "gelu_tanh" if c.approximate == "tanh" else "gelu"
+    return Known("pulled_through", (c.grad_output, c.self), {"op": op, "attrs": {}})
+
+
+# -- of losses and layers --------------------------------------------------------------------------
+# Not of layer_norm and group_norm: their eps is not given to the rule.
+
+
+def _of_loss(name: str, op: str, *weights: str, **attrs: str) -> None:
+    """The gradient of what a loss compares with its target."""
+
+    def known(c: Call) -> Known:
+        inner = {ours: c.values[theirs] for ours, theirs in attrs.items()}
+        inner["reduction"] = HOW[c.reduction]
+        args = (c.grad_output, c.self, c.target, *c.given(*weights))
+        return Known("pulled_through", args, {"op": op, "attrs": inner})
+
+    entry(*name.split())(known)
+
+
+_of_loss("mse_loss_backward", "mse_loss")
+_of_loss("smooth_l1_loss_backward", "smooth_l1_loss", beta="beta")
+_of_loss("huber_loss_backward", "huber_loss", delta="delta")
+_of_loss("binary_cross_entropy_backward", "binary_cross_entropy_loss", "weight")
+_of_loss("nll_loss_backward nll_loss2d_backward", "nll_loss", "weight", ignore_index="ignore_index")
+
+
+@entry("convolution_backward")
+def _convolution(c: Call) -> Known | None:
+    if c.transposed:
+        return None
+    wanted = tuple(bool(w) for w in c.output_mask)
+    attrs = {
+        "wanted": wanted,
+        "stride": tuple(c.stride),
+        "padding": tuple((p, p) for p in c.padding),
+        "dilation": tuple(c.dilation),
+        "groups": c.groups,
+    }
+    args = (c.grad_output, c.values["input"], c.weight)
+    return Known("conv_pull", args, attrs, tuple(range(sum(wanted))))
 
 
 def _softmax(name: str, op: str) -> None:

@@ -243,14 +243,23 @@ def _batch_norm_functional(c: Call) -> Known:
 def _attention(c: Call) -> Known | None:
     query, key, value = c.query, c.key, c.value
     alike = query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
+    grouped = not alike and _is_grouped(query.shape, key.shape, value.shape)
     mask = c.values.get("attn_mask", c.values.get("attn_bias"))
-    if c.dropout_p or not alike or not key.shape[-2] or (mask is not None and c.is_causal):
+    if c.dropout_p or not (alike or grouped) or not key.shape[-2]:
+        return None
+    if mask is not None and c.is_causal:
         return None
     scale = float(1 / math.sqrt(query.shape[-1]) if c.scale is None else c.scale)
     if mask is None:
         attrs = {"scale": scale, "causal": bool(c.is_causal)}
-        return Known("attention", (query, key, value), attrs)
+        return Known("attention" if alike else "grouped_attention", (query, key, value), attrs)
     return Known("masked_attention", (query, key, value, mask), {"scale": scale})
+
+
+def _is_grouped(query: Any, key: Any, value: Any) -> bool:
+    """Whether heads of queries share those of keys and values; shapes (..., heads, time, width)."""
+    same = key[:-2] == value[:-2] and query[:-3] == key[:-3] and len(query) > 3
+    return bool(same and key[-3] and query[-3] % key[-3] == 0)
 
 
 @entry("native_dropout")
@@ -263,10 +272,9 @@ def _dropout(c: Call) -> Known:
 @entry("mkldnn_rnn_layer")
 def _lstm_layer(c: Call) -> Known | None:
     lstm = 2  # the number of the kind of cell
-    if c.mode != lstm or not c.has_biases or c.batch_sizes or c.batch_first:
+    if c.mode != lstm or c.batch_sizes or not c.has_biases:
         return None
-    weights = (c.weight0, c.weight1, c.weight2, c.weight3)
-    args = (c.values["input"], c.hx_, c.cx_, *weights)
+    args = (c.values["input"], c.hx_, c.cx_, c.weight0, c.weight1, c.weight2, c.weight3)
     return Known("lstm_layer", args, {"reverse": c.reverse}, (0, 1, 2))
 
 

@@ -14,7 +14,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -24,30 +23,24 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from gradwalk.inspect.report import short
 from gradwalk.torch import private
-from gradwalk.torch.explosions import GradientHistory
-from gradwalk.torch.faults import Fault, examined
-from gradwalk.torch.gradients import (
-    all_finite,
-    gradients_of,
-    is_skipped,
-    length_of,
-    numbers_in,
-    parameters_of,
-    scale_of,
-    unrecorded,
-)
-from gradwalk.torch.places import Place, places_from
+from gradwalk.torch.checking import Checked, Limits
+from gradwalk.torch.faults import Fault
+from gradwalk.torch.gradients import all_finite, gradients_of, is_skipped, length_of, unrecorded
+from gradwalk.torch.names import Names
+from gradwalk.torch.places import places_from
 from gradwalk.torch.rerun import Rerun, Run
 from gradwalk.torch.sites import Sites
 from gradwalk.torch.snapshots import LARGEST_GRADIENT, Call, Model, outputs_in
-from gradwalk.torch.step_report import StepReport, StepStopped, StepWarning
+from gradwalk.torch.step_report import GROWN, StepReport, StepStopped, StepWarning
 
 ACTIONS = ("raise", "warn")
 BUDGET = 256 << 20  # bytes of arrays that are kept of the step that is run again
 MOST_HELD = 256 << 20  # bytes of batches that are kept while gradients accumulate
 MOST_RUNS = 256  # backward passes that a step's gradients may be the sum of
 MOST_LOST = 10  # steps that may be left out, one after the other, because the loss is NaN
+MOST_KNOWN = 32  # models and optimizers
 _OUTPUTS = 8  # tensors a model returns, of which gradients are kept
 
 
@@ -103,15 +96,6 @@ def watch(
     )
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Where healthy ends."""
-
-    explosion: float = 1e3
-    warmup: int = 10
-    floor: float | None = None
-
-
 class Watch:
     """What `watch` gives: a handle, and a context manager that takes it off at the end.
 
@@ -142,13 +126,12 @@ class Watch:
         self.steps = 0
         self.reports: list[StepReport] = []
         self.models: dict[int, Model] = {}
-        self.optimizers: dict[int, torch.optim.Optimizer] = {}
+        self.optimizers: dict[int, Checked] = {}
         self._given = None if models is None else {id(m) for top in models for m in top.modules()}
-        self._histories: dict[int, GradientHistory] = {}
-        self._step_of: dict[int, int] = {}
         self._sites = Sites()
-        self._called: dict[int, str] = {}  # models -> their names in the program
+        self._names = Names()
         self._runs: list[Run] = []  # backward passes since the last step
+        self._stepped = False  # whether they have been stepped with; another optimizer may follow
         self._reached: list[Call] = []  # calls that the backward pass under way has come through
         self._outermost: torch.nn.Module | None = None  # which model is running
         self._call: Call | None = None  # and that call of it
@@ -165,7 +148,7 @@ class Watch:
         if optimizers is None:
             self._hooks.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         for optimizer in optimizers or ():
-            self.optimizers[id(optimizer)] = optimizer
+            self._checked(optimizer)
             self._hooks.callback(optimizer.register_step_pre_hook(self._before_step).remove)
         if models is None:
             self._learn()
@@ -199,6 +182,7 @@ class Watch:
 
     def _watch_module(self, module: torch.nn.Module) -> None:
         self.models[id(module)] = Model(module)
+        _keep_few(self.models)
         before = module.register_forward_pre_hook(self._before_call, with_kwargs=True)
         after = module.register_forward_hook(self._after_call, always_call=True)
         self._hooks.callback(before.remove)
@@ -226,9 +210,9 @@ class Watch:
             self._watch_module(module)
             self._before_call(module, args, {})  # of this call, PyTorch has gathered its hooks
 
-    def _covers(self, optimizer: torch.optim.Optimizer) -> bool:
+    def _covers(self, checked: Checked) -> bool:
         known = {id(p) for model in self.models.values() for p in model.module.parameters()}
-        return all(id(p) in known for p in parameters_of(optimizer))
+        return all(id(p) in known for p in checked.parameters)
 
     # -- a call of a model -------------------------------------------------------------------------
 
@@ -239,21 +223,18 @@ class Watch:
             return
         if self._outermost is not None or not torch.is_grad_enabled() or self._quiet:
             return
+        if self._passes:  # a checkpoint computes again
+            return
         began = perf_counter()
         self._outermost = module
-        if self.models[id(module)].was_moved:
-            self.models[id(module)] = Model(module)
+        model = self.models.get(id(module))
+        if model is None or model.was_moved:
+            model = self.models[id(module)] = Model(module)
+            _keep_few(self.models)
         places = places_from(sys._getframe(1), self._sites.wanted())
-        self._call = Call.now(self.models[id(module)], args, kwargs, places)
-        self._name(module, places)
+        self._call = Call.now(model, args, kwargs, places)
+        self._names.met(module, places)
         self._seconds += perf_counter() - began
-
-    def _name(self, module: torch.nn.Module, places: list[Place]) -> None:
-        """What the program calls a model, to tell its parameters from those of another."""
-        if id(module) not in self._called:
-            variables = (places[0].variables or {}) if places else {}
-            own = (name for name, value in variables.items() if value is module)
-            self._called[id(module)] = next(own, type(module).__name__)
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if module is not self._outermost:
@@ -295,9 +276,8 @@ class Watch:
         finally:
             self._passes = 0
         began = perf_counter()
-        root = asked.outputs[0] if len(asked.outputs) == 1 else None
-        single = isinstance(root, torch.Tensor) and root.numel() == 1
-        loss = root.detach() if single and isinstance(root, torch.Tensor) else None
+        roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
+        loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
         run = Run(calls, places, loss, before)
         self._reached = []
@@ -309,9 +289,11 @@ class Watch:
 
     def _length_before(self) -> torch.Tensor | None:
         """How long the gradients are before a backward pass that may add to them."""
+        if self._stepped:
+            self._forget()
         if not self._runs:
             return None
-        gradients = [g for o in self.optimizers.values() for g in gradients_of(o)]
+        gradients = [g for o in self.optimizers.values() for g in gradients_of(o.optimizer)]
         if not gradients:  # they were set to None since: the program did not step with them
             self._skipped()
             self._forget()
@@ -322,9 +304,9 @@ class Watch:
         """A step that a GradScaler, or the program, leaves out is no fault; all of them are."""
         lost = next((r for r in self._runs if r.loss is not None and r.loss.isnan().any()), None)
         self._lost = 0 if lost is None else self._lost + 1
-        optimizer = next(iter(self.optimizers.values()), None)
-        if lost is not None and optimizer is not None and self._lost >= MOST_LOST:
-            self._found(optimizer, Fault("NaN", lost, math.nan, skipped=self._lost))
+        checked = next(iter(self.optimizers.values()), None)
+        if lost is not None and checked is not None and self._lost >= MOST_LOST:
+            self._found(checked, Fault("NaN", lost, math.nan, skipped=self._lost))
 
     def _forget(self) -> None:
         """What led to a step is of no more use."""
@@ -332,6 +314,7 @@ class Watch:
             for call in run.calls:
                 call.box.clear()
         self._runs.clear()
+        self._stepped = False
 
     def _hold_less(self) -> None:
         """While gradients accumulate, batches may not fill the memory."""
@@ -347,11 +330,11 @@ class Watch:
     ) -> Any:
         if self._quiet:
             return None
-        self.optimizers.setdefault(id(optimizer), optimizer)
+        checked = self._checked(optimizer)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if callable(closure):
-            watched = self._watched_closure(optimizer, closure)
-            self._passed(optimizer)
+            self._passed(checked)
+            watched = self._watched_closure(checked, closure)
             if "closure" in kwargs:
                 return args, {**kwargs, "closure": watched}
             return (args[0], watched, *args[2:]), kwargs
@@ -360,15 +343,21 @@ class Watch:
             self._forget()
             return None
         began = perf_counter()
-        fault = self._look(optimizer)
+        fault = checked.look(self._runs)
         self._seconds += perf_counter() - began
-        if fault is None:
-            self._passed(optimizer)
-        else:
-            self._found(optimizer, fault)
+        if fault is not None:
+            self._found(checked, fault)
+        self._passed(checked, healthy=fault is None)
         return None
 
-    def _watched_closure(self, optimizer: torch.optim.Optimizer, closure: Any) -> Any:
+    def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
+        found = self.optimizers.get(id(optimizer))
+        if found is None:
+            found = self.optimizers[id(optimizer)] = Checked(optimizer, self.limits)
+            _keep_few(self.optimizers)
+        return found
+
+    def _watched_closure(self, checked: Checked, closure: Any) -> Any:
         """A step that computes its gradients itself: they are looked at as they come."""
         first = [True]
 
@@ -376,86 +365,59 @@ class Watch:
             loss = closure(*args, **kwargs)
             # A line search may try points far away: only the first gradient can explode.
             explodes = bool(first) and first.pop()
-            fault = None if self._quiet else self._look(optimizer, explodes)
+            fault = None if self._quiet else checked.look(self._runs, explodes)
             if fault is not None:
-                self._found(optimizer, fault, step=self._step_of[id(optimizer)] - 1)
+                self._found(checked, fault, step=checked.steps - 1)
             self._forget()
             return loss
 
         return watched
 
-    def _passed(self, optimizer: torch.optim.Optimizer) -> None:
-        """A step is let through."""
-        key = id(optimizer)
-        count = self._step_of[key] = self._step_of.get(key, 0) + 1
-        self.steps = max(self.steps, count)
-        self._warned = False
-        self._lost = 0
-        unseen = bool(self._runs) and not any(run.calls for run in self._runs)
-        self._forget()
-        if unseen:
+    def _passed(self, checked: Checked, healthy: bool = True) -> None:
+        """A step is made."""
+        checked.steps += 1
+        self.steps = max(self.steps, checked.steps)
+        self._stepped = True
+        if healthy:
+            self._warned = False
+            self._lost = 0
+        if self._runs and not any(run.calls for run in self._runs):
             self._learn()  # what the program calls is not what was given: an inner module, say
-        elif self._learning is not None and (self._covers(optimizer) or count > 3):
+        elif self._learning is not None and (self._covers(checked) or checked.steps > 3):
             self._stop_learning()
-
-    def _look(self, optimizer: torch.optim.Optimizer, explodes: bool = True) -> Fault | None:
-        """The check: one number per step, and the loss."""
-        gradients = gradients_of(optimizer)
-        if not gradients:
-            return None
-        losses = [run.loss for run in self._runs if run.loss is not None]
-        norm, *values = numbers_in([length_of(gradients), *losses])
-        norm /= scale_of(optimizer)
-        history = self._history(optimizer)
-        healthy = math.isfinite(norm) and all(map(math.isfinite, values))
-        if healthy and not (explodes and history.has_exploded(norm)):
-            history.add(norm)
-            return None
-        return examined(list(parameters_of(optimizer)), self._runs, norm, history)
-
-    def _history(self, optimizer: torch.optim.Optimizer) -> GradientHistory:
-        found = self._histories.get(id(optimizer))
-        if found is None:
-            floor = self.limits.floor
-            if floor is None:
-                floor = length_of([p.detach() for p in parameters_of(optimizer)]).item()
-            found = GradientHistory(self.limits.explosion, self.limits.warmup, floor)
-            self._histories[id(optimizer)] = found
-        return found
 
     # -- a finding ---------------------------------------------------------------------------------
 
-    def _found(
-        self, optimizer: torch.optim.Optimizer, fault: Fault, step: int | None = None
-    ) -> None:
+    def _found(self, checked: Checked, fault: Fault, step: int | None = None) -> None:
         if self._warned:  # it was said, and no step was healthy since
-            self._forget()
             return
         report = StepReport(
             fault.kind,
-            self._step_of.get(id(optimizer), 0) if step is None else step,
-            type(optimizer).__name__,
-            "",
+            checked.steps if step is None else step,
+            checked.kind,
             loss=fault.loss,
             gradient_norm=fault.norm,
             usual_norm=fault.usual,
+            growth=checked.growth,
         )
-        report.seen = fault.in_words(optimizer, self._names(), report.step)
-        names = self._names()
+        names = self._names.of_parameters([model.module for model in self.models.values()])
+        report.seen = fault.in_words(checked.optimizer, names, report.step)
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        if report.growth > GROWN:
+            times = f"{short(report.growth)} times as long as in the first step"
+            report.notes.append(f"the parameters together are {times}: the steps are too large")
         if fault.run is not None:
-            self._run_again(optimizer, fault, fault.run, report)
+            self._run_again(checked, fault, fault.run, report)
         self._forget()
         self._tell(report)
 
-    def _run_again(
-        self, optimizer: torch.optim.Optimizer, fault: Fault, run: Run, report: StepReport
-    ) -> None:
-        again = Rerun(self.models.values(), self.optimizers.values(), self.budget)
+    def _run_again(self, checked: Checked, fault: Fault, run: Run, report: StepReport) -> None:
+        optimizers = [known.optimizer for known in self.optimizers.values()]
+        again = Rerun(self.models.values(), optimizers, self.budget)
         Watch._busy += 1
         try:
             with unrecorded():
-                outcome = again(run, partial(fault.shows, list(parameters_of(optimizer))))
+                outcome = again(run, partial(fault.shows, checked.parameters))
                 report.rerun, report.rerun_told = outcome.how, outcome.told
                 report.notes += outcome.notes
                 if outcome.trace is not None:
@@ -476,22 +438,17 @@ class Watch:
 
     def check_parameters(self) -> None:
         """After the last step: whether its update left parameters that are not finite."""
-        names = self._names()
-        for optimizer in self.optimizers.values():
-            bad = [p for p in parameters_of(optimizer) if not all_finite(p)]
+        names = self._names.of_parameters([model.module for model in self.models.values()])
+        for checked in self.optimizers.values():
+            bad = [p for p in checked.parameters if not all_finite(p)]
             if bad and not self.reports:
                 fault = Fault("update", bad_parameters=bad)
-                steps = self._step_of.get(id(optimizer), 0)
-                seen = fault.in_words(optimizer, names, steps)
-                kind = type(optimizer).__name__
-                self._tell(StepReport("update", max(steps - 1, 0), kind, seen, is_over=True))
+                seen = fault.in_words(checked.optimizer, names, checked.steps)
+                step = max(checked.steps - 1, 0)
+                self._tell(StepReport("update", step, checked.kind, seen, is_over=True))
 
-    def _names(self) -> dict[int, str]:
-        found: dict[int, str] = {}
-        several = len(self.models) > 1
-        for model in self.models.values():
-            called = self._called.get(id(model.module), type(model.module).__name__)
-            prefix = f"{called}." if several else ""
-            for name, parameter in model.module.named_parameters():
-                found.setdefault(id(parameter), prefix + name)
-        return found
+
+def _keep_few(known: dict[int, Any]) -> None:
+    """A program that makes models one after the other (a search) is not kept from freeing them."""
+    while len(known) > MOST_KNOWN:
+        del known[next(iter(known))]

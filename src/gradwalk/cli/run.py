@@ -1,0 +1,134 @@
+"""`gradwalk run`: a program of the user's, unmodified; with --watch it is stopped at a NaN."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gradwalk.cli.console import fail
+from gradwalk.graph.source import own_files
+
+FOUND = 3  # the status if something was found
+
+
+def run(
+    script: Annotated[
+        str, typer.Argument(metavar="PROGRAM.py", help="The program to run.", show_default=False)
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="What the program is given; all that follows it.", show_default=False),
+    ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Watch its PyTorch training: stop before the first step on NaN, inf or an "
+            "explosion, and say what made it.",
+        ),
+    ] = False,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the trace and the report go. Left out: a new folder gradwalk-report.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run a program as `python PROGRAM.py ...` does, and with --watch look after its training.
+
+    Ends with the program's own status, or with 3 if --watch found something: then the trace of the
+    step, report.txt and report.json are in the folder that is named at the end.
+
+    [bold]Example[/bold]
+
+      gradwalk run --watch train.py --lr 3e-4
+    """
+    path = Path(script)
+    if not path.is_file():
+        raise fail(f"there is no file {script}")
+    if not watch:
+        if out is not None:
+            raise fail("--out says where --watch leaves its report. Fix: add --watch")
+        raise typer.Exit(_run(path, arguments or []))
+    raise typer.Exit(_run_watched(path, arguments or [], out))
+
+
+def _run_watched(path: Path, arguments: list[str], out: str | None) -> int:
+    if importlib.util.find_spec("torch") is None:
+        raise fail("--watch is for programs that use PyTorch. Fix: pip install 'gradwalk[torch]'")
+    from gradwalk.torch.checking import Limits
+    from gradwalk.torch.step_report import StepStopped, free_path
+    from gradwalk.torch.watching import Watch
+
+    # Absolute, because the program may change its directory.
+    folder = free_path(Path("gradwalk-report").resolve()) if out is None else Path(out).resolve()
+    watched = Watch(None, None, Limits(), folder=folder)
+    status = _run(path, arguments, StepStopped)
+    watched.remove()
+    if not watched.reports:
+        with suppress(StepStopped):
+            watched.check_parameters()
+    if not watched.reports:
+        return status
+    report = watched.reports[0]
+    report.save_text(folder)
+    typer.echo(f"gradwalk: {report}\nreport:    {folder}", err=True)
+    return FOUND
+
+
+def _run(path: Path, arguments: list[str], stopped: type[Exception] | tuple[()] = ()) -> int:
+    """Run a program as Python itself does; gives its status. What `stopped` it is told later."""
+    try:
+        with _as_program(path, arguments):
+            runpy.run_path(str(path), run_name="__main__")
+    except stopped:
+        return FOUND
+    except SystemExit as left:
+        return _status(left)
+    except Exception as error:
+        _print_traceback(error)
+        return 1
+    return 0
+
+
+@contextmanager
+def _as_program(path: Path, arguments: list[str]) -> Iterator[None]:
+    """sys.argv, and the program's own folder first among those of modules."""
+    argv, first = sys.argv, sys.path[:1]
+    sys.argv = [str(path), *arguments]
+    sys.path[:1] = [str(path.resolve().parent)]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:1] = argv, first
+
+
+def _status(left: SystemExit) -> int:
+    """What the program left with, as Python does it."""
+    if left.code is None:
+        return 0
+    if isinstance(left.code, int):
+        return left.code
+    typer.echo(str(left.code), err=True)
+    return 1
+
+
+def _print_traceback(error: Exception) -> None:
+    """As if the program had been started alone: what called it is not shown."""
+    trace: Any = error.__traceback__
+    while trace is not None and (
+        own_files[trace.tb_frame.f_code.co_filename]
+        or trace.tb_frame.f_code.co_filename in ("<frozen runpy>", runpy.__file__)
+    ):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)

@@ -1,0 +1,238 @@
+"""Calls that PyTorch's own samples do not make: what export keeps, and what other devices run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+_generator = torch.Generator().manual_seed(0)
+
+
+def floats(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=_generator, dtype=torch.float64)
+
+
+def integers(*shape: int, most: int = 3) -> torch.Tensor:
+    return torch.randint(0, most, shape, generator=_generator)
+
+
+def statistics(channels: int) -> tuple[torch.Tensor, ...]:
+    """Weight, bias, running mean and running variance."""
+    return floats(channels), floats(channels), floats(channels), floats(channels).abs() + 0.1
+
+
+def _images() -> list[Call]:
+    image, sequence, volume = floats(2, 4, 6, 7), floats(2, 4, 9), floats(1, 2, 4, 5, 6)
+    parameters = statistics(4)
+    found: list[Call] = [
+        (aten.conv1d.default, (sequence, floats(6, 2, 3), floats(6), [2], [1], [1], 2), {}),
+        (aten.conv2d.default, (image, floats(3, 4, 3, 2), None, [1, 2], [1, 0], [1, 2]), {}),
+        (aten.conv3d.default, (volume, floats(3, 2, 2, 2, 2), floats(3)), {}),
+        (aten.convolution.default, (
+            image, floats(4, 3, 3, 3), floats(3), [2, 2], [1, 1], [1, 1], True, [1, 0], 1), {}),
+        (aten.convolution.default, (
+            image, floats(4, 3, 3, 3), None, [2, 2], [1, 1], [1, 1], True, [1, 0], 2), {}),
+        (aten.max_pool1d.default, (sequence, [3], [2], [1], [1], True), {}),
+        (aten.max_pool2d.default, (image, [2, 3]), {}),
+        (aten.max_pool3d.default, (volume, [2, 2, 2], [1, 2, 1], [1, 1, 0]), {}),
+        (aten.avg_pool1d.default, (sequence, [3], [2], [1], True, False), {}),
+        (aten.avg_pool2d.default, (image, [3, 2], [2, 1], [1, 1], True, True), {}),
+        (aten.avg_pool2d.default, (image, [3, 2], [], 0, False, True, 5), {}),
+        (aten.adaptive_avg_pool1d.default, (sequence, [4]), {}),
+        (aten.adaptive_avg_pool2d.default, (image, [4, 7]), {}),
+        (aten.adaptive_avg_pool3d.default, (volume, [1, 1, 1]), {}),
+        (aten.reflection_pad2d.default, (image, [1, 2, 0, 3]), {}),
+        (aten.reflection_pad3d.default, (volume, [1, 2, 0, 3, 1, 1]), {}),
+        (aten.replication_pad3d.default, (volume, [1, 2, 0, 3, 1, 1]), {}),
+        (aten.pad.default, (image, [1, -1], "constant", 2.0), {}),
+        (aten.pad.default, (image, [1, 1, 0, 2], "reflect"), {}),
+        (aten.native_channel_shuffle.default, (image, 2), {}),
+        (aten._native_batch_norm_legit_functional.default, (
+            image, *parameters, True, 0.1, 1e-5), {}),
+        (aten._native_batch_norm_legit_functional.default, (
+            image, *parameters, False, 0.1, 1e-5), {}),
+        (aten._native_batch_norm_legit_no_training.default, (image, *parameters, 0.1, 1e-5), {}),
+        (aten._native_batch_norm_legit.no_stats, (
+            image, *parameters[:2], True, 0.1, 1e-5), {}),
+        (aten._batch_norm_with_update_functional.default, (image, *parameters, 0.1, 1e-5), {}),
+        (aten._batch_norm_no_update.default, (image, *parameters, 0.1, 1e-5), {}),
+    ]  # fmt: skip
+    for kind in ("nearest", "nearest_exact"):
+        for x in (sequence, image, volume):
+            name = f"{'_' if 'exact' in kind else ''}upsample_{kind}{x.dim() - 2}d"
+            size = [n + 3 for n in x.shape[2:]]
+            packet = getattr(aten, name)
+            found.append((packet.default, (x, size), {}))
+            found.append((packet.vec, (x, None, [1.5] * (x.dim() - 2)), {}))
+    for name, x in (("linear1d", sequence), ("bilinear2d", image), ("trilinear3d", volume)):
+        packet = getattr(aten, f"upsample_{name}")
+        found.append((packet.vec, (x, None, False, [1.5] * (x.dim() - 2)), {}))
+        found.append((packet.vec, (x, [n + 2 for n in x.shape[2:]], True, None), {}))
+    found.append((aten.upsample_bicubic2d.vec, (image, [5, 9], False, None), {}))
+    return found
+
+
+def _layers() -> list[Call]:
+    x, heads = floats(2, 3, 4), floats(2, 2, 5, 4)
+    weights = (floats(16, 3), floats(16, 4), floats(16), floats(16))
+    single = [w.float() for w in (floats(5, 2, 3), *weights, floats(2, 4), floats(2, 4))]
+    # Not reversed, no lengths, an LSTM of width 4 and one layer, with biases.
+    rnn: tuple[Any, ...] = (False, [], 2, 4, 1, True, False, False, True)
+    hidden = torch.tensor([[True, False, True, True, False]])
+    grouped = floats(2, 4, 5, 4), floats(2, 2, 5, 4), floats(2, 2, 5, 4)
+    scores = floats(2, 3, 2, 2), integers(2, 2, 2), floats(3).abs()
+    total = aten.nll_loss2d_forward.default(*scores, 1, -100)[1]
+    return [
+        (aten.nll_loss2d_backward.default, (floats(), *scores, 1, -100, total), {}),
+        (aten.layer_norm.default, (x, [4], floats(4), floats(4)), {}),
+        (aten.layer_norm.default, (x, [3, 4], floats(3, 4), None), {}),
+        (aten.native_layer_norm.default, (x, [2, 3, 4], floats(2, 3, 4), floats(2, 3, 4), 0.1), {}),
+        (aten._fused_rms_norm.default, (x, [4], floats(4), 1e-5), {}),
+        (aten._weight_norm_interface.default, (floats(3, 4), floats(3, 1).abs()), {}),
+        (aten.linear.default, (x, floats(5, 4), floats(5)), {}),
+        (aten.linear.default, (x, floats(5, 4)), {}),
+        (aten.softmax.int, (x, -1), {}),
+        (aten.log_softmax.int, (x, 1, torch.float64), {}),
+        (aten.nll_loss2d_forward.default, (*scores, 1, -100), {}),
+        (aten.nll_loss_nd.default, (floats(4, 3), integers(4), floats(3).abs(), 2, 1), {}),
+        (aten.l1_loss.default, (x, floats(2, 3, 4), 1), {}),
+        (aten.binary_cross_entropy_with_logits.default, (
+            x, floats(2, 3, 4).sigmoid(), floats(4), floats(4), 1), {}),
+        (aten.native_dropout.default, (x, 0.3, True), {}),
+        (aten.native_dropout.default, (x, 0.3, False), {}),
+        (aten.mkldnn_rnn_layer.default, (*single, *rnn), {}),
+        (aten.mkldnn_rnn_layer.default, (*single, True, *rnn[1:-2], True, True), {}),
+        (aten._scaled_dot_product_flash_attention_for_cpu.default, (heads,) * 3, {}),
+        (aten._scaled_dot_product_flash_attention_for_cpu.default, (
+            heads, floats(2, 2, 5, 4), floats(2, 2, 5, 4), 0.0, True), {"scale": 0.3}),
+        (aten.scaled_dot_product_attention.default, (heads, heads, heads, hidden), {}),
+        (aten._scaled_dot_product_flash_attention_for_cpu.default, grouped, {}),
+        (aten._scaled_dot_product_flash_attention_for_cpu.default, (*grouped, 0.0, True), {}),
+        (aten.scaled_dot_product_attention.default, (heads, heads, heads, floats(5, 5)), {}),
+    ]  # fmt: skip
+
+
+def _small() -> list[Call]:
+    x, y, bits = floats(3, 4), floats(3, 4), integers(3, 4, most=9)
+    mask = x > 0
+    two = torch.tensor([0, 2])
+    return [
+        (aten._reshape_alias.default, (x, [4, 3], [3, 1]), {}),
+        (aten._unsafe_index.Tensor, (x, [None, two]), {}),
+        (aten._unsafe_index_put.default, (x, [two], floats(2, 4)), {}),
+        (aten.all.dims, (mask, [0, 1]), {}),
+        (aten.any.dims, (mask, [-1], True), {}),
+        (aten.bitwise_and.Scalar, (bits, 5), {}),
+        (aten.bitwise_or.Scalar, (bits, 5), {}),
+        (aten.bitwise_xor.Scalar, (bits, 5), {}),
+        (aten.bitwise_xor.Tensor, (bits, bits.T.reshape(3, 4)), {}),
+        (aten.chunk.default, (x, 3, 1), {}),
+        (aten.unsafe_chunk.default, (x, 2, 1), {}),
+        (aten.clamp_max.default, (x, 0.2), {}),
+        (aten.contiguous.default, (x.T,), {}),
+        (aten.copy.default, (x, floats(4)), {}),
+        (aten.copy_.default, (x.float(), y), {}),
+        (aten.copysign.Scalar, (x, -2.0), {}),
+        (aten.detach_copy.default, (bits,), {}),
+        (aten.div.Scalar_mode, (x, 0.3), {"rounding_mode": "floor"}),
+        (aten.div.Scalar_mode, (x, 0.3), {"rounding_mode": "trunc"}),
+        (aten.fill.Tensor, (x, floats()), {}),
+        (aten.floor_divide.Scalar, (x, 0.3), {}),
+        (aten.fmod.Scalar, (x, 0.3), {}),
+        (aten.remainder.Scalar_Tensor, (2.5, y.abs() + 0.1), {}),
+        (aten.isfinite.default, (x / 0,), {}),
+        (aten.lift.default, (bits,), {}),
+        (aten.lift_fresh_copy.default, (bits,), {}),
+        (aten.matmul.default, (x, floats(4)), {}),
+        (aten.matmul.default, (floats(2, 3, 4), floats(4, 5)), {}),
+        (aten.outer.default, (floats(3), floats(4)), {}),
+        (aten.median.dim, (x, 1), {}),
+        (aten.narrow.default, (x, 1, 1, 2), {}),
+        (aten.norm.Scalar, (x, 3.0), {}),
+        (aten.norm.ScalarOpt_dtype, (x, 2.0), {"dtype": torch.float64}),
+        (aten.norm.ScalarOpt_dim_dtype, (x, 1.0, [0], True), {"dtype": torch.float64}),
+        (aten.positive.default, (x,), {}),
+        (aten.relu6.default, (x * 5,), {}),
+        (aten.reshape.default, (x.T, [2, -1]), {}),
+        (aten.select_copy.int, (x, 1, -1), {}),
+        (aten.slice_copy.Tensor, (x, 1, -3, 9, 2), {}),
+        (aten.sort.stable, (x,), {"stable": True, "dim": 0, "descending": True}),
+        (aten.special_expit.default, (x,), {}),
+        (aten.special_ndtr.default, (x,), {}),
+        (aten.split.sizes, (x, [1, 3], 1), {}),
+        (aten.split_copy.Tensor, (x, 3, 1), {}),
+        (aten.unsafe_split_with_sizes.default, (x, [1, 2], 0), {}),
+        (aten.square.default, (x,), {}),
+        (aten.squeeze_copy.dim, (floats(3, 1), 1), {}),
+        (aten.squeeze_copy.dims, (floats(1, 3, 1), [0, -1]), {}),
+        (aten.std.default, (x, False), {}),
+        (aten.std.dim, (x, [1], True, True), {}),
+        (aten.var.default, (x,), {}),
+        (aten.var.dim, (x, [0]), {}),
+        (aten.where.ScalarOther, (mask, x, 2.0), {}),
+        (aten.where.ScalarSelf, (mask, 2.0, x), {}),
+        (aten.xlogy.Scalar_Other, (x, 2.0), {}),
+        (aten.xlogy.Scalar_Self, (2.0, y.abs()), {}),
+        (aten.cat.default, ([torch.zeros(0, dtype=torch.float64), x, y], -1), {}),
+        (aten.add_.Tensor, (x, y), {"alpha": 2.5}),
+        (aten.mul.Tensor, (x, x), {}),
+        (aten._to_copy.default, (x,), {"dtype": torch.bfloat16}),
+    ]
+
+
+def _leaves() -> list[Call]:
+    x, g = floats(3, 4), {"generator": torch.Generator().manual_seed(0)}
+    windows = ("bartlett", "blackman", "hamming", "hann", "kaiser")
+    found: list[Call] = [(getattr(aten, f"{name}_window").default, (5,), {}) for name in windows]
+    return [
+        *found,
+        (aten.bernoulli_.float, (x, 0.3), {}),
+        (aten.bernoulli.p, (x, 0.3), {}),
+        (aten.normal_functional.default, (x,), {}),
+        (aten.rand.generator, ([2, 3],), g),
+        (aten.rand_like.default, (x,), {}),
+        (aten.randint.generator, (5, [2]), g),
+        (aten.randint.low_generator, (1, 5, [2]), g),
+        (aten.randn.generator, ([2, 3],), g),
+        (aten.random_.default, (x,), {}),
+        (aten.random_.to, (x, 5), {}),
+        (getattr(aten.random_, "from"), (x, 1, 5), {}),
+        (aten.randperm.default, (4,), {}),
+        (aten.randperm.generator, (4,), g),
+        (aten.tril_indices.default, (3, 3), {}),
+        (aten.triu_indices.default, (3, 3), {}),
+    ]
+
+
+def own_calls() -> list[Call]:
+    return [*_images(), *_layers(), *_small(), *_leaves()]
+
+
+def calls_elsewhere() -> list[tuple[Any, tuple[Any, ...], dict[str, Any], Callable[..., Any]]]:
+    """Calls that run on other devices only, and what they compute by what runs here."""
+    heads = floats(2, 2, 5, 4)
+    image, parameters = floats(2, 4, 3, 3), statistics(4)
+
+    def causal() -> torch.Tensor:
+        return F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+
+    def batch() -> torch.Tensor:
+        weight, bias, mean, var = parameters
+        return F.batch_norm(image, mean, var, weight, bias)
+
+    return [
+        (aten._scaled_dot_product_flash_attention.default, (heads,) * 3 + (0.0, True), {}, causal),
+        (aten._scaled_dot_product_efficient_attention.default,
+         (heads,) * 3 + (None, True, 0.0, True), {}, causal),
+        (aten._scaled_dot_product_cudnn_attention.default,
+         (heads,) * 3 + (None, True, 0.0, True), {}, causal),
+        (aten._scaled_dot_product_fused_attention_overrideable.default,
+         (heads,) * 3 + (None, 0.0, True), {}, causal),
+        (aten.cudnn_batch_norm.default, (image, *parameters, False, 0.1, 1e-5), {}, batch),
+        (aten.miopen_batch_norm.default, (image, *parameters, False, 0.1, 1e-5), {}, batch),
+    ]  # fmt: skip
