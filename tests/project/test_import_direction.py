@@ -33,12 +33,11 @@ LAYERS = (
         "philox",
         "sampling",
         "autograd",
-        "testing",
         "linalg",
         "special",
     ),
     ("nn", "optim", "data", "io", "utils", "compiler", "inspect"),
-    ("studio", "course", "torch", "__init__"),
+    ("studio", "course", "torch", "testing", "__init__"),
     ("cli", "__main__"),
 )
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}

@@ -103,24 +103,29 @@ def _flow(
     growing: bool,
 ) -> Finding:
     ratio, layer = worst
+    if not math.isfinite(ratio):  # its factors would be 0, inf and NaN, which tell nothing
+        return Finding(
+            "exploding",
+            layer.title,
+            ratio,
+            f"the gradient of layer {layer.title} is not finite",
+            "find_nan names the operation it began at, its line and a fix",
+            anatomy.trace.nodes[layer.node].line,
+            others=[other.title for _, other in among if other is not layer],
+            _nodes={layer.node},
+        )
     factors = anatomy.factors(layer.node)
     path = anatomy.main_path(layer.node)
     by_node = {each.node: each for each in anatomy.layers}
     above = [by_node[n] for n in path if n in by_node]
     blamed = strongest(factors, growing)
     guilty = by_node.get(blamed.node) if blamed is not None else None
-    if math.isfinite(ratio):
-        message = (
-            f"the gradient of layer {layer.title} is {short(ratio)} times that of layer "
-            f"{above[-1].title}, {len(above) - 1} layer(s) above it"
-        )
-    else:
-        message = f"the gradient of layer {layer.title} is not finite; find_nan finds the cause"
     return Finding(
         "exploding" if growing else "vanishing",
         layer.title,
         ratio,
-        message,
+        f"the gradient of layer {layer.title} is {short(ratio)} times that of layer "
+        f"{above[-1].title}, {len(above) - 1} layer(s) above it",
         _change(blamed, growing),
         blamed.line if blamed is not None else anatomy.trace.nodes[layer.node].line,
         anatomy.written_at(guilty) if guilty is not None else None,

@@ -5,7 +5,33 @@ What both have under one name (`grad_fn`, `requires_grad`, `is_leaf`) is asked o
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import Any, Protocol
+
+
+class Guest(Protocol):
+    """What another engine does for the tools; of PyTorch it is gradwalk/torch/guest.py."""
+
+    def array_of(self, tensor: Any) -> Any:
+        """The numbers of a tensor of its, as an array."""
+
+    def trace_of(self, root: Any, keep: str | None, budget: int | None) -> Any:
+        """The graph behind a tensor that nobody recorded, and its backward pass."""
+
+    def structure_of(self, root: Any) -> Any:
+        """The same without numbers, also of a graph that backward has used up."""
+
+    def recorder(self, budget: int | None) -> Any:
+        """A recorder of what the engine computes, and of what ours does."""
+
+    def moves(self, optimizer: Any, gradients: dict[Any, Any]) -> dict[Any, float]:
+        """How far a step of an optimizer of its would move each parameter."""
+
+
+def guest() -> Guest:
+    """PyTorch's side of the tools. By name: `inspect` is below it, and must do without it."""
+    found: Any = import_module("gradwalk.torch.guest")
+    return found
 
 
 def is_torch_tensor(thing: Any) -> bool:
@@ -30,9 +56,7 @@ def is_tensor(thing: Any) -> bool:
 def numbers_of(thing: Any) -> Any:
     """The array of a Tensor of either engine; None of anything else."""
     if is_torch_tensor(thing):
-        from gradwalk.torch.values import array_of
-
-        return array_of(thing)
+        return guest().array_of(thing)
     return getattr(thing, "_array", None)
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from gradwalk.engine.errors import AutogradError
-from gradwalk.inspect.live import is_tensor
+from gradwalk.inspect.live import guest, is_tensor
 from gradwalk.inspect.recorder import as_trace, current, record
 from gradwalk.inspect.trace import Trace
 
@@ -45,7 +45,5 @@ def trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, 
 def _recording(budget: int | None) -> Any:
     """Of a function that may well compute with PyTorch, if that is there at all."""
     if "torch" in sys.modules:
-        from gradwalk.torch.recorder import TorchRecorder
-
-        return TorchRecorder(budget=budget)
+        return guest().recorder(budget)
     return record(budget=budget)

@@ -14,7 +14,7 @@ from gradwalk.engine.modes import state
 from gradwalk.graph.source import caller, source_line, watched, where_text
 from gradwalk.graph.versions import owner_of, stamp_of
 from gradwalk.inspect.holdings import Holdings
-from gradwalk.inspect.live import is_torch_tensor
+from gradwalk.inspect.live import guest, is_torch_tensor
 from gradwalk.inspect.scalars import ValueWriter, only_one_kind, take_labels, trace_of_values
 from gradwalk.inspect.statistics import Statistics
 from gradwalk.inspect.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
@@ -71,9 +71,8 @@ def _trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> 
     if hasattr(root, "_backward"):
         return trace_of_values(root)
     if is_torch_tensor(root):
-        from gradwalk.torch.unrecorded import trace_of_tensor
-
-        return trace_of_tensor(root, keep, budget)
+        found: Trace = guest().trace_of(root, keep, budget)
+        return found
     raise TypeError(f"record takes a Value or a Tensor, not {type(root).__name__}")
 
 

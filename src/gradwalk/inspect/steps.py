@@ -72,8 +72,12 @@ def wrapped(text: str, first: str, then: str) -> list[str]:
 
 def chain(steps: list[Step]) -> str:
     """The names along a path; of a long one, the ends."""
-    names = [step.name for step in steps]
+    return with_arrows([step.name for step in steps])
+
+
+def with_arrows(names: list[str]) -> str:
+    """Names in order; of many, the ends."""
     if len(names) > SHOWN:
         left_out = len(names) - SHOWN
-        names[SHOWN // 2 : -SHOWN // 2] = [f"({left_out} more)"]
+        names = [*names[: SHOWN // 2], f"({left_out} more)", *names[-SHOWN // 2 :]]
     return " → ".join(names)

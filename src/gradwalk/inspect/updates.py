@@ -10,7 +10,7 @@ from typing import Any
 from gradwalk.engine.modes import quietly
 from gradwalk.inspect.findings import Finding, Limits
 from gradwalk.inspect.layers import Anatomy, Factor, Layer, array_of, norm_of
-from gradwalk.inspect.live import gradient_of
+from gradwalk.inspect.live import gradient_of, guest
 from gradwalk.inspect.report import short
 from gradwalk.recording import wrap
 
@@ -39,10 +39,8 @@ def step_norms(
             return {}
         return {index: lr * norm_of(g) for index, g in gradients.items()}
     if not hasattr(optimizer, "_flat_state"):
-        from gradwalk.torch.updates import moves
-
         given = {anatomy.tensors[index]: g for index, g in gradients.items()}
-        norms = moves(optimizer, given)
+        norms = guest().moves(optimizer, given)
         return {i: norms[p] for i, p in anatomy.tensors.items() if p in norms}
     if optimizer._flat_state:
         return {}

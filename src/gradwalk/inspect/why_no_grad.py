@@ -11,7 +11,7 @@ from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.cuts import Cause, all_zero, closed, is_flat, vanished
 from gradwalk.inspect.graphs import _add
-from gradwalk.inspect.live import gradient_of, is_tensor, is_torch_tensor
+from gradwalk.inspect.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.no_grad_report import Cut, WhyNoGrad
 from gradwalk.inspect.recorder import Recorder, as_trace, current
 from gradwalk.inspect.replay import is_array
@@ -71,9 +71,8 @@ def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
 def _structure(root: Any) -> Trace:
     """The operations behind a tensor, without any numbers."""
     if is_torch_tensor(root):
-        from gradwalk.torch.unrecorded import structure_of_tensor
-
-        return structure_of_tensor(root, "stats")
+        found: Trace = guest().structure_of(root)
+        return found
     recorder = Recorder("stats")
     for node in inputs_first([root.grad_fn or root]):
         _add(recorder.trace, recorder, node)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.find_nan import find_nan
 from gradwalk.inspect.health import health
 from gradwalk.inspect.no_grad_report import WhyNoGrad
-from gradwalk.inspect.steps import leading_to
+from gradwalk.inspect.steps import leading_to, with_arrows
 from gradwalk.inspect.trace import Edge, Trace
 from gradwalk.inspect.why_no_grad import why_no_grad
 
@@ -22,8 +23,11 @@ def findings(trace: Trace) -> list[dict[str, Any]]:
         return found
     if not trace.sweeps:
         return [*found, _not_judged(trace)]
+    has_nan = bool(found)
     found += _without_gradient(trace)
     for finding in health(None, trace).findings:
+        if has_nan and not math.isfinite(finding.value):
+            continue  # a gradient that is NaN: the cause of it is told already
         # The way of a gradient begins at the loss; what is named, and asked about, is its end.
         nodes = sorted({factor.node for factor in finding.factors} | finding._nodes)
         found.append(
@@ -72,7 +76,7 @@ def _first_nan(trace: Trace) -> list[dict[str, Any]]:
             "nodes": list(dict.fromkeys([nan.node, *passed])),  # the first is the cause
             "text": f"{nan.name}: {nan.text}; {nan.reason}",
             "line": _line(trace, nan.line, [nan.node]),
-            "chain": " → ".join(dict.fromkeys([nan.name, *(s.name for s in steps)])),
+            "chain": with_arrows(list(dict.fromkeys([nan.name, *(s.name for s in steps)]))),
             "fix": nan.fix,
         }
     ]

@@ -17,15 +17,15 @@ from gradwalk.ops import TABLE
 from gradwalk.torch import private
 from gradwalk.torch.memories import Memories
 from gradwalk.torch.source import caller, line_at
-from gradwalk.torch.values import dtype_text
+from gradwalk.torch.values import form, form_of
 
 LEAF = "AccumulateGrad"
-_UNKNOWN_META = ((), "float32")
+_UNKNOWN_META = ((), "float32")  # of an output that has no gradient
 
 
 class _Made(NamedTuple):
     node: int
-    name: str  # of the operation, to compare with the autograd node's; "" if it was grown
+    name: str  # of the operation, to compare with the autograd node's
 
 
 class AutogradGraph:
@@ -35,27 +35,33 @@ class AutogradGraph:
         self.recorder = recorder
         self.trace = recorder.trace
         self.memories = Memories(self.trace)
-        self._by_number: dict[int, _Made] = {}
+        self._key = object()  # under which an autograd node bears the number of its node here
+        # Of operations whose autograd node was not met yet. Each thread numbers its own.
+        self._by_number: dict[int, list[_Made]] = {}
         self._outputs: dict[tuple[int, int], int] = {}  # (node, PyTorch's output) -> the trace's
-        self._packed: set[int] = set()  # nodes whose saved tensors are packed by someone
 
     # -- which node is which -----------------------------------------------------------------------
 
     def belongs(self, number: int, index: int, func: Any) -> None:
         """The operation `func`, node `index` of the trace, belongs to this autograd node."""
-        self._by_number[number] = _Made(index, _plain(func._schema.name.partition("::")[2]))
-        if private.what_is_saved_is_packed() is not None:
-            self._packed.add(index)
+        made = _Made(index, _plain(func._schema.name.partition("::")[2]))
+        self._by_number.setdefault(number, []).append(made)
 
     def node(self, grad_fn: Any) -> int | None:
         """The trace's node of an autograd node."""
         if is_leaf(grad_fn):
             entry = self.recorder._entry(grad_fn.variable)
             return None if entry is None else entry.edge.node
-        made = self._by_number.get(private.number_of(grad_fn))
-        if made is None or not _fits(made.name, grad_fn):
-            return None
-        return made.node
+        borne = private.mark(grad_fn)
+        index: int | None = borne.get(self._key)
+        if index is None:
+            number = private.number_of(grad_fn)
+            for made in self._by_number.get(number, ()):
+                if _fits(made.name, grad_fn):
+                    borne[self._key] = index = made.node
+                    self._by_number[number].remove(made)
+                    break
+        return index
 
     def edge_of(self, tensor: torch.Tensor) -> Edge | None:
         """The node and output of a tensor that has an autograd node."""
@@ -65,7 +71,21 @@ class AutogradGraph:
         noted = self.recorder.noted_as(tensor)
         if noted is not None and noted.node == index:
             self._outputs[index, tensor.output_nr] = noted.output
-        return self._edge(index, tensor.output_nr)
+        edge = self._edge(index, tensor.output_nr)
+        if edge.output >= len(self.trace.nodes[index].metas):  # one that no op of ours has
+            self._widen(edge)
+            self._fill_in(edge, tensor)
+        return edge
+
+    def _widen(self, edge: Edge) -> None:
+        """A node has one more output than was known."""
+        node = self.trace.nodes[edge.node]
+        missing = edge.output + 1 - len(node.metas)
+        node.metas += (_UNKNOWN_META,) * missing
+        node.values += [None] * missing
+        for sweep in (*self.trace.sweeps, self.recorder._sweep):
+            if sweep is not None and edge.node in sweep.grads:
+                sweep.grads[edge.node] += [None] * missing
 
     def _edge(self, index: int, output: int) -> Edge:
         return Edge(index, self._outputs.get((index, output), output))
@@ -86,11 +106,7 @@ class AutogradGraph:
                 self._grow(found, tensor if found is grad_fn else None)
             index = self.node(grad_fn)
             assert index is not None
-            edge = Edge(index, tensor.output_nr)
-            node = self.trace.nodes[index]
-            while len(node.metas) <= edge.output:
-                node.metas = (*node.metas, _UNKNOWN_META)
-                node.values.append(None)
+            edge = self.edge_of(tensor) or Edge(index)
             self._fill_in(edge, tensor)
             self.recorder.note(tensor, edge)
         return edge
@@ -107,19 +123,20 @@ class AutogradGraph:
             None if source is None else self._source(source, output)
             for source, output in grad_fn.next_functions
         ]
+        outputs = private.outputs_of(grad_fn)
         node = TraceNode(
             index=0,
             op=_name(grad_fn),
             args=tuple(edges),
             group=self.recorder._stack[-1] if twin is None and self.recorder._stack else None,
             line=line,
-            metas=(_UNKNOWN_META,),
-            values=[None],
+            metas=tuple(_UNKNOWN_META if known is None else form(*known) for known in outputs),
+            values=[None] * len(outputs),
         )
         if twin is not None:
             node.group, node.line = twin.group, twin.line
         index = self.trace.add(node)
-        self._by_number[private.number_of(grad_fn)] = _Made(index, "")
+        private.mark(grad_fn)[self._key] = index
         self._values_it_saved(grad_fn)
 
     def _values_it_saved(self, grad_fn: Any) -> None:
@@ -136,7 +153,7 @@ class AutogradGraph:
         if edge.output >= len(node.values) or node.values[edge.output] is not None:
             return
         metas = list(node.metas)
-        metas[edge.output] = tuple(tensor.shape), dtype_text(tensor)
+        metas[edge.output] = form_of(tensor)
         node.metas = tuple(metas)
         node.values[edge.output] = self.recorder._kept(tensor, "values", edge.node)
 
@@ -215,8 +232,6 @@ class AutogradGraph:
                 place = self._edge(index, output).output
                 if g is not None and place < len(grads):
                     grads[place] = recorder._kept(g, "grads", index)
-                    if node.metas[place] is _UNKNOWN_META:
-                        self._learn_meta(node, place, g)
             sweep.grads[index] = grads
             along: list[Kept] = [None] * len(node.args)
             for position, g in zip(self._positions(grad_fn, node), pushed, strict=False):
@@ -226,12 +241,6 @@ class AutogradGraph:
             if recorder.timing:
                 sweep.seconds[index] = took
         recorder._mark = perf_counter()
-
-    def _learn_meta(self, node: TraceNode, output: int, g: torch.Tensor) -> None:
-        """A gradient has the shape of what it belongs to."""
-        metas = list(node.metas)
-        metas[output] = tuple(g.shape), dtype_text(g)
-        node.metas = tuple(metas)
 
     def _positions(self, grad_fn: Any, node: TraceNode) -> list[int | None]:
         """The argument that each edge of an autograd node leads to."""
@@ -264,7 +273,8 @@ class AutogradGraph:
     def _note_saved(self, nodes: list[Any]) -> None:
         for grad_fn in nodes:
             index = self.node(grad_fn)
-            if index is not None and index not in self._packed and not is_leaf(grad_fn):
+            packed = any(private.is_packed(grad_fn, name) for name in private.saved_names(grad_fn))
+            if index is not None and not packed and not is_leaf(grad_fn):
                 self.memories.note_saved(index, saved_tensors(grad_fn))
 
 
@@ -299,8 +309,10 @@ def inputs_first(roots: Any, known: Any = None) -> Iterator[Any]:
 
 
 def saved_tensors(grad_fn: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """What an autograd node saved, by name; what is gone or was overwritten is left out."""
+    """What an autograd node saved, by name; what is gone, overwritten or packed is left out."""
     for name in private.saved_names(grad_fn):
+        if private.is_packed(grad_fn, name):
+            continue
         try:
             saved = getattr(grad_fn, name)
         except RuntimeError:
@@ -349,4 +361,4 @@ def _plain(name: str) -> str:
 def _fits(operation: str, grad_fn: Any) -> bool:
     """Whether an autograd node may be that of an operation, by their names."""
     node = _plain(operation_name(grad_fn))
-    return not operation or operation.startswith(node) or node.startswith(operation)
+    return operation.startswith(node) or node.startswith(operation)

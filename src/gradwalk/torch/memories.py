@@ -100,6 +100,8 @@ class Memories:
 
 def _is_spoilt(grad_fn: Any) -> bool:
     for name in private.saved_names(grad_fn):
+        if private.is_packed(grad_fn, name):
+            continue
         try:
             getattr(grad_fn, name)
         except RuntimeError as error:

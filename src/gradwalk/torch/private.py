@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
@@ -81,6 +83,25 @@ def is_packed(grad_fn: Any, name: str) -> bool:
         return any(saved is not None and saved.unpack_hook is not None for saved in several)
     except AttributeError:
         raise missing("saved tensors whose hooks can be asked for") from None
+
+
+def outputs_of(grad_fn: Any) -> list[tuple[tuple[int, ...], torch.dtype] | None]:
+    """The shape and dtype of each output of what an autograd node is the gradient of.
+
+    None of an output that has no gradient, and of one whose shape is not made of numbers.
+    """
+    try:
+        metas = grad_fn._input_metadata
+    except AttributeError:
+        raise missing("grad_fn._input_metadata") from None
+    found: list[tuple[tuple[int, ...], torch.dtype] | None] = []
+    for meta in metas:
+        try:
+            shape = None if meta.is_nested_tensor else tuple(meta.shape)
+            found.append(None if shape is None else (shape, meta.dtype))
+        except RuntimeError:
+            found.append(None)
+    return found
 
 
 def is_custom(grad_fn: Any) -> bool:
@@ -196,47 +217,57 @@ def _run_backward(
 # -- that compiled code runs -----------------------------------------------------------------------
 
 
-# What the wrapper of a compiled function calls first, before it looks which modes there are, and
-# what it calls when it is done.
-_SWITCHES = ("set_skip_guard_eval_unsafe", "_maybe_set_eval_frame")
+# What the wrapper of a compiled function calls before it looks which modes there are; and what it
+# calls to switch compiled code on, and at last off.
+_PREPARES, _SWITCHES = "set_skip_guard_eval_unsafe", "_maybe_set_eval_frame"
+_RUNS = "compile_wrapper"
 
 
 @contextmanager
 def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> Iterator[None]:
-    """While inside, `begins` and `ends` are called around code that `torch.compile` made.
+    """While inside, `begins` and `ends` are called around what this thread runs compiled.
 
     Hooks and modes that are there while such code runs would make it compile itself anew, with
     other rounding.
     """
     from torch._dynamo import eval_frame
 
-    before: dict[str, Any] = {name: getattr(eval_frame, name, None) for name in _SWITCHES}
-    for name, original in before.items():
-        if original is None:
-            raise missing(f"torch._dynamo.eval_frame.{name}")
-    first, last = _SWITCHES
-    entered: list[Any] = []  # the frame that runs compiled code, and the thread's
+    prepare, switch = getattr(eval_frame, _PREPARES, None), getattr(eval_frame, _SWITCHES, None)
+    if prepare is None or switch is None:
+        raise missing(f"torch._dynamo.eval_frame.{_PREPARES if prepare is None else _SWITCHES}")
+    thread = threading.get_ident()
+    running: list[Any] = []  # the frame of the outermost wrapper that runs, then once more when on
 
-    def prepared(value: Any) -> Any:
-        frame = sys._getframe(1)
-        if not entered and frame.f_code.co_name == "compile_wrapper":
-            entered.append(frame)
+    def prepared(*given: Any) -> Any:
+        frame = _frame_that_runs()
+        if not running and frame is not None and threading.get_ident() == thread:
+            running.append(frame)
             begins()
-        return before[first](value)
+        return prepare(*given)
 
-    def switched(callback: Any) -> Any:
-        if entered and entered[0] is sys._getframe(1) and not callable(callback):
-            entered.clear()
-            ends()
-        return before[last](callback)
+    def switched(*given: Any) -> Any:
+        if running and running[0] is _frame_that_runs():
+            running.append(running[0])
+            if len(running) > 2:  # it was on
+                running.clear()
+                ends()
+        return switch(*given)
 
-    setattr(eval_frame, first, prepared)
-    setattr(eval_frame, last, switched)
+    setattr(eval_frame, _PREPARES, prepared)
+    setattr(eval_frame, _SWITCHES, switched)
     try:
         yield
     finally:
-        for name, original in before.items():
-            setattr(eval_frame, name, original)
+        setattr(eval_frame, _PREPARES, prepare)
+        setattr(eval_frame, _SWITCHES, switch)
+
+
+def _frame_that_runs() -> FrameType | None:
+    """The wrapper that called; between it and us may be those of recordings around this one."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame if frame.f_code.co_name == _RUNS else None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwalk.graph.source import SourceLine
@@ -28,7 +29,7 @@ from gradwalk.torch.graphs import AutogradGraph
 from gradwalk.torch.modules import told_of_modules, told_of_steps, uncompiled, whole_of
 from gradwalk.torch.source import caller, line_at
 from gradwalk.torch.translate import LEAF, Known, Made, translate
-from gradwalk.torch.values import array_of, described, dtype_text
+from gradwalk.torch.values import array_of, described, form_of
 
 aten = torch.ops.aten
 DETACHES = frozenset((aten.detach.default, aten.detach_.default))
@@ -226,7 +227,7 @@ class TorchRecorder(Recorder):
             op="",
             group=self._stack[-1] if self._stack else None,
             needs_grad=tensor.requires_grad,
-            metas=((tuple(tensor.shape), dtype_text(tensor)),),
+            metas=(form_of(tensor),),
             line=(self.graph.memories.last_write(tensor) or (0, None))[1],
         )
         index = self.trace.add(made)
@@ -253,6 +254,8 @@ class TorchRecorder(Recorder):
         if not self._listening:
             return func(*args, **kwargs)
         given = list(tensors_in((args, kwargs)))
+        if any(is_lazy(tensor) for tensor in given):  # a parameter without a shape yet
+            return func(*args, **kwargs)
         if func in DETACHES:
             result = func(*args, **kwargs)
             self._note_unused(result, self.edge(given[0]))
@@ -316,7 +319,7 @@ class TorchRecorder(Recorder):
             group=self._stack[-1] if self._stack else None,
             line=line,
             needs_grad=number is not None,
-            metas=tuple((tuple(made[k].shape), dtype_text(made[k])) for k in outputs),
+            metas=tuple(form_of(made[k]) for k in outputs),
         )
         if given and number is None:
             node.note = "not differentiable" if torch.is_grad_enabled() else "no_grad"
@@ -393,8 +396,13 @@ class TorchRecorder(Recorder):
 
     @contextmanager
     def _around_backward(self, call: private.BackwardCall) -> Iterator[None]:
-        if self._silent or threading.get_ident() != self.thread:
-            yield
+        inside = any(private.is_transformed(output) for output in call.outputs)
+        if self._silent or inside or threading.get_ident() != self.thread:
+            yield  # what `torch.func.grad` computes is recorded like any other operation
+            return
+        if any(private.is_transformed(seed) for seed in call.seeds):
+            with self.silence():  # many passes at once: they are not this trace's to tell apart
+                yield
             return
         with self.graph.watched(call):
             yield

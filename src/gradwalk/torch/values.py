@@ -46,22 +46,33 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
             return None
 
 
-def form_of(tensor: torch.Tensor) -> tuple[tuple[int, ...], str]:
+Form = tuple[tuple[int, ...], str]
+
+
+def form_of(tensor: torch.Tensor) -> Form:
     """The shape and the dtype that the array of a tensor has, the dtype as text."""
-    dtype = dtype_text(tensor)
-    if tensor.is_nested:
-        with private.unseen():
-            shape = tuple(_buffer(tensor).shape)
-    else:
-        shape = tuple(tensor.shape)
-    return (*shape, 2) if tensor.dtype in _PARTS else shape, dtype
+    if not tensor.is_nested:
+        return form(tuple(tensor.shape), tensor.dtype)
+    with private.unseen():
+        return form(tuple(_buffer(tensor).shape), tensor.dtype)
 
 
-def dtype_text(tensor: torch.Tensor) -> str:
-    """The dtype the array of a tensor has, as text."""
-    if tensor.dtype in _AS_FLOAT32:
-        return "float32"
-    return str(_PARTS.get(tensor.dtype, tensor.dtype)).removeprefix("torch.")
+def form(shape: tuple[int, ...], dtype: torch.dtype) -> Form:
+    """As `form_of`, of a tensor with this shape and dtype."""
+    if dtype in _PARTS:
+        shape, dtype = (*shape, 2), _PARTS[dtype]
+    return shape, _texts[dtype]
+
+
+class _Texts(dict[torch.dtype, str]):
+    """What NumPy calls the numbers that we hold these in."""
+
+    def __missing__(self, dtype: torch.dtype) -> str:
+        self[dtype] = str(torch.float32 if dtype in _AS_FLOAT32 else dtype).removeprefix("torch.")
+        return self[dtype]
+
+
+_texts = _Texts()
 
 
 def _buffer(tensor: torch.Tensor) -> torch.Tensor:
