@@ -21,6 +21,7 @@ from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.creation import *
+from gradwalk.guests import loaders as _loaders
 from gradwalk.devices import device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
@@ -205,6 +206,9 @@ _COMPILER = ("TraceError", "compile")  # likewise
 __all__ += _INSIDE
 __all__ += _COMPILER
 __all__.sort()
+
+
+_loaders["torch"] = lambda: _importlib.import_module("gradwalk.torch.guest")
 
 
 def __getattr__(name: str) -> _Any:

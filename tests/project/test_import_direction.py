@@ -23,6 +23,7 @@ LAYERS = (
         "scalar",
         "tensor",
         "facts",
+        "guests",
         "devices",
         "cuda",
         "creation",

@@ -5,8 +5,9 @@ What both have under one name (`grad_fn`, `requires_grad`, `is_leaf`) is asked o
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Protocol
+
+from gradwalk.guests import loaders
 
 
 class Guest(Protocol):
@@ -29,8 +30,8 @@ class Guest(Protocol):
 
 
 def guest() -> Guest:
-    """PyTorch's side of the tools. By name: `inspect` is below it, and must do without it."""
-    found: Any = import_module("gradwalk.torch.guest")
+    """PyTorch's side of the tools."""
+    found: Guest = loaders["torch"]()
     return found
 
 

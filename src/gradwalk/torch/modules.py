@@ -1,10 +1,11 @@
-"""Which module is running, and when an optimizer steps: PyTorch's global hooks."""
+"""What modules are called, which one is running, and when an optimizer steps."""
 
 from __future__ import annotations
 
 import gc
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,6 +38,37 @@ def uncompiled(module: nn.Module) -> nn.Module:
 def whole_of(module: nn.Module) -> nn.Module:
     """The outermost module that a module is part of, which gives it its name; often itself."""
     return next((w for w in outermost_alive() if any(m is module for m in w.modules())), module)
+
+
+class Names:
+    """What modules and their parameters are called; they themselves are not kept alive."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._wholes: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # those that gave names
+
+    def of(self, thing: Any) -> str | None:
+        """The name of a module or a parameter; None if nobody gave it one."""
+        known = self._names.get(id(thing))
+        return known[1] if known is not None and known[0]() is thing else None
+
+    def give(self, whole: nn.Module) -> Iterator[nn.Parameter]:
+        """Name the parts of a module, itself by its class; its parameters come back.
+
+        What is part of two models keeps its first name. What turns out to be part of a larger
+        model, put together later, is called as in that.
+        """
+        parts = dict(whole.named_modules())
+        larger = any(part in self._wholes for part in parts.values())
+        self._wholes.add(whole)
+        for name, part in parts.items():
+            if larger or self.of(part) is None:
+                self._names[id(part)] = weakref.ref(part), name or type(whole).__name__
+        for name, parameter in whole.named_parameters():
+            # In `torch.func.functional_call` another tensor may stand in for a parameter.
+            if parameter.is_leaf and (larger or self.of(parameter) is None):
+                self._names[id(parameter)] = weakref.ref(parameter), name
+            yield parameter
 
 
 @contextmanager
@@ -77,7 +109,7 @@ def told_of_steps(recorder: Any) -> Iterator[None]:
 
     A step with a closure (LBFGS) computes the loss itself, and is recorded.
     """
-    silent: list[Any] = []
+    silent: list[Any] = recorder.stepping
 
     def begins(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if threading.get_ident() != recorder.thread:

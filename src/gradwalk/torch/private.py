@@ -59,7 +59,7 @@ def number_of(grad_fn: Any) -> int:
 def mark(grad_fn: Any) -> dict[Any, Any]:
     """A dictionary that lives as long as an autograd node does, whose Python object may not."""
     try:
-        return grad_fn.metadata  # type: ignore[no-any-return]
+        return grad_fn.metadata
     except AttributeError:
         raise missing("grad_fn.metadata") from None
 

@@ -26,9 +26,17 @@ from gradwalk.inspect.recorder import Recorder
 from gradwalk.inspect.trace import Edge, Exit, Kept, Trace, TraceNode
 from gradwalk.torch import private
 from gradwalk.torch.graphs import AutogradGraph
-from gradwalk.torch.modules import told_of_modules, told_of_steps, uncompiled, whole_of
+from gradwalk.torch.modules import (
+    Names,
+    outermost_alive,
+    told_of_modules,
+    told_of_steps,
+    uncompiled,
+    whole_of,
+)
 from gradwalk.torch.source import caller, line_at
 from gradwalk.torch.translate import LEAF, Known, Made, translate
+from gradwalk.torch.translate.table import is_plain
 from gradwalk.torch.values import array_of, described, form_of
 
 aten = torch.ops.aten
@@ -36,10 +44,23 @@ DETACHES = frozenset((aten.detach.default, aten.detach_.default))
 TAKES_OUT = aten._local_scalar_dense.default
 
 
-class TorchTrace(Trace):
-    """A trace whose live objects are tensors and modules of PyTorch."""
+class _HeldWeakly(list[Any]):
+    """Live objects, as long as others hold them."""
 
-    recorder: TorchRecorder
+    def append(self, thing: Any) -> None:
+        super().append(weakref.ref(thing))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (thing for thing in (held() for held in super().__iter__()) if thing is not None)
+
+
+class TorchTrace(Trace):
+    """A trace whose live objects are tensors of PyTorch, which it does not keep alive."""
+
+    def __init__(self, recorder: TorchRecorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self._alive = _HeldWeakly()
 
     def lookup(self, thing: Any) -> int | None:
         """The node of a live tensor, None if the trace does not know it."""
@@ -110,13 +131,15 @@ class TorchRecorder(Recorder):
         self, keep: str | None = None, budget: int | None = None, timing: bool = False
     ) -> None:
         super().__init__(keep, budget, timing)
-        self.trace: TorchTrace = TorchTrace()
-        self.trace.recorder = self
+        self.trace: TorchTrace = TorchTrace(self)
         self.graph = AutogradGraph(self)
         self.thread = threading.get_ident()
         self._stack_of_contexts = ExitStack()
         self.running: list[Any] = []  # modules
-        self._modules = ExitStack()  # what tells of module calls
+        self.stepping: list[Any] = []  # silences of optimizers that are at work
+        self._names = Names()
+        self._nameless: list[weakref.ref[torch.Tensor]] = []  # parameters nobody named yet
+        self._told = ExitStack()  # what tells of module calls, backward passes and steps
         self._compiled = ExitStack()  # what is put aside while compiled code runs
         self._entries: dict[int, _Entry] = {}  # live tensors, by id
         self._unused: dict[int, _Unused] = {}
@@ -127,29 +150,35 @@ class TorchRecorder(Recorder):
         super().__enter__()
         enter = self._stack_of_contexts.enter_context
         self._mode = _Mode(self)
-        enter(private.told_of_backward(self._around_backward))
         enter(private.told_of_compiled(self._compiled_begins, self._compiled_ends))
-        self._modules.enter_context(told_of_modules(self))
-        enter(self._modules)
-        enter(told_of_steps(self))
+        enter(self._told)
+        self._be_told()
         enter(self._mode)
         return self.trace
 
     def __exit__(self, *error: Any) -> None:
         self._stack_of_contexts.close()
         super().__exit__(*error)
+        if any(self._names.of(tensor()) is None for tensor in self._nameless):
+            self.name_what_is_alive()
+
+    def _be_told(self) -> None:
+        for told in (
+            private.told_of_backward(self._around_backward),
+            told_of_modules(self),
+            told_of_steps(self),
+        ):
+            self._told.enter_context(told)
 
     def _compiled_begins(self) -> None:
         """Compiled code is opaque: it runs as it would without us."""
-        if threading.get_ident() == self.thread:
-            self._modules.close()
-            self._compiled.enter_context(private.mode_taken_off(self._mode))
-            self._compiled.enter_context(self.silence())
+        self._told.close()
+        self._compiled.enter_context(private.mode_taken_off(self._mode))
+        self._compiled.enter_context(self.silence())
 
     def _compiled_ends(self) -> None:
-        if threading.get_ident() == self.thread:
-            self._compiled.close()
-            self._modules.enter_context(told_of_modules(self))
+        self._compiled.close()
+        self._be_told()
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -169,10 +198,23 @@ class TorchRecorder(Recorder):
     def entered_module(self, module: Any) -> None:
         """As in our own engine; a part that is called alone has the name it has in the whole."""
         inner = uncompiled(module)
-        if id(inner) not in self._module_names:
-            self._name_parts(whole_of(inner))
-        self._module_names.setdefault(id(module), self._module_names[id(inner)])
-        super().entered_module(module)
+        if self._names.of(inner) is None:
+            # One without parameters, such as a loss, is not worth a search for what it is part of.
+            has_parameters = next(inner.parameters(), None) is not None
+            self._name_parts(whole_of(inner) if has_parameters else inner)
+        self.entered(self._names.of(inner) or "", "module", type(inner).__name__)
+
+    def _name_parts(self, module: Any) -> None:
+        for parameter in self._names.give(module):
+            entry = self._entry(parameter)
+            name = self._names.of(parameter)
+            if entry is not None and name is not None:
+                self.trace.names[entry.edge.node] = name
+
+    def name_what_is_alive(self) -> None:
+        """Parameters whose module was never called have the names they have in the models alive."""
+        for module in outermost_alive():
+            self._name_parts(module)
 
     def steps(self, optimizer: Any) -> None:
         """An optimizer is about to write to its parameters."""
@@ -234,9 +276,11 @@ class TorchRecorder(Recorder):
         made.values = [self._kept(tensor, "values", index)]
         if tensor.requires_grad:
             self.trace._alive.append(tensor)
-        name = self._module_names.get(id(tensor))
+        name = self._names.of(tensor)
         if name:
             self.trace.names[index] = name
+        elif isinstance(tensor, torch.nn.Parameter):
+            self._nameless.append(weakref.ref(tensor))
         self.note(tensor, Edge(index))
         self.graph.memories.note_memory(Edge(index), tensor)
         return Edge(index)
@@ -303,6 +347,8 @@ class TorchRecorder(Recorder):
             self.graph.memories.note_write(tensor, name.removeprefix("aten."), line)
         if known is not None and number is not None and not _gives(known, written):
             known = None  # what was there before is an operand, if only of a gradient of 0
+        if not all(is_plain(tensor) for tensor in made):  # x * 1j
+            known = None
         if known is None:
             operands: list[Any] = list(tensors_in((args, kwargs)))
             attrs = _described(func, args, kwargs)

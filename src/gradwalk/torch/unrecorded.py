@@ -12,7 +12,6 @@ from gradwalk.engine.errors import AutogradError
 from gradwalk.inspect.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.graphs import inputs_first, is_leaf
-from gradwalk.torch.modules import outermost_alive
 from gradwalk.torch.recorder import TorchRecorder
 
 FREED = "backward through the graph a second time"
@@ -51,14 +50,5 @@ def structure_of_tensor(
     trace.unrecorded = True
     recorder.edge(root)
     trace._alive.append(root)
-    _name_parameters(recorder)
+    recorder.name_what_is_alive()
     return trace
-
-
-def _name_parameters(recorder: TorchRecorder) -> None:
-    """The modules that are alive give parameters their names."""
-    for module in outermost_alive():
-        for name, parameter in module.named_parameters():
-            index = recorder.trace.lookup(parameter)
-            if index is not None:
-                recorder.trace.names.setdefault(index, name)

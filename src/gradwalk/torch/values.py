@@ -29,11 +29,14 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     None of a tensor that has no numbers (meta and fake tensors) or whose numbers have no form in
     NumPy (quantised ones, those of a class with a `__torch_dispatch__` of its own).
     """
-    if tensor.is_meta or tensor.is_quantized or type(tensor).__name__ == "FakeTensor":
+    if tensor.is_meta or tensor.is_quantized:
         return None
     with private.unseen():
+        plain = _buffer(tensor)
+        if type(plain).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            return None  # its own memory, if any, is not what it stands for
         try:
-            plain = _buffer(tensor).detach()
+            plain = plain.detach()
             if plain.layout != torch.strided:
                 plain = plain.to_dense()
             if plain.dtype in _AS_FLOAT32:
@@ -42,7 +45,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
             if plain.dtype in _PARTS:
                 plain = torch.view_as_real(plain)
             return plain.numpy(force=True)  # by force, where all are 0 and nothing is in memory
-        except (RuntimeError, TypeError):  # the class of the tensor does not lend its numbers
+        except (RuntimeError, TypeError):  # a kind of tensor that does not lend its numbers
             return None
 
 
