@@ -38,7 +38,7 @@ def trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, 
         raise AutogradError(
             "find_nan: the backward pass has freed the numbers of this graph.\n"
             "Fix: find_nan(lambda: step()), which records what the function computes, or "
-            "compute inside `with gradwalk.record():`."
+            f"compute inside `with gradwalk{'.torch' * is_torch_tensor(target)}.record():`."
         ) from error
 
 

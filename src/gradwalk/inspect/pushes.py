@@ -108,7 +108,10 @@ def _outputs(trace: Trace, node: TraceNode, position: int, operand: Any) -> list
     op = op_of(node)
     if op is None:
         raise NotReplayable(f"the op table has no '{node.op}'")
-    alone = TraceNode(0, node.op, tuple(args), node.attrs, metas=_wide(node))
+    attrs = node.attrs
+    if np.dtype(attrs.get("dtype", bool)).kind == "f":  # a cast to half would round the nudge away
+        attrs = {**attrs, "dtype": np.dtype(np.float64)}
+    alone = TraceNode(0, node.op, tuple(args), attrs, metas=_wide(node))
     return [np.asarray(out, np.float64) for out in forward(trace, alone)]
 
 

@@ -73,7 +73,7 @@ def _told_of(trace: Trace, node: TraceNode) -> Iterator[None]:
     """A trace from a file may have attributes or operands that its op cannot work with."""
     try:
         yield
-    except (TypeError, LookupError) as error:
+    except (TypeError, LookupError, AttributeError) as error:
         raise NotReplayable(
             f"{trace.name(node.index)} cannot be computed from the trace: its operands or "
             f"attributes are not those of {node.op} ({error!r})"

@@ -10,6 +10,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from gradwalk.inspect.trace import Edge, Kept, Sweep, TraceNode
@@ -100,7 +101,7 @@ class AutogradGraph:
 
     def grown(self, tensor: torch.Tensor) -> Edge:
         """A tensor whose autograd node is new to the trace: that node, and all behind it."""
-        with self.recorder.silence():
+        with self.recorder.silence(), private.unseen():
             grad_fn = tensor.grad_fn
             for found in inputs_first(grad_fn, self.node):
                 self._grow(found, tensor if found is grad_fn else None)
@@ -164,7 +165,7 @@ class AutogradGraph:
         """Note what each node receives and pushes while PyTorch walks the graph."""
         recorder = self.recorder
         nested = recorder._sweep is not None
-        with recorder.silence():
+        with recorder.silence(), private.unseen():
             starts = [t for t in call.outputs if isinstance(t, torch.Tensor)]
             roots = [recorder.edge(t) for t in starts]
             sweep = recorder._sweep if nested else Sweep(seeds={}, line=line_at(*caller()))
@@ -182,6 +183,7 @@ class AutogradGraph:
         try:
             yield
             self._note_results(call, sweep)
+            self._tell_versions_apart(sweep)
         except RuntimeError as error:
             self.memories.explain_overwritten(error, nodes, self.node)
             raise
@@ -269,6 +271,22 @@ class AutogradGraph:
                 edge = self.recorder.known(tensor) if isinstance(tensor, torch.Tensor) else None
                 if edge is not None and g is not None and edge.node not in sweep.grads:
                     self._add_gradient(edge.node, edge.output, g, sweep)
+
+    def _tell_versions_apart(self, sweep: Sweep) -> None:
+        """A leaf written between two uses is two leaves here, and one in PyTorch: what was pushed
+        to the earlier one is the gradient of that."""
+        for index in [i for i in sweep.grads if i in self.trace._earlier]:
+            shares: dict[int, Any] = {}
+            for user, parts in sweep.pushed.items():
+                for position, edge in self.trace.nodes[user].edges:
+                    part = parts[position] if position < len(parts) else None
+                    if isinstance(part, np.ndarray) and self._same(edge, Edge(index)):
+                        shares[edge.node] = shares.get(edge.node, 0) + part
+            if len(shares) > 1 or (shares and index not in shares):
+                for leaf, share in shares.items():
+                    sweep.grads[leaf] = [share]
+                if index not in shares:
+                    del sweep.grads[index]
 
     def _note_saved(self, nodes: list[Any]) -> None:
         for grad_fn in nodes:

@@ -15,6 +15,7 @@ from gradwalk.torch import private
 class Write(NamedTuple):
     """One write in place."""
 
+    order: int  # of all writes
     time: int  # how many nodes there were
     name: str  # of what wrote
     line: SourceLine | None
@@ -27,6 +28,7 @@ class Memories:
         self.trace = trace
         self._numbers: dict[int, tuple[Any, int]] = {}  # storage -> it, weakly; its number
         self._writes: dict[int, list[Write]] = {}  # by memory, oldest first
+        self._count = 0  # of them
 
     def note_memory(self, edge: Edge, tensor: torch.Tensor) -> None:
         """The tensor of an output."""
@@ -38,14 +40,15 @@ class Memories:
         """Something wrote over what was in a tensor."""
         place = self._placed("", tensor)
         if place is not None:
-            write = Write(len(self.trace.nodes), name, line)
+            self._count += 1
+            write = Write(self._count, len(self.trace.nodes), name, line)
             self._writes.setdefault(place.memory, []).append(write)
 
     def last_write(self, tensor: torch.Tensor) -> tuple[int, SourceLine | None] | None:
-        """When the memory of a tensor was last written, and the line; None if it never was."""
+        """The number of the last write to a tensor's memory, and its line; None if there is none."""
         place = self._placed("", tensor)
         writes = self._writes.get(-1 if place is None else place.memory)
-        return (writes[-1].time, writes[-1].line) if writes else None
+        return (writes[-1].order, writes[-1].line) if writes else None
 
     def note_saved(self, index: int, saved: Iterable[tuple[str, torch.Tensor]]) -> None:
         """What a node keeps for backward; parameters would be there anyway."""

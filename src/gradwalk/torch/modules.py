@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import warnings
 import weakref
@@ -35,9 +36,25 @@ def uncompiled(module: nn.Module) -> nn.Module:
     return getattr(module, "_orig_mod", module) if wraps else module
 
 
+_wholes: weakref.WeakKeyDictionary[nn.Module, weakref.ref[nn.Module]] = weakref.WeakKeyDictionary()
+
+
 def whole_of(module: nn.Module) -> nn.Module:
-    """The outermost module that a module is part of, which gives it its name; often itself."""
-    return next((w for w in outermost_alive() if any(m is module for m in w.modules())), module)
+    """The outermost module that a module is part of, which gives it its name; often itself.
+
+    To look through all that is alive takes long, so what was found is remembered.
+    """
+    known = _wholes.get(module)
+    before = None if known is None else known()
+    if before is not None and _has(before, module):
+        return before
+    found = next((whole for whole in outermost_alive() if _has(whole, module)), module)
+    _wholes[module] = weakref.ref(found)
+    return found
+
+
+def _has(whole: nn.Module, module: nn.Module) -> bool:
+    return any(part is module for part in whole.modules())
 
 
 class Names:
@@ -103,6 +120,17 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
             handle.remove()
 
 
+def end_failed_steps(stepping: list[Any]) -> None:
+    """A step that raised an error never says that it is over; it is no longer being run."""
+    while stepping:
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame is not stepping[-1][0]:
+            frame = frame.f_back
+        if frame is not None:
+            return
+        stepping.pop()[1].__exit__(None, None, None)
+
+
 @contextmanager
 def told_of_steps(recorder: Any) -> Iterator[None]:
     """While inside, what an optimizer computes is not recorded: parameters are other leaves after.
@@ -116,12 +144,13 @@ def told_of_steps(recorder: Any) -> Iterator[None]:
             return
         recorder.steps(optimizer)
         if not any(callable(given) for given in (*args[1:], *kwargs.values())):
-            silent.append(recorder.silence())
-            silent[-1].__enter__()
+            silence = recorder.silence()
+            silence.__enter__()
+            silent.append((sys._getframe(1), silence))
 
     def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
         if silent and threading.get_ident() == recorder.thread:
-            silent.pop().__exit__(None, None, None)
+            silent.pop()[1].__exit__(None, None, None)
 
     handles = [register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends)]
     try:

@@ -8,16 +8,12 @@ the program believes to have let go.
 from __future__ import annotations
 
 import inspect
-import random
 import sys
 from collections import deque
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
-
-import numpy as np
-import torch
 
 from gradwalk.torch.source import NOBODY, files
 
@@ -37,9 +33,6 @@ class Place:
     instruction: int  # what it was doing: an offset into the code
     globals: dict[str, Any]
     variables: dict[str, Any] | None = None  # copies, where they were asked for
-    generators: list[tuple[Any, Any]] = field(
-        default_factory=list
-    )  # of random numbers, their states
 
     @property
     def key(self) -> tuple[CodeType, int]:
@@ -98,8 +91,6 @@ def _take(frame: FrameType, place: Place, names: Container[str]) -> None:
             continue
         if type(value) in _CONTAINERS and len(value) <= LONGEST:
             value = value.copy()
-        elif isinstance(value, _GENERATORS):
-            place.generators.append((value, state_of_generator(value)))
         taken[name] = value
     # Before Python 3.13 the frame keeps the dictionary it has just made, and with it all that the
     # program lets go from now on. But the program (`settings = locals()`) or a debugger may hold
@@ -110,25 +101,3 @@ def _take(frame: FrameType, place: Place, names: Container[str]) -> None:
             return
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             variables.pop(name, None)
-
-
-_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-
-
-def state_of_generator(generator: Any) -> Any:
-    """The state of a generator of random numbers that the program made itself."""
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        return generator.get_state()
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    return generator.bit_generator.state
-
-
-def set_state_of_generator(generator: Any, state: Any) -> None:
-    """The inverse of `state_of_generator`."""
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        generator.set_state(state)
-    elif isinstance(generator, random.Random):
-        generator.setstate(state)
-    else:
-        generator.bit_generator.state = state

@@ -77,7 +77,10 @@ def saved_names(grad_fn: Any) -> tuple[str, ...]:
 
 def is_packed(grad_fn: Any, name: str) -> bool:
     """Whether someone packed what was saved (checkpoint, offloading): to look would unpack it."""
-    raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}", None)
+    try:
+        raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}", None)
+    except RuntimeError:  # backward has let it go
+        return False
     several = raw if isinstance(raw, list | tuple) else (raw,)
     try:
         return any(saved is not None and saved.unpack_hook is not None for saved in several)
@@ -119,6 +122,16 @@ def storage_of(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
         return None
     weakly = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
     return weakly, storage._cdata, storage.nbytes()
+
+
+def memory_of(tensor: torch.Tensor) -> int | None:
+    """Which memory a tensor lies in, as a number; None if that cannot be told."""
+    if tensor.layout != torch.strided:
+        return None
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, TypeError):
+        return None
 
 
 # -- who looks on ----------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from gradwalk.torch import private
 from gradwalk.torch.graphs import AutogradGraph
 from gradwalk.torch.modules import (
     Names,
+    end_failed_steps,
     outermost_alive,
     told_of_modules,
     told_of_steps,
@@ -42,6 +43,13 @@ from gradwalk.torch.values import array_of, described, form_of
 aten = torch.ops.aten
 DETACHES = frozenset((aten.detach.default, aten.detach_.default))
 TAKES_OUT = aten._local_scalar_dense.default
+NORMS = frozenset(
+    (
+        aten.native_batch_norm.default,
+        aten.cudnn_batch_norm.default,
+        aten.miopen_batch_norm.default,
+    )
+)
 
 
 class _HeldWeakly(list[Any]):
@@ -88,14 +96,18 @@ class _Entry:
     tensor: weakref.ref[torch.Tensor]
     edge: Edge
     version: int  # how often its memory had been written when it was noted
+    memory: int | None  # which that is: `parameter.data = ...` counts as no write
     being_written: bool = False  # by the operation it was noted of, which PyTorch counts after it
 
     @property
     def is_current(self) -> bool:
         """Whether nothing has written to the tensor since."""
         tensor = self.tensor()
-        since = 0 if tensor is None else version_of(tensor) - self.version
-        return since == 0 or (since == 1 and self.being_written)
+        if tensor is None:
+            return True
+        since = version_of(tensor) - self.version
+        unwritten = since == 0 or (since == 1 and self.being_written)
+        return unwritten and private.memory_of(tensor) == self.memory
 
 
 @dataclass(slots=True)
@@ -136,13 +148,14 @@ class TorchRecorder(Recorder):
         self.thread = threading.get_ident()
         self._stack_of_contexts = ExitStack()
         self.running: list[Any] = []  # modules
-        self.stepping: list[Any] = []  # silences of optimizers that are at work
+        self.stepping: list[Any] = []  # steps of optimizers: the frame that runs it, its silence
         self._names = Names()
         self._nameless: list[weakref.ref[torch.Tensor]] = []  # parameters nobody named yet
         self._told = ExitStack()  # what tells of module calls, backward passes and steps
         self._compiled = ExitStack()  # what is put aside while compiled code runs
         self._entries: dict[int, _Entry] = {}  # live tensors, by id
         self._unused: dict[int, _Unused] = {}
+        self._blank: set[int] = set()  # nodes that are memory nothing was written to yet
         self._silent = 0  # how many reasons there are not to record operations
         self._last_number = -1  # of the autograd node that the last operation belongs to
 
@@ -159,7 +172,8 @@ class TorchRecorder(Recorder):
     def __exit__(self, *error: Any) -> None:
         self._stack_of_contexts.close()
         super().__exit__(*error)
-        if any(self._names.of(tensor()) is None for tensor in self._nameless):
+        nameless = [tensor() for tensor in self._nameless]
+        if any(tensor is not None and self._names.of(tensor) is None for tensor in nameless):
             self.name_what_is_alive()
 
     def _be_told(self) -> None:
@@ -246,7 +260,8 @@ class TorchRecorder(Recorder):
 
     def note(self, tensor: torch.Tensor, edge: Edge) -> None:
         """From now on this tensor is that output."""
-        self._entries[id(tensor)] = _Entry(weakref.ref(tensor), edge, version_of(tensor))
+        memory = private.memory_of(tensor)
+        self._entries[id(tensor)] = _Entry(weakref.ref(tensor), edge, version_of(tensor), memory)
 
     def edge(self, tensor: torch.Tensor) -> Edge:
         """A tensor as an operand; one not met before becomes a leaf."""
@@ -295,6 +310,7 @@ class TorchRecorder(Recorder):
         """An operation asks for its kernel."""
         number = private.nodes_made() - 1
         newest, self._last_number = number > self._last_number, number
+        end_failed_steps(self.stepping)
         if not self._listening:
             return func(*args, **kwargs)
         given = list(tensors_in((args, kwargs)))
@@ -322,6 +338,8 @@ class TorchRecorder(Recorder):
         with self.silence():
             at = number if belongs else None
             self._note_operation(func, args, kwargs, known, edges, written, result, at)
+            for tensor in _written_untold(func, args):
+                self._entries.pop(id(tensor), None)  # used again, it is another leaf
         if self.timing:
             self.trace.seconds[len(self.trace.nodes) - 1] = took
         return result
@@ -370,7 +388,12 @@ class TorchRecorder(Recorder):
         if given and number is None:
             node.note = "not differentiable" if torch.is_grad_enabled() else "no_grad"
         index = self.trace.add(node)
-        node.values = [self._kept(made[k], "values", index) for k in outputs]
+        is_view = not written and func._schema.returns[0].alias_info is not None
+        if is_view and any(edge.node in self._blank for edge in edges.values()):
+            self._blank.add(index)
+        node.values = [
+            None if index in self._blank else self._kept(made[k], "values", index) for k in outputs
+        ]
         for position, k in enumerate(outputs):
             edge = Edge(index, position)
             self.graph.memories.note_memory(edge, made[k])
@@ -415,6 +438,7 @@ class TorchRecorder(Recorder):
             leaf.line = leaf.line or line
             if found.is_blank and version_of(tensor) <= 0:
                 leaf.values = [None]
+                self._blank.add(edge.node)
             return edge
         source = self.trace.nodes[found.source.node]
         node = TraceNode(
@@ -442,6 +466,7 @@ class TorchRecorder(Recorder):
 
     @contextmanager
     def _around_backward(self, call: private.BackwardCall) -> Iterator[None]:
+        end_failed_steps(self.stepping)
         inside = any(private.is_transformed(output) for output in call.outputs)
         if self._silent or inside or threading.get_ident() != self.thread:
             yield  # what `torch.func.grad` computes is recorded like any other operation
@@ -479,6 +504,12 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
         if argument.is_write:
             given = args[position] if position < len(args) else kwargs.get(argument.name)
             yield from tensors_in(given)
+
+
+def _written_untold(func: Any, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
+    """The running mean and variance of a batch norm: its schema does not say that it writes."""
+    if func in NORMS and len(args) > 5 and args[5]:
+        yield from tensors_in(args[3:5])
 
 
 def _gives(known: Known, written: list[torch.Tensor]) -> bool:

@@ -1,8 +1,8 @@
 """The failing step once more, recorded: the program's own statements, or else the model alone.
 
-Whatever runs again here leaves no mark: gradients, buffers, random numbers and training flags are
-as they were before, optimizers do not step, and nothing is printed. Only what the program's
-statements do to its own objects (a list that is an attribute and grows) cannot be taken back.
+Whatever runs again here leaves no mark: gradients, buffers, random numbers and what the program
+keeps in its own objects (states.py) are as they were before, optimizers do not step, and nothing is
+printed. Only what is done outside of it (a file that is written) cannot be taken back.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from gradwalk.inspect.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.graphs import inputs_first, is_leaf
-from gradwalk.torch.places import Place, set_state_of_generator, state_of_generator
+from gradwalk.torch.places import Place
 from gradwalk.torch.recorder import TorchRecorder
 from gradwalk.torch.snapshots import Call, Model, Randomness, outputs_in
+from gradwalk.torch.states import Keeper
 from gradwalk.torch.statements import (
     LeftTheBlock,
     NotRepeatable,
@@ -83,10 +84,12 @@ class Rerun:
         self,
         models: Iterable[Model],
         optimizers: Iterable[torch.optim.Optimizer],
+        keeper: Keeper,
         budget: int,
     ) -> None:
         self.models = list(models)
         self.optimizers = list(optimizers)
+        self.keeper = keeper
         self.budget = budget
         self.losses: list[torch.Tensor] = []  # of the backward passes while running again
         self._gradients: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
@@ -186,14 +189,9 @@ class Rerun:
     def _leaving_no_mark(self, run: Run) -> Iterator[None]:
         models = {id(m): m for m in (*self.models, *(call.model for call in run.calls))}.values()
         randomness = Randomness.now({device for model in models for device in model.devices})
-        generators = [
-            (generator, state_of_generator(generator))
-            for call in run.calls
-            for place in call.places
-            for generator, _ in place.generators
-        ]
+        given = [thing for call in run.calls for thing in call.given]
+        state = self.keeper.exactly([call.state for call in run.calls], given)
         buffers = [b for model in models for b in model.buffers_now(float("inf"))]
-        flags = [(module, module.training) for model in models for module in model.modules]
         for parameter in self._parameters():
             self._keep_gradient(parameter)
         try:
@@ -211,10 +209,7 @@ class Rerun:
                 tensor.grad = gradient
             for buffer in buffers:
                 buffer.restore()
-            for module, training in flags:
-                module.training = training
-            for generator, state in generators:
-                set_state_of_generator(generator, state)
+            state.restore()
             randomness.restore()
 
     def _parameters(self) -> Iterator[torch.Tensor]:

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 
 from gradwalk.torch import private
-from gradwalk.torch.places import Place, set_state_of_generator
+from gradwalk.torch.places import Place
 from gradwalk.torch.recorder import tensors_in, version_of
+from gradwalk.torch.states import State
 
 _numbers = itertools.count()
 LARGEST_BUFFER = 1 << 20  # bytes: larger ones are not copied
@@ -75,9 +76,8 @@ class Model:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
-        self.modules = list(module.modules())
         # The dictionaries, not the tensors: a buffer may be replaced by another.
-        self.buffers = [(m._buffers, name) for m in self.modules for name in m._buffers]
+        self.buffers = [(m._buffers, name) for m in module.modules() for name in m._buffers]
         tensors = [*module.parameters(), *module.buffers()]
         self.first = tensors[0] if tensors else None
         self.device = None if self.first is None else self.first.device
@@ -119,7 +119,7 @@ class Call:
     places: list[Place]  # from the caller outwards
     randomness: Randomness
     buffers: list[Buffer]
-    training: list[bool]
+    state: State  # counters and the like: of modules, globals, ...
     autocast: list[tuple[str, torch.dtype]]  # kinds of device for which it is on
     number: int  # calls are counted
     versions: list[int] = field(default_factory=list)  # of the tensors in the arguments
@@ -130,7 +130,12 @@ class Call:
 
     @classmethod
     def now(
-        cls, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], places: list[Place]
+        cls,
+        model: Model,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        places: list[Place],
+        state: State,
     ) -> Call:
         """Before the model runs."""
         given = {t.device for t in tensors_in((args, kwargs)) if private.has_rng(t.device)}
@@ -141,7 +146,7 @@ class Call:
             places,
             Randomness.now(model.devices | given),
             model.buffers_now(),
-            [module.training for module in model.modules],
+            state,
             [
                 (kind, torch.get_autocast_dtype(kind))
                 for kind in {"cpu", *(device.type for device in model.devices)}
@@ -178,15 +183,16 @@ class Call:
         return found
 
     def restore(self) -> None:
-        """Random numbers, buffers and training flags as they were at the call."""
+        """Random numbers, buffers, and all that is kept outside of tensors, as at the call."""
+        self.state.restore()
         self.randomness.restore()
-        for place in self.places:
-            for generator, state in place.generators:
-                set_state_of_generator(generator, state)
         for buffer in self.buffers:
             buffer.restore()
-        for module, training in zip(self.model.modules, self.training):
-            module.training = training
+
+    @property
+    def given(self) -> list[Any]:
+        """Where, besides modules and globals, there may be what a program counts with."""
+        return given_to(self.places, self.args, self.kwargs)
 
     @contextmanager
     def as_it_was(self) -> Iterator[None]:
@@ -196,6 +202,11 @@ class Call:
             for kind, dtype in self.autocast:
                 stack.enter_context(torch.autocast(kind, dtype=dtype))
             yield
+
+
+def given_to(places: list[Place], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The variables that were kept of frames, and arguments."""
+    return [*(place.variables for place in places if place.variables), args, kwargs]
 
 
 def outputs_in(output: Any) -> list[torch.Tensor]:

@@ -32,7 +32,9 @@ from gradwalk.torch.names import Names
 from gradwalk.torch.places import places_from
 from gradwalk.torch.rerun import Rerun, Run
 from gradwalk.torch.sites import Sites
-from gradwalk.torch.snapshots import LARGEST_GRADIENT, Call, Model, outputs_in
+from gradwalk.torch.snapshots import LARGEST_GRADIENT, Call, Model, given_to, outputs_in
+from gradwalk.torch.source import USER, files
+from gradwalk.torch.states import Keeper
 from gradwalk.torch.step_report import GROWN, StepReport, StepStopped, StepWarning
 
 ACTIONS = ("raise", "warn")
@@ -130,6 +132,7 @@ class Watch:
         self._given = None if models is None else {id(m) for top in models for m in top.modules()}
         self._sites = Sites()
         self._names = Names()
+        self._keeper = Keeper()
         self._runs: list[Run] = []  # backward passes since the last step
         self._stepped = False  # whether they have been stepped with; another optimizer may follow
         self._reached: list[Call] = []  # calls that the backward pass under way has come through
@@ -232,7 +235,12 @@ class Watch:
             model = self.models[id(module)] = Model(module)
             _keep_few(self.models)
         places = places_from(sys._getframe(1), self._sites.wanted())
-        self._call = Call.now(model, args, kwargs, places)
+        state = self._keeper.now(
+            [known.module for known in self.models.values()],
+            [place.globals for place in places if files[place.code.co_filename] == USER],
+            given_to(places, args, kwargs),
+        )
+        self._call = Call.now(model, args, kwargs, places, state)
         self._names.met(module, places)
         self._seconds += perf_counter() - began
 
@@ -413,7 +421,7 @@ class Watch:
 
     def _run_again(self, checked: Checked, fault: Fault, run: Run, report: StepReport) -> None:
         optimizers = [known.optimizer for known in self.optimizers.values()]
-        again = Rerun(self.models.values(), optimizers, self.budget)
+        again = Rerun(self.models.values(), optimizers, self._keeper, self.budget)
         Watch._busy += 1
         try:
             with unrecorded():

@@ -130,7 +130,10 @@ export class TraceStage extends Walker<TraceStep> {
     const nodes = new Map<number, Marks>();
     const scopes = new Map<number, Marks>();
     const grads = this.sweep.value?.grads;
+    // Where Python has looked and found none, infinities are meant: those of a mask.
+    const meant = this.findings.value && !this.foundNan();
     found?.trace.nodes.forEach(({ values }, node) => {
+      if (meant) return;
       if (values.some(isBroken) || grads?.get(node)?.some(isBroken)) broken.add(node);
     });
     const mark = (node: number, finding?: Finding): void => {
@@ -260,8 +263,17 @@ export class TraceStage extends Walker<TraceStep> {
       : scopeName(this.trace, this.outline, scope);
   }
 
-  /** The first value with a NaN or an infinity; if all are finite, the first gradient to arrive. */
+  private foundNan(): Finding | undefined {
+    return this.findings.value?.find(({ kind }) => kind == "nan");
+  }
+
+  /**
+   * Where Python says that it began; else the first value with a NaN or an infinity; if all are
+   * finite, the first gradient to arrive.
+   */
   firstBroken(): number {
+    const cause = this.foundNan()?.nodes[0];
+    if (cause !== undefined) return cause;
     const value = this.trace.nodes.findIndex(({ values }) => values.some(isBroken));
     if (value >= 0) return value;
     const { complete } = this.times.value;
