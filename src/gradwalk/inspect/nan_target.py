@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from gradwalk.engine.errors import AutogradError
-from gradwalk.inspect.live import guest, is_tensor
+from gradwalk.inspect.live import guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.recorder import as_trace, current, record
 from gradwalk.inspect.trace import Trace
 

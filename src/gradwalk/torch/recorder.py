@@ -35,21 +35,21 @@ from gradwalk.torch.modules import (
     uncompiled,
     whole_of,
 )
+from gradwalk.torch.operations import (
+    gives,
+    plain_arguments,
+    tensors_in,
+    written_by,
+    written_untold,
+)
 from gradwalk.torch.source import caller, line_at
 from gradwalk.torch.translate import LEAF, Known, Made, translate
 from gradwalk.torch.translate.table import is_plain
-from gradwalk.torch.values import array_of, described, form_of
+from gradwalk.torch.values import array_of, form_of
 
 aten = torch.ops.aten
 DETACHES = frozenset((aten.detach.default, aten.detach_.default))
 TAKES_OUT = aten._local_scalar_dense.default
-NORMS = frozenset(
-    (
-        aten.native_batch_norm.default,
-        aten.cudnn_batch_norm.default,
-        aten.miopen_batch_norm.default,
-    )
-)
 
 
 class _HeldWeakly(list[Any]):
@@ -325,7 +325,7 @@ class TorchRecorder(Recorder):
             return func(*args, **kwargs)
         belongs = newest and torch.is_grad_enabled() and any(t.requires_grad for t in given)
         known = translate(func, args, kwargs)
-        written = list(_written(func, args, kwargs))
+        written = list(written_by(func, args, kwargs))
         if known is not None and known.op == LEAF and not (belongs and written):
             result = func(*args, **kwargs)
             for tensor in (*written, *tensors_in(result)):
@@ -338,7 +338,7 @@ class TorchRecorder(Recorder):
         with self.silence():
             at = number if belongs else None
             self._note_operation(func, args, kwargs, known, edges, written, result, at)
-            for tensor in _written_untold(func, args):
+            for tensor in written_untold(func, args):
                 self._entries.pop(id(tensor), None)  # used again, it is another leaf
         if self.timing:
             self.trace.seconds[len(self.trace.nodes) - 1] = took
@@ -363,13 +363,13 @@ class TorchRecorder(Recorder):
         line = line_at(*caller())
         for tensor in written:
             self.graph.memories.note_write(tensor, name.removeprefix("aten."), line)
-        if known is not None and number is not None and not _gives(known, written):
+        if known is not None and number is not None and not gives(known, written):
             known = None  # what was there before is an operand, if only of a gradient of 0
         if not all(is_plain(tensor) for tensor in made):  # x * 1j
             known = None
         if known is None:
             operands: list[Any] = list(tensors_in((args, kwargs)))
-            attrs = _described(func, args, kwargs)
+            attrs = plain_arguments(func, args, kwargs)
             outputs: tuple[int, ...] = tuple(range(len(made)))
         else:
             name, operands, attrs = known.op, list(known.args), known.attrs
@@ -482,44 +482,3 @@ class TorchRecorder(Recorder):
 def version_of(tensor: torch.Tensor) -> int:
     """How often the memory of a tensor was written; tensors of inference mode do not count."""
     return -1 if tensor.is_inference() else tensor._version
-
-
-def tensors_in(given: Any) -> Iterator[torch.Tensor]:
-    """The tensors in what an operation was given or returned."""
-    if isinstance(given, torch.Tensor):
-        yield given
-    elif isinstance(given, list | tuple):
-        for item in given:
-            yield from tensors_in(item)
-    elif isinstance(given, dict):
-        for item in given.values():
-            yield from tensors_in(item)
-
-
-def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
-    """The operands that an operation writes to."""
-    if not func._schema.is_mutable:
-        return
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.is_write:
-            given = args[position] if position < len(args) else kwargs.get(argument.name)
-            yield from tensors_in(given)
-
-
-def _written_untold(func: Any, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
-    """The running mean and variance of a batch norm: its schema does not say that it writes."""
-    if func in NORMS and len(args) > 5 and args[5]:
-        yield from tensors_in(args[3:5])
-
-
-def _gives(known: Known, written: list[torch.Tensor]) -> bool:
-    """Whether all that is written to is among the operands of our op."""
-    return all(any(operand is tensor for operand in known.args) for tensor in written)
-
-
-def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What an operation we do not know was given besides tensors, by name."""
-    names = [argument.name for argument in func._schema.arguments]
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    plain = {name: value for name, value in given.items() if not list(tensors_in(value))}
-    return {name: described(value) for name, value in plain.items() if value is not None}
