@@ -38,7 +38,7 @@ _OF_A_SHAPE = re.compile(
 def array_rules() -> dict[str, list[Any]]:
     """By op: the names of its inputs, then the rule of each ({x} is what x is called) or None."""
     found = {}
-    for op in TABLE.values():
+    for op in (*TABLE.values(), *TABLE.composites.values()):
         if op.elementwise or not op.differentiable:
             continue
         rules = _written(op) if isinstance(op.formula, Mapping) else _read(op)
