@@ -1,4 +1,4 @@
-"""Take the screenshots of the documentation again: `python docs/screenshots.py`. Needs Chromium."""
+"""Take the screenshots of the documentation again: `python -m docs.screenshots`. Needs Chromium."""
 
 import shutil
 import tempfile
@@ -12,6 +12,7 @@ from threading import Thread
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import gradwalk as gw
+from docs import pytorch_page
 from gradwalk.studio.site import write_site
 
 IMAGES = Path(__file__).parent / "images"
@@ -72,6 +73,20 @@ def take_trace(browser: Browser) -> None:
     shown.stop()
 
 
+def take_torch(browser: Browser) -> None:
+    """The step that was stopped in docs/pytorch.md, at the operation that is named."""
+    with tempfile.TemporaryDirectory() as folder:
+        pytorch_page.run(Path(folder))
+        (path,) = Path(folder).rglob("*.trace")
+        trace = gw.load_trace(path)
+        shown = gw.studio.show(trace, path.stem, open_browser=False, port=0)
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(shown.url)
+        page.locator("[data-finding] button").first.click()
+        take(page, "studio-torch")
+        shown.stop()
+
+
 def small_gpt() -> gw.nn.Module:
     """Embedding, two transformer blocks, a head."""
     layer = partial(gw.nn.TransformerEncoderLayer, 32, 4, 64, dropout=0.0, batch_first=True)
@@ -108,4 +123,5 @@ if __name__ == "__main__":
         take_notebook(chromium)
         take_places(chromium)
         take_trace(chromium)
+        take_torch(chromium)
         chromium.close()

@@ -61,12 +61,17 @@ def assert_healthy(
     return report
 
 
-def _recording(model: Any) -> Any:
+@contextmanager
+def _recording(model: Any) -> Iterator[Any]:
     if any(is_torch_tensor(parameter) for parameter in model.parameters()):
         from gradwalk.torch.recorder import TorchRecorder
+        from gradwalk.torch.watching import aside
 
-        return TorchRecorder()
-    return record()
+        with aside(), TorchRecorder() as trace:  # a watch need not know of this step
+            yield trace
+    else:
+        with record() as trace:
+            yield trace
 
 
 @contextmanager

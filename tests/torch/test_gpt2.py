@@ -18,7 +18,7 @@ from gradwalk.inspect.files import load_trace, save_trace
 from gradwalk.inspect.trace import Trace
 from gradwalk.ops import TABLE
 from gradwalk.torch import StepStopped, watch
-from tests.torch.gpt2 import BAD_ROW, BAD_STEP, WAYS, gpt2, nobody, sentences
+from tests.torch.gpt2 import BAD_ROW, BAD_STEP, WAYS, RootMeanSquare, gpt2, nobody, sentences
 from tests.torch.holding import Holding, compare_with_autograd
 
 ATTENTIONS = ("sdpa", "eager")
@@ -106,6 +106,7 @@ def test_all_tools_read_it_live_and_from_a_file(tmp_path: Path) -> None:
 # what is named: op, module, whether a row is
 NAMED = {
     "data": ("add", "transformer", True),
+    "module": ("div", "transformer.h.0.ln_2", True),
     "weight": ("addmm", "transformer.h.0.mlp.c_fc", False),
     "log_likelihood": ("log", "", True),
 }
@@ -113,7 +114,7 @@ NAMED = {
 
 def line_marked(way: str) -> tuple[int, str]:
     """The line of a program with HERE at its end."""
-    lines, first = inspect.getsourcelines(WAYS[way])
+    lines, first = inspect.getsourcelines(RootMeanSquare if way == "module" else WAYS[way])
     return next((first + i, x.strip()) for i, x in enumerate(lines) if x.endswith("# HERE\n"))
 
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections import deque
 from typing import Any
 
-import numpy as np
-import torch
-
-from gradwalk.torch.places import (
-    Everything,
-    Place,
-    places_from,
-    set_state_of_generator,
-    state_of_generator,
-)
+from gradwalk.torch.places import Everything, Place, places_from
 
 
 def take(names: Any) -> Place:
@@ -62,26 +52,3 @@ def test_a_name_in_use_is_seen_as_it_is() -> None:
         return seen
 
     assert program() == [0, 2, 4]
-
-
-def test_generators_of_random_numbers_are_set_back() -> None:
-    generators = [
-        torch.Generator(),
-        random.Random(3),
-        np.random.default_rng(3),
-        np.random.RandomState(3),
-    ]
-
-    def draw(generator: Any) -> float:
-        if isinstance(generator, torch.Generator):
-            return float(torch.rand(1, generator=generator))
-        return float(generator.random())
-
-    for generator in generators:
-        place = take({"generator"})
-        ((found, state),) = place.generators
-        assert found is generator
-        first = draw(generator)
-        set_state_of_generator(generator, state)
-        assert draw(generator) == first
-        assert state_of_generator(generator) is not None

@@ -160,3 +160,93 @@ def test_from_the_command_line(program: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "HERE" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_limits_are_options(program: Path) -> None:
+    assert invoke("--watch", "--explosion", "1", program).exit_code == 2
+    for option in ("--explosion", "--warmup", "--record-from"):
+        refused = invoke(option, "3", program)
+        assert refused.exit_code == 2 and "add --watch" in refused.stderr
+    assert invoke("--watch", "--explosion", "inf", "--warmup", "0", program).exit_code == 0
+
+
+@pytest.mark.parametrize(("factor", "status"), [("10", 3), ("1e6", 0)])
+def test_what_an_explosion_is_can_be_said(factor: str, status: int, tmp_path: Path) -> None:
+    script = tmp_path / "explodes.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)\n"
+        "for step in range(8):\n"
+        "    optimizer.zero_grad()\n"
+        "    model(torch.full((1, 2), 100.0 if step == 6 else 1.0)).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    limits = ("--explosion", factor, "--warmup", "3")
+    assert invoke("--watch", *limits, "--out", tmp_path / "out", script).exit_code == status
+
+
+def test_steps_are_recorded_as_they_run(program: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ("--watch", "--record-from", "4", "--out", out, program, "--plant", "6")
+    result = invoke(*command)
+    assert result.exit_code == 3 and "recorded as it ran" in result.stderr
+    assert "HERE" in result.stderr and (out / "gradwalk-step-6.trace").exists()
+
+
+PROGRAMS = {
+    "syntax": ("def f(:\n", 1, "SyntaxError"),
+    "raises": ("raise KeyError('lost')\n", 1, "KeyError: 'lost'"),
+    "leaves": ("import sys\nsys.exit(5)\n", 5, ""),
+    "no Python": ("\0", 1, "null bytes"),
+    "reads": ("import sys\nsys.exit(len(sys.stdin.read()))\n", 4, ""),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_statuses_are_those_of_python(name: str, tmp_path: Path) -> None:
+    text, status, told = PROGRAMS[name]
+    script = tmp_path / "program.py"
+    script.write_text(text)
+    result = CliRunner().invoke(app, ["run", "--watch", str(script)], input="four")
+    assert result.exit_code == status and told in result.stderr
+
+
+WORKERS = """
+import sys
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index))
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    for x in DataLoader(Numbers(), 2, num_workers=1, multiprocessing_context=sys.argv[1]):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    print("trained")
+"""
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_of_a_loader(context: str, tmp_path: Path) -> None:
+    script = tmp_path / "workers.py"
+    script.write_text(WORKERS)
+    command = [sys.executable, "-m", "gradwalk", "run", "--watch", str(script), context]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+
+
+def test_the_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = invoke("--help").stdout
+    for option in ("--watch", "--out", "--explosion", "--warmup", "--record-from"):
+        assert option in shown
+    assert max(map(len, shown.splitlines())) <= 80

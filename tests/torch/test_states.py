@@ -270,3 +270,23 @@ def test_of_a_long_list_what_was_appended_is_taken_off_and_put_back() -> None:
     assert len(model.history) == 1000
     before.restore()
     assert len(model.history) == 1001
+
+
+def test_generators_of_random_numbers_are_set_back() -> None:
+    generators = [
+        torch.Generator(),
+        random.Random(3),
+        np.random.default_rng(3),
+        np.random.RandomState(3),
+    ]
+
+    def draw(generator: Any) -> float:
+        if isinstance(generator, torch.Generator):
+            return float(torch.rand(1, generator=generator))
+        return float(generator.random())
+
+    for generator in generators:
+        state = Keeper().now([], [], [{"generator": generator}])
+        first = draw(generator)
+        state.restore()
+        assert draw(generator) == first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import runpy
 import warnings
 import weakref
@@ -360,9 +361,9 @@ def test_a_batch_that_was_written_to_is_told(tmp_path: Path) -> None:
 def test_what_is_not_deterministic_is_told(tmp_path: Path) -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    drawn = iter([1.0, 2.0])
+    drawn = random.SystemRandom()
     with watch(model, optimizer, folder=tmp_path), pytest.raises(StepStopped) as stopped:
-        loss = model(torch.ones(3, 4)).mean() * 0 + next(drawn)
+        loss = model(torch.ones(3, 4)).mean() * 0 + drawn.random()
         loss = loss + (model.weight * 0).sqrt().sum()
         loss.backward()
         optimizer.step()

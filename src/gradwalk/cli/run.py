@@ -16,6 +16,7 @@ import typer
 from gradwalk.cli.console import fail
 from gradwalk.graph.source import own_files
 
+_WATCHING = "Options for --watch"
 FOUND = 3  # the status if something was found
 
 
@@ -41,29 +42,83 @@ def run(
             metavar="FOLDER",
             help="Where the trace and the report go. Left out: a new folder gradwalk-report.",
             show_default=False,
+            rich_help_panel=_WATCHING,
+        ),
+    ] = None,
+    explosion: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FACTOR",
+            help="How many times its usual length a gradient must have to be an explosion. "
+            "Left out: 1000. inf: only NaN and inf are looked for.",
+            show_default=False,
+            rich_help_panel=_WATCHING,
+        ),
+    ] = None,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            metavar="STEPS",
+            help="The first steps, in which gradients are judged by the square of that factor. "
+            "Left out: 10.",
+            show_default=False,
+            rich_help_panel=_WATCHING,
+        ),
+    ] = None,
+    record_from: Annotated[
+        int | None,
+        typer.Option(
+            metavar="STEP",
+            help="Record every step from this one on as it runs: slower, for a fault that does "
+            "not show again when its step is run again.",
+            show_default=False,
+            rich_help_panel=_WATCHING,
         ),
     ] = None,
 ) -> None:
     """Run a program as `python PROGRAM.py ...` does, and with --watch look after its training.
 
-    Ends with the program's own status, or with 3 if --watch found something: then the trace of the
-    step, report.txt and report.json are in the folder that is named at the end.
+    Options of gradwalk stand before the program; all that follows it is the program's own.
 
-    [bold]Example[/bold]
+    Ends with the program's own status, or with 3 if --watch found something: its trace,
+    report.txt and report.json are then in the folder that is named at the end.
+
+    [bold]Examples[/bold]
 
       gradwalk run --watch train.py --lr 3e-4
+
+      gradwalk run --watch --explosion 100 train.py
+
+      gradwalk run --watch --record-from 4999 train.py
     """
     path = Path(script)
     if not path.is_file():
         raise fail(f"there is no file {script}")
+    for_watch = {
+        "--out": out,
+        "--explosion": explosion,
+        "--warmup": warmup,
+        "--record-from": record_from,
+    }
     if not watch:
-        if out is not None:
-            raise fail("--out says where --watch leaves its report. Fix: add --watch")
+        useless = [name for name, given in for_watch.items() if given is not None]
+        if useless:
+            raise fail(f"{useless[0]} says how --watch works. Fix: add --watch")
         raise typer.Exit(_run(path, arguments or []))
-    raise typer.Exit(_run_watched(path, arguments or [], out))
+    if explosion is not None and not explosion > 1:
+        raise fail(f"--explosion is a factor above 1, not {explosion:g}")
+    limits = {"explosion": explosion, "warmup": warmup}
+    limits = {name: given for name, given in limits.items() if given is not None}
+    raise typer.Exit(_run_watched(path, arguments or [], out, limits, record_from))
 
 
-def _run_watched(path: Path, arguments: list[str], out: str | None) -> int:
+def _run_watched(
+    path: Path,
+    arguments: list[str],
+    out: str | None,
+    limits: dict[str, Any],
+    record_from: int | None,
+) -> int:
     if importlib.util.find_spec("torch") is None:
         raise fail("--watch is for programs that use PyTorch. Fix: pip install 'gradwalk[torch]'")
     from gradwalk.torch.checking import Limits
@@ -72,7 +127,7 @@ def _run_watched(path: Path, arguments: list[str], out: str | None) -> int:
 
     # Absolute, because the program may change its directory.
     folder = free_path(Path("gradwalk-report").resolve()) if out is None else Path(out).resolve()
-    watched = Watch(None, None, Limits(), folder=folder)
+    watched = Watch(None, None, Limits(**limits), folder=folder, record_from=record_from)
     status = _run(path, arguments, StepStopped)
     watched.remove()
     if not watched.reports:

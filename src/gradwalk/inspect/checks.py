@@ -50,7 +50,8 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
             continue
         reference, own = anatomy.gradient(top), anatomy.gradient(layer.node)
         if not math.isfinite(own):
-            large.append((math.inf, layer))
+            if not anatomy.sweep.thrown_away:
+                large.append((math.inf, layer))
         elif reference > 0:
             ratio = own / reference
             # Off the spine (queries and keys, gates) a gradient may be small by nature.

@@ -77,14 +77,20 @@ class _Search:
     def answer(self, called: bool) -> FoundNan:
         for sweep in self.trace.sweeps:
             for edge in sweep.seeds:
-                if self._is_bad(edge.node):
+                if self._is_bad(edge.node) and not self._is_only_scaled(edge.node, sweep):
                     return self._forward(edge.node, sweep)
-            if any(is_bad(g) for grads in sweep.grads.values() for g in grads):
+            if not sweep.thrown_away and any(
+                is_bad(g) for grads in sweep.grads.values() for g in grads
+            ):
                 return self._backward(sweep)
         for sink in self._sinks():
             if self._is_bad(sink):
                 return self._forward(sink, None)
         return self._after_update() if called else FoundNan()
+
+    def _is_only_scaled(self, root: int, sweep: Sweep) -> bool:
+        """Whether a gradient scaler, which sees to it itself, made a finite loss too large."""
+        return sweep.thrown_away and not any(self._is_bad(i) for i in self.trace.nodes[root].inputs)
 
     def _sinks(self) -> Iterable[int]:
         """Where to look beside the losses: what was asked about; without a backward pass, ends."""

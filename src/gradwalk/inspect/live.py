@@ -22,6 +22,9 @@ class Guest(Protocol):
     def structure_of(self, root: Any) -> Any:
         """The same without numbers, also of a graph that backward has used up."""
 
+    def name_of(self, tensor: Any) -> str:
+        """What a parameter is called in its model, "" if it is in none."""
+
     def recorder(self, budget: int | None) -> Any:
         """A recorder of what the engine computes, and of what ours does."""
 

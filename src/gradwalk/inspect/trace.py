@@ -113,6 +113,7 @@ class Sweep:
     pushed: dict[int, tuple[Kept, ...]] = field(default_factory=dict)  # along each argument
     line: SourceLine | None = None  # of the call to backward
     seconds: dict[int, float] = field(default_factory=dict)  # of each visit, if timed
+    thrown_away: bool = False  # a gradient scaler found an inf and made no step of it
 
     @property
     def root(self) -> int:
@@ -188,12 +189,14 @@ class Trace:
         Of a parameter that was updated and used again, the leaf the last backward pass reached.
         """
         found = self._index.get(key_of(thing))
-        if found in self._earlier and self.sweeps:
-            version: int | None = found
-            while version is not None and version not in self.sweeps[-1].grads:
-                version = self._earlier.get(version)
-            found = found if version is None else version
-        return found
+        return None if found is None else self._reached(found)
+
+    def _reached(self, leaf: int) -> int:
+        """The version of a leaf that the last backward pass reached; if it did none, the last."""
+        version: int | None = leaf if self.sweeps else None
+        while version is not None and version not in self.sweeps[-1].grads:
+            version = self._earlier.get(version)
+        return leaf if version is None else version
 
     def output(self, thing: Any) -> int:
         """Which output of its node a live Tensor is; 0 of anything else."""

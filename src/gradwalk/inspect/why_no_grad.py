@@ -91,12 +91,15 @@ class _Search:
         self.live: Any = None if isinstance(p, (int, str, TraceNode)) else p
         self.output = trace.output(self.live)
         self.leading = leading_to(trace, root)
+        self.is_foreign = is_torch_tensor(self.live)
+        self.recording = f"`with gradwalk{'.torch' * self.is_foreign}.record():`"
         self.name = self._name()
 
     def _name(self) -> str:
         if self.index is not None:
             return self.trace.name(self.index)
-        return str(getattr(self.live, "label", "")) or f"this {type(self.live).__name__}"
+        named = guest().name_of(self.live) if self.is_foreign else getattr(self.live, "label", "")
+        return str(named) or f"this {type(self.live).__name__}"
 
     # -- the answer --------------------------------------------------------------------------------
 
@@ -268,7 +271,7 @@ class _Search:
             "zero",
             "unknown",
             "backward has freed the numbers of this graph, so the cut cannot be told.",
-            "compute inside `with gradwalk.record():`, or backward(retain_graph=True).",
+            f"compute inside {self.recording}, or backward(retain_graph=True).",
         )
 
     # -- no way to the loss ------------------------------------------------------------------------
@@ -281,7 +284,7 @@ class _Search:
                 "none",
                 "no graph",
                 "the loss itself needs no gradient: nothing behind it was recorded.",
-                "compute the loss inside `with gradwalk.record():` and ask again, to see the line.",
+                f"compute the loss inside {self.recording} and ask again, to see the line.",
             )
         found = self._about(
             "none",
@@ -293,7 +296,7 @@ class _Search:
             found.fix += " Its .data and float(...) are plain numbers and carry no gradient."
         elif self.known != RECORDED:
             found.fix += (
-                " If you think it is: compute inside `with gradwalk.record():` and ask again, "
+                f" If you think it is: compute inside {self.recording} and ask again, "
                 "which also shows a detach() or no_grad()."
             )
         if is_tensor(self.live) and not self.live.requires_grad:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gradwalk.torch.importing import import_graph
 from gradwalk.torch.recorder import TorchRecorder as record
+from gradwalk.torch.start_watching import watch
 from gradwalk.torch.step_report import StepStopped
-from gradwalk.torch.watching import watch
 
 __all__ = ["StepStopped", "import_graph", "record", "watch"]

@@ -5,18 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.inspect.trace import Trace
+from gradwalk.torch.modules import Names, outermost_alive
 from gradwalk.torch.recorder import TorchRecorder
 from gradwalk.torch.unrecorded import structure_of_tensor
 from gradwalk.torch.unrecorded import trace_of_tensor as trace_of
 from gradwalk.torch.updates import moves
 from gradwalk.torch.values import array_of
 
-__all__ = ["array_of", "moves", "recorder", "structure_of", "trace_of"]
+__all__ = ["array_of", "moves", "name_of", "recorder", "structure_of", "trace_of"]
 
 
 def recorder(budget: int | None) -> TorchRecorder:
     """Of PyTorch's operations and of ours."""
     return TorchRecorder(budget=budget)
+
+
+def name_of(tensor: Any) -> str:
+    """What a parameter is called in the models that are alive, "" if it is in none."""
+    names = Names()
+    for module in outermost_alive():
+        for _ in names.give(module):  # a name is given when it is asked for
+            pass
+    return names.of(tensor) or ""
 
 
 def structure_of(root: Any) -> Trace:

@@ -43,8 +43,10 @@ NOT_KEPT = object()  # stands for what is too large, or leads to a graph
 
 # What cannot change, or leads to nothing that does.
 PLAIN = frozenset(
-    (int, float, bool, str, bytes, complex, NoneType, EllipsisType, range, slice, type)
-    + (torch.dtype, torch.device, torch.Size, torch.layout, ModuleType, BuiltinFunctionType)
+    {
+        *(int, float, bool, str, bytes, complex, NoneType, EllipsisType, range, slice, type),
+        *(torch.dtype, torch.device, torch.Size, torch.layout, ModuleType, BuiltinFunctionType),
+    }
 )
 
 
@@ -184,10 +186,10 @@ RANDOM = Holder(state_of_generator, set_state_of_generator, lambda kept: ())
 
 # -- iterators -------------------------------------------------------------------------------------
 
-_COPIED = tuple(type(iter(kind())) for kind in (list, tuple, str, bytes)) + (type(iter(range(0))),)
-_NOT_COPIED = (GeneratorType, enumerate, zip, map, filter, reversed) + tuple(
-    kind for kind in vars(itertools).values() if isinstance(kind, type)
-)
+_ITERATED: tuple[Iterable[Any], ...] = ([], (), "", b"", range(0))
+_COPIED = tuple(type(iter(items)) for items in _ITERATED)
+_OF_ITERTOOLS = tuple(kind for kind in vars(itertools).values() if isinstance(kind, type))
+_NOT_COPIED = (GeneratorType, enumerate, zip, map, filter, reversed, *_OF_ITERTOOLS)
 
 
 class Spent:
@@ -270,7 +272,8 @@ class _Ways(dict[type, Way | None]):
         return found
 
     def _way(self, kind: type) -> Way | None:
-        if kind in PLAIN or issubclass(kind, torch.Tensor):
+        # That of the system has no state.
+        if kind in PLAIN or issubclass(kind, (torch.Tensor, random.SystemRandom)):
             return None
         if kind in _FIXED:
             return _FIXED[kind]
@@ -292,7 +295,6 @@ class _Ways(dict[type, Way | None]):
 ways = _Ways()
 
 
-@functools.cache
 def is_users(kind: type) -> bool:
     """Whether a class stands in one of the user's own files."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)

@@ -45,7 +45,7 @@ class Memories:
             self._writes.setdefault(place.memory, []).append(write)
 
     def last_write(self, tensor: torch.Tensor) -> tuple[int, SourceLine | None] | None:
-        """The number of the last write to a tensor's memory, and its line; None if there is none."""
+        """The number of the last write to a tensor's memory, and its line; None without one."""
         place = self._placed("", tensor)
         writes = self._writes.get(-1 if place is None else place.memory)
         return (writes[-1].order, writes[-1].line) if writes else None

@@ -57,6 +57,9 @@ def _has(whole: nn.Module, module: nn.Module) -> bool:
     return any(part is module for part in whole.modules())
 
 
+_NEEDLESS = "Using `torch.compile.module.` when there are global hooks"
+
+
 class Names:
     """What modules and their parameters are called; they themselves are not kept alive."""
 
@@ -108,7 +111,10 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
                 break
 
     # Compiled code never sees these hooks (recorder.py), so there is nothing to warn of.
-    warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")
+    if not any(
+        known[1] is not None and known[1].pattern == _NEEDLESS for known in warnings.filters
+    ):
+        warnings.filterwarnings("ignore", _NEEDLESS)
     handles = [
         register_module_forward_pre_hook(enters),
         register_module_forward_hook(leaves, always_call=True),

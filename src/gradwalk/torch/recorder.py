@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -50,6 +51,7 @@ from gradwalk.torch.values import array_of, form_of
 aten = torch.ops.aten
 DETACHES = frozenset((aten.detach.default, aten.detach_.default))
 TAKES_OUT = aten._local_scalar_dense.default
+SCALES = aten._amp_update_scale_.default
 
 
 class _HeldWeakly(list[Any]):
@@ -74,7 +76,7 @@ class TorchTrace(Trace):
         """The node of a live tensor, None if the trace does not know it."""
         if isinstance(thing, torch.Tensor):
             found = self.recorder.known(thing)
-            return None if found is None else found.node
+            return None if found is None else self._reached(found.node)
         return super().lookup(thing)
 
     def output(self, thing: Any) -> int:
@@ -157,6 +159,7 @@ class TorchRecorder(Recorder):
         self._unused: dict[int, _Unused] = {}
         self._blank: set[int] = set()  # nodes that are memory nothing was written to yet
         self._silent = 0  # how many reasons there are not to record operations
+        self._judged = 0  # backward passes of which a gradient scaler has said if they are used
         self._last_number = -1  # of the autograd node that the last operation belongs to
 
     def __enter__(self) -> Trace:
@@ -323,6 +326,8 @@ class TorchRecorder(Recorder):
         if func is TAKES_OUT:
             self._take_out(given[0])
             return func(*args, **kwargs)
+        if func is SCALES:
+            self._judge_sweeps(found_inf=given[2])
         belongs = newest and torch.is_grad_enabled() and any(t.requires_grad for t in given)
         known = translate(func, args, kwargs)
         written = list(written_by(func, args, kwargs))
@@ -455,6 +460,14 @@ class TorchRecorder(Recorder):
         node.values = [self._kept(tensor, "values", index)]
         self.note(tensor, Edge(index))
         return Edge(index)
+
+    def _judge_sweeps(self, found_inf: torch.Tensor) -> None:
+        """A gradient scaler says whether gradients since it last did were too large to be used."""
+        with self.silence():
+            thrown_away = bool(np.any(array_of(found_inf)))
+        for sweep in self.trace.sweeps[self._judged :]:
+            sweep.thrown_away = thrown_away
+        self._judged = len(self.trace.sweeps)
 
     def _take_out(self, tensor: torch.Tensor) -> None:
         """`item()`, `float(x)`, `if x:`: its numbers go on outside the graph."""

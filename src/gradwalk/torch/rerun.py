@@ -14,6 +14,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,18 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.gradients import all_finite
 from gradwalk.torch.graphs import inputs_first, is_leaf
 from gradwalk.torch.places import Place
 from gradwalk.torch.recorder import TorchRecorder
 from gradwalk.torch.snapshots import Call, Model, Randomness, outputs_in
-from gradwalk.torch.states import Keeper
 from gradwalk.torch.statements import (
     LeftTheBlock,
     NotRepeatable,
     Statements,
     statements_between,
 )
+from gradwalk.torch.states import Keeper
 
 
 @dataclass(eq=False)
@@ -43,6 +45,11 @@ class Run:
     places: list[Place]  # where backward was called, outwards
     loss: torch.Tensor | None  # what it began at, if that is one number
     before: torch.Tensor | None  # how long the gradients were before it; None if there were none
+    recorded: Trace | None = None  # when someone asked for it
+
+    def began_at(self, loss: torch.Tensor) -> bool:
+        """Whether it is the backward pass of this loss."""
+        return self.loss is not None and self.loss.data_ptr() == loss.data_ptr()
 
 
 @dataclass
@@ -94,6 +101,7 @@ class Rerun:
         self.losses: list[torch.Tensor] = []  # of the backward passes while running again
         self._gradients: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self._passes = 0  # backward passes under way
+        self._only_pushed = False  # whether all that was not finite was pushed into the model
 
     def __call__(self, run: Run, shows_fault: Callable[[list[torch.Tensor]], bool]) -> Outcome:
         """The statements; if they do not show the fault, the model alone.
@@ -103,26 +111,13 @@ class Rerun:
         outcome = Outcome()
         with self._leaving_no_mark(run):
             for attempt in (self._statements, self._model):
-                self._without_gradients()
-                self.losses.clear()
                 recorder = TorchRecorder(budget=self.budget)
-                try:
-                    told, notes = attempt(run, recorder)
-                except NotRepeatable as error:
-                    outcome.notes.append(
-                        f"{_WHAT[attempt.__name__]} could not be run again: {error}"
-                    )
+                made = self._tried(attempt, run, recorder, outcome)
+                if made is None:
                     continue
-                except LeftTheBlock:
-                    outcome.notes.append("the statements, run again, took another way")
-                    continue
-                except Exception as error:  # the program's own code may raise anything
-                    outcome.notes.append(
-                        f"{_WHAT[attempt.__name__]} failed when run again: "
-                        f"{type(error).__name__}: {textwrap.shorten(str(error), 120)}"
-                    )
-                    continue
-                if shows_fault(self.losses):
+                told, notes = made
+                was_run = outcome.trace is not None  # the statements: they did not show it
+                if shows_fault(self.losses) and not (self._only_pushed and was_run):
                     outcome.trace, outcome.told = recorder.trace, told
                     outcome.how = attempt.__name__.strip("_")
                     outcome.notes += notes
@@ -131,6 +126,36 @@ class Rerun:
                 outcome.trace = outcome.trace or recorder.trace
         outcome.notes += [note for call in run.calls for note in call.changed_since()]
         return outcome
+
+    def _tried(
+        self, attempt: Attempt, run: Run, recorder: TorchRecorder, outcome: Outcome
+    ) -> tuple[str, list[str]] | None:
+        """What one of the two ways says; None, and a note, if it cannot be gone."""
+        self._without_gradients()
+        self.losses.clear()
+        self._only_pushed = False
+        what = _WHAT[attempt.__name__]
+        try:
+            return attempt(run, recorder)
+        except NotRepeatable as error:
+            outcome.notes.append(f"{what} could not be run again: {error}")
+        except LeftTheBlock:
+            outcome.notes.append("the statements, run again, took another way")
+        except Exception as error:  # the program's own code may raise anything
+            short = textwrap.shorten(str(error), 120)
+            outcome.notes.append(f"{what} failed when run again: {type(error).__name__}: {short}")
+        return None
+
+    def recorded(self, run: Run) -> Trace | None:
+        """The statements of a healthy step again, recorded; None if the loss is another."""
+        if run.loss is None:
+            return None
+        recorder = TorchRecorder(budget=self.budget)
+        with self._leaving_no_mark(run):
+            if self._tried(self._statements, run, recorder, Outcome()) is None:
+                return None
+        same = bool(self.losses) and _same_bits(self.losses[-1], run.loss)
+        return recorder.trace if same else None
 
     # -- the two ways ------------------------------------------------------------------------------
 
@@ -175,7 +200,13 @@ class Rerun:
                     if i < len(outputs) and outputs[i].requires_grad
                 }
                 if pushed:
-                    torch.autograd.backward([outputs[i] for i in pushed], list(pushed.values()))
+                    roots = [outputs[i] for i in pushed]
+                    for root, kept in zip(roots, pushed.values()):
+                        # One output may be computed from another: what was kept is all it got.
+                        root.register_hook(partial(_instead, kept))  # type: ignore[no-untyped-call]
+                    finite = all(map(all_finite, outputs))
+                    self._only_pushed = finite and not all(map(all_finite, pushed.values()))
+                    torch.autograd.backward(roots, list(pushed.values()))
                 else:
                     notes.append("the gradient of the model's output was too large to be kept")
         return (
@@ -244,6 +275,7 @@ class Rerun:
             self._passes -= 1
 
 
+Attempt = Callable[[Run, TorchRecorder], tuple[str, list[str]]]
 _WHAT = {"_statements": "the statements", "_model": "the model alone"}
 
 
@@ -277,6 +309,10 @@ def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
+
+
+def _instead(kept: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    return kept
 
 
 _CALL = "output = module(*args, **kwargs)"

@@ -1,13 +1,14 @@
 """What a call of a model depends on besides its parameters, kept so that it can be made again.
 
 Arguments are referred to, not copied; a version that has changed tells that one was written to
-since. Buffers are copied if they changed since the last call (statistics of a batch norm do).
+since. Small buffers are copied, larger ones only if they changed since the last call.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +18,16 @@ import numpy as np
 import torch
 
 from gradwalk.torch import private
+from gradwalk.torch.gradients import all_finite
+from gradwalk.torch.operations import tensors_in
 from gradwalk.torch.places import Place
-from gradwalk.torch.recorder import tensors_in, version_of
+from gradwalk.torch.recorder import version_of
 from gradwalk.torch.states import State
 
 _numbers = itertools.count()
 LARGEST_BUFFER = 1 << 20  # bytes: larger ones are not copied
+SMALL_BUFFER = 1 << 14  # bytes: smaller ones are copied at every call
+_STATISTICS = ("running_mean", "running_var")
 LARGEST_GRADIENT = 16 << 20  # bytes: larger gradients of outputs are not kept
 
 
@@ -64,10 +69,15 @@ class Buffer:
     version: int
     copy: torch.Tensor | None  # None of one that is large
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it is copied always: a batch norm, and `.data`, write without a new version."""
+        return self.name in _STATISTICS or self.tensor.nbytes <= SMALL_BUFFER
+
     def restore(self) -> None:
         """The same tensor with the same elements, as far as they were kept."""
         self.owner[self.name] = self.tensor
-        if self.copy is not None and version_of(self.tensor) != self.version:
+        if self.copy is not None and (self.is_small or version_of(self.tensor) != self.version):
             self.tensor.data.copy_(self.copy)  # by .data: a graph may count on its version
 
 
@@ -92,21 +102,33 @@ class Model:
     def buffers_now(self, largest: float = LARGEST_BUFFER) -> list[Buffer]:
         """The buffers, with copies of those that are not large; unchanged ones are not copied."""
         found = []
+        small: dict[tuple[torch.device, torch.dtype], list[Buffer]] = {}
         for owner, name in self.buffers:
             tensor = owner.get(name)
             if tensor is None:
                 continue
-            version = version_of(tensor)
+            buffer = Buffer(owner, name, tensor, version_of(tensor), None)
             last = self._last.get((id(owner), name))
-            copied = None
-            if last is not None and last.tensor is tensor and last.version == version:
-                copied = last.copy
-            if copied is None and tensor.nbytes <= largest:
-                copied = tensor.detach().clone()
-            buffer = Buffer(owner, name, tensor, version, copied)
+            if buffer.is_small and not tensor.is_sparse:
+                small.setdefault((tensor.device, tensor.dtype), []).append(buffer)
+            elif last is not None and last.tensor is tensor and last.version == buffer.version:
+                buffer.copy = last.copy
+            if buffer.copy is None and not buffer.is_small and tensor.nbytes <= largest:
+                buffer.copy = tensor.detach().clone()
             self._last[id(owner), name] = buffer
             found.append(buffer)
+        for several in small.values():
+            _copy_together(several)
         return found
+
+
+def _copy_together(buffers: list[Buffer]) -> None:
+    """One operation for all of one kind: a device is slow at many small ones."""
+    with torch.no_grad():
+        copied = torch.cat([buffer.tensor.detach().reshape(-1) for buffer in buffers])
+        parts = copied.split([buffer.tensor.numel() for buffer in buffers])
+    for buffer, part in zip(buffers, parts):
+        buffer.copy = part.reshape(buffer.tensor.shape)
 
 
 @dataclass(eq=False)
@@ -124,6 +146,7 @@ class Call:
     number: int  # calls are counted
     versions: list[int] = field(default_factory=list)  # of the tensors in the arguments
     output_gradients: dict[int, torch.Tensor] = field(default_factory=dict)  # by position
+    outputs: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
     # What the graph behind the outputs refers to; emptied when the call is of no more use. A
     # program that keeps its losses would else keep its batches, too.
     box: list[Call] = field(default_factory=list)
@@ -167,6 +190,14 @@ class Call:
     def bytes(self) -> int:
         """What is kept alive of the arguments."""
         return sum(tensor.nbytes for tensor in self.tensors if not tensor.is_sparse)
+
+    def gave_finite(self) -> bool | None:
+        """Whether what the model returned was finite; None if the program has let go of it."""
+        alive = [output() for output in self.outputs]
+        known = [all_finite(output) for output in alive if output is not None]
+        if not all(known):
+            return False
+        return True if known and len(known) == len(alive) else None
 
     def changed_since(self) -> list[str]:
         """Arguments and buffers that cannot be had as they were, in words."""

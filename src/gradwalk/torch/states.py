@@ -101,7 +101,10 @@ class State:
                     self._iterators[id(thing)] = thing, copied(thing)
                 continue
             for how, holder in way.holds(thing):
-                kept = how.take(holder)
+                try:
+                    kept = how.take(holder)
+                except Exception:  # the program goes on, whatever its objects do when looked at
+                    continue
                 if exact:
                     self.hold_exactly(how, holder)
                 else:
@@ -234,10 +237,10 @@ class Keeper:
             classes.update(dict.fromkeys(v for v in names.values() if isinstance(v, type)))
         for kind in classes:
             if is_users(kind):
-                names = vars(kind)
-                wanted = (n for n in names if not n.startswith("__"))
-                self._own(names, partial(setattr, kind), wanted)
-                self._roots += (v for v in names.values() if isinstance(v, FunctionType))
+                own = vars(kind)
+                wanted = (n for n in own if not n.startswith("__"))
+                self._own(own, partial(setattr, kind), wanted)
+                self._roots += (v for v in own.values() if isinstance(v, FunctionType))
         self._roots = [root for root in self._roots if _leads_anywhere(root)]
 
     def _own(

@@ -54,12 +54,42 @@ class StepReport(Report):
     fix: str = ""
     found: FoundNan | None = None  # what find_nan says of the step, run again
     finding: Finding | None = None  # what health says of it, of an explosion
-    rerun: str = ""  # "statements", "model", or "" if it could not be run again
+    rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
     rerun_told: str = ""
     notes: list[str] = field(default_factory=list)
     path: str = ""  # of the trace
     is_over: bool = False  # whether it was found after the last step, when none is left to stop
+    gave_finite: bool | None = None  # whether the model's output was finite; None: not known
     _trace: Trace | None = None
+
+    @property
+    def live(self) -> str:
+        """How the same step can be recorded as it runs, in words."""
+        return (
+            f"run the program once more with watch(..., record_from={self.step}) or `gradwalk run "
+            f"--watch --record-from {self.step}`, which records that step as it runs"
+        )
+
+    def not_shown(self, parameters: Sequence[str]) -> None:
+        """Nothing that was run again had the fault: say what is known, and what to do."""
+        self.rerun_told = "the fault could not be shown again: see the notes"
+        if self.gave_finite is False:
+            self.notes.append(
+                "what the model returned was not finite already: it was made inside of the model"
+            )
+        elif self.gave_finite:
+            self.notes.append(
+                "what the model returned was finite: it was made after its output, or in backward"
+            )
+        bad = [name for name in parameters if name in set(self.gradients)]
+        if bad and len(bad) == len(parameters):
+            self.notes.append("the gradients of all parameters are not finite")
+        elif bad:
+            self.notes.append(
+                f"in the order of the model, gradients are not finite from {bad[0]} to {bad[-1]}, "
+                f"{len(bad)} of {len(parameters)}: it came in there, or after the last of them"
+            )
+        self.fix = f"{self.live}. Keep the random seed: it must be the same run."
 
     def __str__(self) -> str:
         stopped = "found after the last step," if self.is_over else "stopped before step"
@@ -108,11 +138,15 @@ class StepReport(Report):
             return
         self.found = found
         if found.kind == "seed" and how == "model":
+            sure = "" if self.gave_finite else ", unless the model did something else this time"
             found.reason = (
-                "what came back to the model's output was not finite already: it was made outside "
-                "of the model, between its output and the loss, which could not be run again."
+                "the model's output is finite, and what came back to it was not: it was made "
+                f"outside of the model, between its output and the loss{sure}. Those lines could "
+                "not be run again."
             )
-            found.fix = "look at the lines between the call of the model and backward()."
+            found.fix = (
+                f"look at the lines between the call of the model and backward(), or {self.live}."
+            )
         if found.kind == "weights" and found.node not in trace.names:
             # A batch that gradients are asked for, too.
             found.kind = "data"

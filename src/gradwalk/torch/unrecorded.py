@@ -13,6 +13,7 @@ from gradwalk.inspect.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.graphs import inputs_first, is_leaf
 from gradwalk.torch.recorder import TorchRecorder
+from gradwalk.torch.watching import recorded_again
 
 FREED = "backward through the graph a second time"
 
@@ -34,9 +35,13 @@ def trace_of_tensor(
     except RuntimeError as error:
         if FREED not in str(error):
             raise
+        again = recorded_again(root)
+        if again is not None:
+            return again
         raise AutogradError(
             "the graph behind this loss was let go by backward(). Fix: ask before backward(), or "
-            "call backward(retain_graph=True), or compute inside `with gradwalk.torch.record():`"
+            "call backward(retain_graph=True), or compute inside `with gradwalk.torch.record():`; "
+            "under gradwalk.torch.watch(model, optimizer), ask between backward() and step()"
         ) from error
     return trace
 

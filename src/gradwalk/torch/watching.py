@@ -8,10 +8,10 @@ run the step once more, recorded (rerun.py), and read the trace (step_report.py)
 from __future__ import annotations
 
 import math
-import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -24,12 +24,14 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.checking import Checked, Limits
 from gradwalk.torch.faults import Fault
 from gradwalk.torch.gradients import all_finite, gradients_of, is_skipped, length_of, unrecorded
 from gradwalk.torch.names import Names
 from gradwalk.torch.places import places_from
+from gradwalk.torch.recordings import StepRecordings
 from gradwalk.torch.rerun import Rerun, Run
 from gradwalk.torch.sites import Sites
 from gradwalk.torch.snapshots import LARGEST_GRADIENT, Call, Model, given_to, outputs_in
@@ -44,58 +46,6 @@ MOST_RUNS = 256  # backward passes that a step's gradients may be the sum of
 MOST_LOST = 10  # steps that may be left out, one after the other, because the loss is NaN
 MOST_KNOWN = 32  # models and optimizers
 _OUTPUTS = 8  # tensors a model returns, of which gradients are kept
-
-
-def watch(
-    model: torch.nn.Module | Sequence[torch.nn.Module],
-    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
-    *,
-    explosion: float = 1e3,
-    warmup: int = 10,
-    floor: float | None = None,
-    folder: str | os.PathLike[str] = ".",
-    action: str = "raise",
-    budget: int = BUDGET,
-) -> Watch:
-    """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded.
-
-    The step is then run again, recorded, and `StepStopped` says which op made the NaN, in which
-    line and module, and of which row of the batch; the trace is saved in `folder` for the studio.
-    With `action="warn"` it is a warning, and training goes on. Several models and optimizers (of a
-    GAN) are given as lists.
-
-    An explosion is a gradient `explosion` times as long as is usual in this training and longer
-    than `floor` (left out: than all parameters together); the first `warmup` steps are judged by
-    the square of that. `explosion=math.inf` looks for NaN and inf alone.
-
-    >>> import torch, gradwalk.torch
-    >>> model = torch.nn.Linear(2, 1)
-    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    >>> with gradwalk.torch.watch(model, optimizer) as watched:
-    ...     for _ in range(3):
-    ...         optimizer.zero_grad()
-    ...         model(torch.ones(4, 2)).square().mean().backward()
-    ...         optimizer.step()
-    >>> watched.steps
-    3
-    """
-    models = [model] if isinstance(model, torch.nn.Module) else list(model)
-    optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
-    for given, kind in ((models, torch.nn.Module), (optimizers, torch.optim.Optimizer)):
-        wrong = [type(thing).__name__ for thing in given if not isinstance(thing, kind)]
-        if wrong:
-            raise TypeError(
-                f"watch takes a model (torch.nn.Module) and an optimizer (torch.optim.Optimizer), "
-                f"or lists of them, not {wrong[0]}"
-            )
-    return Watch(
-        models,
-        optimizers,
-        Limits(explosion, warmup, floor),
-        folder=Path(folder),
-        action=action,
-        budget=budget,
-    )
 
 
 class Watch:
@@ -116,6 +66,7 @@ class Watch:
         folder: Path = Path(),
         action: str = "raise",
         budget: int = BUDGET,
+        record_from: int | None = None,
     ) -> None:
         if action not in ACTIONS:
             raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}, not {action!r}")
@@ -145,16 +96,19 @@ class Watch:
         self._seconds = 0.0
         self._hooks = ExitStack()
         self._learning: Any = None
+        self._recordings = StepRecordings(record_from, budget)
         self._hooks.enter_context(private.told_of_backward(self._around_backward))
         for module in models or ():
             self._watch_module(module)
         if optimizers is None:
-            self._hooks.callback(register_optimizer_step_pre_hook(self._before_step).remove)
+            self._hooks.callback(register_optimizer_step_pre_hook(self._watch_optimizer).remove)
         for optimizer in optimizers or ():
             self._checked(optimizer)
-            self._hooks.callback(optimizer.register_step_pre_hook(self._before_step).remove)
+            self._watch_optimizer(optimizer)
         if models is None:
             self._learn()
+        _active.add(self)
+        self._recordings.begin(0)
 
     def __enter__(self) -> Self:
         return self
@@ -167,8 +121,10 @@ class Watch:
     def remove(self) -> None:
         """Take it off the models and optimizers; what was found stays."""
         self._stop_learning()
+        self._recordings.end()
         self._hooks.close()
         self._forget()
+        _active.discard(self)
 
     @property
     def overhead(self) -> float:
@@ -250,7 +206,9 @@ class Watch:
         began = perf_counter()
         call, self._call, self._outermost = self._call, None, None
         if call is not None:
-            for position, tensor in enumerate(outputs_in(output)):
+            outputs = outputs_in(output)
+            call.outputs = [weakref.ref(tensor) for tensor in outputs]
+            for position, tensor in enumerate(outputs):
                 if tensor.requires_grad and position < _OUTPUTS:
                     received = partial(self._received, call.box, position)
                     tensor.register_hook(received)  # type: ignore[no-untyped-call]
@@ -356,7 +314,19 @@ class Watch:
         if fault is not None:
             self._found(checked, fault)
         self._passed(checked, healthy=fault is None)
+        self._recordings.end()  # the update itself is no part of it
         return None
+
+    def _watch_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """By hooks of its own: a step goes through those of all optimizers before, and these may
+        not change meanwhile, as they do when a recording begins or ends."""
+        if self._before_step not in optimizer._optimizer_step_pre_hooks.values():
+            self._hooks.callback(optimizer.register_step_pre_hook(self._before_step).remove)
+            self._hooks.callback(optimizer.register_step_post_hook(self._after_step).remove)
+
+    def _after_step(self, *_: Any) -> None:
+        if not self._quiet:
+            self._recordings.begin(self.steps)
 
     def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
         found = self.optimizers.get(id(optimizer))
@@ -414,27 +384,43 @@ class Watch:
         if report.growth > GROWN:
             times = f"{short(report.growth)} times as long as in the first step"
             report.notes.append(f"the parameters together are {times}: the steps are too large")
-        if fault.run is not None:
+        live = self._recordings.end()
+        if live is not None:
+            report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"
+            report.explain(live, _batch(fault.run), "recorded")
+        elif fault.run is not None:
             self._run_again(checked, fault, fault.run, report)
+            if not report.rerun:
+                report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
         self._forget()
         self._tell(report)
 
     def _run_again(self, checked: Checked, fault: Fault, run: Run, report: StepReport) -> None:
+        finite = [call.gave_finite() for call in run.calls]
+        report.gave_finite = None if None in finite else all(finite)
+        with self._rerun() as again:
+            outcome = again(run, partial(fault.shows, checked.parameters))
+            report.rerun, report.rerun_told = outcome.how, outcome.told
+            report.notes += outcome.notes
+            if outcome.trace is not None:
+                report.explain(outcome.trace, _batch(run), outcome.how)
+
+    @contextmanager
+    def _rerun(self) -> Iterator[Rerun]:
+        """Nothing that happens inside is the program's."""
         optimizers = [known.optimizer for known in self.optimizers.values()]
-        again = Rerun(self.models.values(), optimizers, self._keeper, self.budget)
-        Watch._busy += 1
-        try:
-            with unrecorded():
-                outcome = again(run, partial(fault.shows, checked.parameters))
-                report.rerun, report.rerun_told = outcome.how, outcome.told
-                report.notes += outcome.notes
-                if outcome.trace is not None:
-                    batch = [tuple(t.shape) for call in run.calls[:1] for t in call.tensors]
-                    report.explain(outcome.trace, batch, outcome.how)
-        finally:
-            Watch._busy -= 1
-        if not report.rerun:
-            report.rerun_told = "the fault could not be shown again: see the notes"
+        with aside(), unrecorded():
+            yield Rerun(self.models.values(), optimizers, self._keeper, self.budget)
+
+    def recorded_again(self, loss: torch.Tensor) -> Trace | None:
+        """The last step whose backward began at `loss`, run again; None if that is another."""
+        run = next((run for run in reversed(self._runs) if run.began_at(loss)), None)
+        if run is None or Watch._busy:
+            return None
+        if run.recorded is None:
+            with self._rerun() as again:
+                run.recorded = again.recorded(run)
+        return run.recorded
 
     def _tell(self, report: StepReport) -> None:
         report.save(self.folder)
@@ -454,6 +440,34 @@ class Watch:
                 seen = fault.in_words(checked.optimizer, names, checked.steps)
                 step = max(checked.steps - 1, 0)
                 self._tell(StepReport("update", step, checked.kind, seen, is_over=True))
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """What is computed inside is no part of the training: a question about the model."""
+    Watch._busy += 1
+    try:
+        yield
+    finally:
+        Watch._busy -= 1
+
+
+_active: weakref.WeakSet[Watch] = weakref.WeakSet()
+
+
+def recorded_again(loss: torch.Tensor) -> Trace | None:
+    """A trace of the step of a loss whose graph is gone, if a watch can run it again as it was.
+
+    The loss must come out the same bit for bit; the program does not notice.
+    """
+    traces = (watched.recorded_again(loss) for watched in list(_active))
+    return next((trace for trace in traces if trace is not None), None)
+
+
+def _batch(run: Run | None) -> list[tuple[int, ...]]:
+    """The shapes of what the first model was called with."""
+    calls = [] if run is None else run.calls[:1]
+    return [tuple(tensor.shape) for call in calls for tensor in call.tensors]
 
 
 def _keep_few(known: dict[int, Any]) -> None:
