@@ -32,7 +32,7 @@ OPS = {
 }
 LAYERS = {"health_missing_normalisation": "7", "health_wrong_gain": "2"}
 MADE_BEFORE = {"nan_data_row", "nan_weights_left", "none_frozen", "none_unused"}
-MADE_BEFORE |= {"health_unscaled_input"}
+MADE_BEFORE |= {"health_unscaled_input", "health_flat_gates"}
 MADE_BEFORE |= {"health_large_learning_rate", "health_small_learning_rate"}
 
 

@@ -383,6 +383,7 @@ def test_an_inf_that_a_gradient_scaler_skips_is_no_fault():
     def step(scale, factor=1.0):
         scaler = torch.amp.GradScaler("cpu", init_scale=scale)
         with gradwalk.torch.record() as trace:
+            optimizer.zero_grad()
             loss = model(BATCH).square().mean() * factor * 1e4
             scaler.scale(loss).backward()
             scaler.step(optimizer)

@@ -24,7 +24,7 @@ LARGE_INPUT = 4.0  # typical size above which an input was forgotten to be scale
 
 # Ops that may be a ReLU, see `_is_relu`.
 RELUS = ("relu", "threshold", "clip", "hardtanh", "maximum", "clamp_min", "rnn")
-RECURRENT = ("lstm", "gru", "rnn")
+RECURRENT = ("lstm", "gru", "rnn", "lstm_layer")
 # The slope of an activation by its largest slope, from its output.
 SLOPES: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda out: 4 * out * (1 - out),

@@ -26,7 +26,7 @@ from gradwalk.inspect.trace import Edge, Kept, Trace
 LOOK_UP = frozenset(("embedding", "getitem", "gather_last"))
 MULTIPLY = LOOK_UP | frozenset((
     "linear", "matmul", "addmm", "baddbmm", "einsum", "conv", "conv_bias", "conv_input", "lstm",
-    "gru", "rnn",
+    "gru", "rnn", "lstm_layer",
 ))  # fmt: skip
 SMALLEST_SQUARE = 1e-30  # below, squares of float32 numbers lose their digits
 

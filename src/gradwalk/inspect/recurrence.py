@@ -9,7 +9,7 @@ one more pass through the op.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect import replay
-from gradwalk.inspect.checks import SLOPES, why_so_large
+from gradwalk.inspect.checks import RECURRENT, SLOPES, why_so_large
 from gradwalk.inspect.findings import Finding, Limits, percent
 from gradwalk.inspect.layers import Anatomy, Factor, Layer, array_of, norm_of
 from gradwalk.inspect.report import short
@@ -66,11 +66,13 @@ class Unrolled:
 def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | None:
     """The state's gradient over time, of the whole batch or of some rows; None if not known."""
     given = [array_of(g) for g in anatomy.sweep.grads.get(node.index, ())]
-    if not given or given[0] is None:
-        return None
     try:
         args = [array_of(a) for a in replay.operands(anatomy.trace, node)]
     except replay.NotReplayable:
+        return None
+    if node.op == "lstm_layer" and given and all(a is not None for a in args):
+        node, args, given = _as_lstm(node, args, given)
+    if not given or given[0] is None:
         return None
     states = len(node.metas)  # h, and of an LSTM c
     if any(a is None for a in args) or not all(a.size for a in args[: 1 + states]):
@@ -82,6 +84,19 @@ def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | No
     to_out = np.asarray(given[0], np.float64)[:, some]
     last = None if states < 2 or given[1] is None else np.asarray(given[1], np.float64)[some]
     return _Pieces(node, x, state, weights, to_out, last, FEW if rows else PIECES).unrolled()
+
+
+def _as_lstm(
+    node: TraceNode, args: list[Any], given: list[Any]
+) -> tuple[TraceNode, list[Any], list[Any]]:
+    """PyTorch's layer, which has two biases and hands out the last state beside all of them."""
+    *others, bias_x, bias_h = args
+    out, last, cell = given
+    if last is not None:
+        out = np.zeros(*node.metas[0]) if out is None else out.copy()
+        out[0 if node.attrs["reverse"] else -1] += last
+    seen = replace(node, op="lstm", metas=(node.metas[0], node.metas[2]))
+    return seen, [*others, bias_x + bias_h], [out, cell]
 
 
 class _Pieces:
@@ -171,7 +186,7 @@ def through_time(
     shares: dict[int, float] = {}
     for layer in anatomy.layers:
         node = anatomy.trace.nodes[layer.node]
-        if node.op not in WEIGHT_OF_STATE:
+        if node.op not in RECURRENT:
             continue
         unrolled = unroll(anatomy, node, rows)
         if unrolled is None:

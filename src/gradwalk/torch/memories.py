@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +11,19 @@ import torch
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace import Edge, Saved, Trace
 from gradwalk.torch import private
+
+
+class HeldWeakly(list[Any]):
+    """Live objects; those of PyTorch only as long as others hold them."""
+
+    def append(self, thing: Any) -> None:
+        super().append(weakref.ref(thing) if isinstance(thing, torch.Tensor) else thing)
+
+    def __iter__(self) -> Iterator[Any]:
+        for held in super().__iter__():
+            thing = held() if isinstance(held, weakref.ref) else held
+            if thing is not None:
+                yield thing
 
 
 class Write(NamedTuple):

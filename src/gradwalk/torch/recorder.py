@@ -27,6 +27,7 @@ from gradwalk.inspect.recorder import Recorder
 from gradwalk.inspect.trace import Edge, Exit, Kept, Trace, TraceNode
 from gradwalk.torch import private
 from gradwalk.torch.graphs import AutogradGraph
+from gradwalk.torch.memories import HeldWeakly
 from gradwalk.torch.modules import (
     Names,
     end_failed_steps,
@@ -54,23 +55,13 @@ TAKES_OUT = aten._local_scalar_dense.default
 SCALES = aten._amp_update_scale_.default
 
 
-class _HeldWeakly(list[Any]):
-    """Live objects, as long as others hold them."""
-
-    def append(self, thing: Any) -> None:
-        super().append(weakref.ref(thing))
-
-    def __iter__(self) -> Iterator[Any]:
-        return (thing for thing in (held() for held in super().__iter__()) if thing is not None)
-
-
 class TorchTrace(Trace):
     """A trace whose live objects are tensors of PyTorch, which it does not keep alive."""
 
     def __init__(self, recorder: TorchRecorder) -> None:
         super().__init__()
         self.recorder = recorder
-        self._alive = _HeldWeakly()
+        self._alive = HeldWeakly()
 
     def lookup(self, thing: Any) -> int | None:
         """The node of a live tensor, None if the trace does not know it."""
@@ -214,6 +205,9 @@ class TorchRecorder(Recorder):
 
     def entered_module(self, module: Any) -> None:
         """As in our own engine; a part that is called alone has the name it has in the whole."""
+        if not isinstance(module, torch.nn.Module):  # a program may compute with both engines
+            super().entered_module(module)
+            return
         inner = uncompiled(module)
         if self._names.of(inner) is None:
             # One without parameters, such as a loss, is not worth a search for what it is part of.
@@ -222,6 +216,9 @@ class TorchRecorder(Recorder):
         self.entered(self._names.of(inner) or "", "module", type(inner).__name__)
 
     def _name_parts(self, module: Any) -> None:
+        if not isinstance(module, torch.nn.Module):
+            super()._name_parts(module)
+            return
         for parameter in self._names.give(module):
             entry = self._entry(parameter)
             name = self._names.of(parameter)
