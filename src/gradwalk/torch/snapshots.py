@@ -126,7 +126,7 @@ def _copy_together(buffers: list[Buffer]) -> None:
     """One operation for all of one kind: a device is slow at many small ones."""
     with torch.no_grad():
         copied = torch.cat([buffer.tensor.detach().reshape(-1) for buffer in buffers])
-        parts = copied.split([buffer.tensor.numel() for buffer in buffers])
+        parts = torch.split(copied, [buffer.tensor.numel() for buffer in buffers])
     for buffer, part in zip(buffers, parts):
         buffer.copy = part.reshape(buffer.tensor.shape)
 

@@ -205,9 +205,10 @@ class Keeper:
         return found
 
     def _filled(self, state: State, given: Iterable[Any]) -> State:
+        # The nearest first: how much is looked into has a limit.
+        state.look(given, self._known)
         state.look(self._roots, self._known)
         state.look_at_names(self._known)
-        state.look(given, self._known)
         return state
 
     # -- where to look -----------------------------------------------------------------------------
@@ -278,4 +279,4 @@ class UsersFiles:
                 file = names.get("__file__")
                 if isinstance(file, str) and files[file] == USER:
                     self._found[id(names)] = names
-        return list({**self._found, **{id(names): names for names in others}}.values())
+        return list({**{id(names): names for names in others}, **self._found}.values())
