@@ -74,6 +74,7 @@ def test_a_fault_that_does_not_show_again_is_not_blamed_on_anything(tmp_path: Pa
     assert "the gradients of all parameters are not finite" in text
     assert f"record_from={BAD_STEP}" in text and f"--record-from {BAD_STEP}" in text
     assert "between its output and the loss" not in text
+    assert f"{report.path} (of the re-run, without the fault)" in text
 
 
 def test_what_is_known_of_a_fault_in_backward_that_does_not_show_again(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from types import FrameType
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -236,6 +235,21 @@ _PREPARES, _SWITCHES = "set_skip_guard_eval_unsafe", "_maybe_set_eval_frame"
 _RUNS = "compile_wrapper"
 
 
+@dataclass
+class _Compiled:
+    """Who wants to know of compiled code that a thread runs."""
+
+    thread: int
+    begins: Callable[[], None]
+    ends: Callable[[], None]
+    running: list[Any] = field(default_factory=list)  # the outermost wrapper, once more when on
+
+
+_compiled: list[_Compiled] = []
+_before: dict[str, Any] = {}  # what stood in the place of `_prepared` and `_switched`
+_changing = threading.Lock()
+
+
 @contextmanager
 def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> Iterator[None]:
     """While inside, `begins` and `ends` are called around what this thread runs compiled.
@@ -245,42 +259,44 @@ def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> It
     """
     from torch._dynamo import eval_frame
 
-    prepare, switch = getattr(eval_frame, _PREPARES, None), getattr(eval_frame, _SWITCHES, None)
-    if prepare is None or switch is None:
-        raise missing(f"torch._dynamo.eval_frame.{_PREPARES if prepare is None else _SWITCHES}")
-    thread = threading.get_ident()
-    running: list[Any] = []  # the frame of the outermost wrapper that runs, then once more when on
-
-    def prepared(*given: Any) -> Any:
-        frame = _frame_that_runs()
-        if not running and frame is not None and threading.get_ident() == thread:
-            running.append(frame)
-            begins()
-        return prepare(*given)
-
-    def switched(*given: Any) -> Any:
-        if running and running[0] is _frame_that_runs():
-            running.append(running[0])
-            if len(running) > 2:  # it was on
-                running.clear()
-                ends()
-        return switch(*given)
-
-    setattr(eval_frame, _PREPARES, prepared)
-    setattr(eval_frame, _SWITCHES, switched)
+    told = _Compiled(threading.get_ident(), begins, ends)
+    with _changing:
+        if not _compiled:
+            for name, ours in ((_PREPARES, _prepared), (_SWITCHES, _switched)):
+                _before[name] = getattr(eval_frame, name, None)
+                if _before[name] is None:
+                    raise missing(f"torch._dynamo.eval_frame.{name}")
+                setattr(eval_frame, name, ours)
+        _compiled.append(told)
     try:
         yield
     finally:
-        setattr(eval_frame, _PREPARES, prepare)
-        setattr(eval_frame, _SWITCHES, switch)
+        with _changing:
+            _compiled.remove(told)
+            if not _compiled:
+                for name, theirs in _before.items():
+                    setattr(eval_frame, name, theirs)
 
 
-def _frame_that_runs() -> FrameType | None:
-    """The wrapper that called; between it and us may be those of recordings around this one."""
-    frame = sys._getframe(2)
-    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
-        frame = frame.f_back
-    return frame if frame.f_code.co_name == _RUNS else None
+def _prepared(*given: Any) -> Any:
+    frame, thread = sys._getframe(1), threading.get_ident()
+    if frame.f_code.co_name == _RUNS:
+        for told in reversed(_compiled):  # the innermost mode is taken off first
+            if told.thread == thread and not told.running:
+                told.running.append(frame)
+                told.begins()
+    return _before[_PREPARES](*given)
+
+
+def _switched(*given: Any) -> Any:
+    frame = sys._getframe(1)
+    for told in list(_compiled):
+        if told.running and told.running[0] is frame:
+            told.running.append(frame)
+            if len(told.running) > 2:  # it was on
+                told.running.clear()
+                told.ends()
+    return _before[_SWITCHES](*given)
 
 
 @contextmanager

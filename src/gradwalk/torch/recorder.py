@@ -155,6 +155,7 @@ class TorchRecorder(Recorder):
 
     def __enter__(self) -> Trace:
         super().__enter__()
+        self.thread = threading.get_ident()
         enter = self._stack_of_contexts.enter_context
         self._mode = _Mode(self)
         enter(private.told_of_compiled(self._compiled_begins, self._compiled_ends))

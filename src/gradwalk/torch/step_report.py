@@ -110,7 +110,8 @@ class StepReport(Report):
         for note in self.notes:
             lines += wrapped(f"note:    {note}.", "  ", _INDENT)
         if self.path:
-            lines.append(f"  trace:   {self.path}")
+            healthy = "" if self.rerun else " (of the re-run, without the fault)"
+            lines.append(f"  trace:   {self.path}{healthy}")
             lines.append(f"           (to look at it: gradwalk studio {self.path})")
         return "\n".join([*lines, *about[fix:]])
 
