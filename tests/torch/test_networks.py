@@ -93,8 +93,52 @@ def test_a_recurrence_that_explodes():
     with gw.torch.record() as trace:
         x, y = networks.rows(width=16, classes=2)
         F.cross_entropy(model(x), y).backward()
-    kinds = {f.kind for f in gw.health(model, trace).findings}
-    assert "exploding" in kinds
+    (finding,) = [f for f in gw.health(model, trace).findings if f.kind == "exploding"]
+    assert finding.layer.startswith("cell") and finding.line.text == "x = self.cell(x)"
+
+
+def test_a_resnet_whose_block_starts_at_zero():
+    with gw.torch.record() as trace:
+        model = seeded(networks.ResNet)
+        torch.nn.init.zeros_(model.layer1[0].conv1.weight)  # instead of the last norm's weight
+        x, y = networks.images()
+        F.cross_entropy(model(x), y).backward()
+    (finding,) = [f for f in gw.health(model, trace).findings if f.kind == "initialisation"]
+    assert finding.layer == "layer1.0.conv1"
+    assert finding.cause.text.startswith("torch.nn.init.zeros_(model.layer1[0].conv1.weight)")
+
+
+def test_an_lstm_whose_gates_are_flat():
+    with gw.torch.record() as trace:
+        model = seeded(networks.Sentiment)
+        torch.nn.init.normal_(model.embedding.weight, std=300.0)
+        words, y = networks.sentences()
+        F.cross_entropy(model(words), y).backward()
+    kinds = {(f.kind, f.layer) for f in gw.health(model, trace).findings}
+    assert ("saturated", "lstm") in kinds
+
+
+def test_an_lstm_with_a_bad_word():
+    model, (words, y) = seeded(networks.Sentiment), networks.sentences()
+    with torch.no_grad():
+        model.embedding.weight[7] = float("nan")
+    words[2, 3] = 7
+    with gw.torch.record() as trace:
+        F.cross_entropy(model(words), y).backward()
+    found = gw.find_nan(trace)
+    assert found and found.name == "embedding.weight"
+
+
+def test_a_gan_whose_loss_is_a_logarithm_of_zero():
+    gan = seeded(lambda: networks.Gan(by_hand=True))
+    with torch.no_grad():
+        gan.discriminator[2].bias.fill_(-200.0)
+    torch.manual_seed(2)
+    with gw.torch.record() as trace:
+        gan.step(torch.randn(16, 2), torch.randn(16, 4))
+    found = gw.find_nan(trace)
+    assert found.op == "log"
+    assert found.line.text == "return -torch.log(torch.sigmoid(guess)).mean()"
 
 
 def test_an_overwritten_value():

@@ -17,13 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    _get_current_dispatch_mode_stack,
-    _pop_mode,
-    _push_mode,
-)
 
 TRIED = "2.13"  # the version gradwalk is tested on
 
@@ -34,6 +27,20 @@ def missing(what: str) -> RuntimeError:
         f"gradwalk.torch needs {what}, which PyTorch {torch.__version__} does not have. "
         f"Fix: pip install 'torch=={TRIED}.*', the version gradwalk is tested on."
     )
+
+
+try:
+    from torch.multiprocessing.reductions import StorageWeakRef
+    from torch.utils._python_dispatch import (
+        TorchDispatchMode as TorchDispatchMode,
+    )
+    from torch.utils._python_dispatch import (
+        _get_current_dispatch_mode_stack,
+        _pop_mode,
+        _push_mode,
+    )
+except ImportError as error:
+    raise missing(f"dispatch modes and weak references to memory ({error.name})") from error
 
 
 # -- which autograd node an operation belongs to ---------------------------------------------------

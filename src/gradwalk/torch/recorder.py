@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.recorder import Recorder
@@ -44,6 +43,7 @@ from gradwalk.torch.operations import (
     written_by,
     written_untold,
 )
+from gradwalk.torch.private import TorchDispatchMode
 from gradwalk.torch.source import caller, line_at
 from gradwalk.torch.translate import LEAF, Known, Made, translate
 from gradwalk.torch.translate.table import is_plain
