@@ -1,0 +1,17 @@
+"""What runs in `make quick` of the tests on PyTorch programs: a case of each test of these files."""
+
+from collections import Counter
+
+import pytest
+
+QUICK_FILES = {"test_recorder.py", "test_statements.py", "test_explosions.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    seen: Counter[str] = Counter()
+    for item in items:
+        if "tests/torch/" in item.path.as_posix():
+            test = item.nodeid.split("[")[0]
+            seen[test] += 1
+            if seen[test] > 1 or item.path.name not in QUICK_FILES:
+                item.add_marker(pytest.mark.slow)
