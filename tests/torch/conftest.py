@@ -1,4 +1,4 @@
-"""What runs in `make quick` of the tests on PyTorch programs: a case of each test of these files."""
+"""Of the tests on PyTorch programs, `make quick` runs a case of each test of these files."""
 
 from collections import Counter
 

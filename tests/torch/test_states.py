@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from gradwalk.torch import StepStopped, watch
-from gradwalk.torch.states import Keeper
+from gradwalk.torch.states import RESTING, Keeper, State
 from gradwalk.torch.step_report import StepReport
 
 BAD_CALL = 20
@@ -290,3 +290,59 @@ def test_generators_of_random_numbers_are_set_back() -> None:
         first = draw(generator)
         state.restore()
         assert draw(generator) == first
+
+
+def _after_many_calls(keeper: Keeper, model: torch.nn.Module) -> State:
+    return [keeper.now([model], [], []) for _ in range(5)][-1]
+
+
+def test_settings_of_a_librarys_module_are_set_back_though_seldom_read() -> None:
+    model = torch.nn.Sequential(torch.nn.Dropout(0.5))
+    state = _after_many_calls(Keeper(), model)
+    model[0].p = 0.1  # during the step, for the first time
+    model[0].eval()
+    state.restore()
+    assert model[0].p == 0.5
+    assert model[0].training
+
+
+def test_a_setting_that_changed_for_good_is_seen_within_some_calls() -> None:
+    model, keeper = torch.nn.Sequential(torch.nn.Dropout(0.5)), Keeper()
+    _after_many_calls(keeper, model)
+    model[0].p = 0.1
+    for _ in range(RESTING):
+        state = keeper.now([model], [], [])
+    model[0].p = 0.2
+    state.restore()
+    assert model[0].p == 0.1
+
+
+def test_eval_is_seen_at_once() -> None:
+    model, keeper = torch.nn.Sequential(torch.nn.Dropout(0.5)), Keeper()
+    _after_many_calls(keeper, model)
+    model.eval()
+    keeper.now([model], [], []).restore()
+    assert not model[0].training
+
+
+def test_a_counter_on_a_librarys_module_is_read_at_every_call() -> None:
+    model, keeper = torch.nn.Sequential(torch.nn.Linear(1, 1)), Keeper()
+    counted = []
+    for calls in range(5):
+        model[0].calls = calls
+        counted.append(keeper.now([model], [], []))
+    for calls, state in enumerate(counted):
+        state.restore()
+        assert model[0].calls == calls
+
+
+def test_a_list_on_a_librarys_module_is_set_back() -> None:
+    model, keeper = torch.nn.Sequential(torch.nn.Linear(1, 1)), Keeper()
+    model[0].seen = [1, 2]
+    state = _after_many_calls(keeper, model)
+    model[0].seen.append(3)
+    before = keeper.exactly([state], [])
+    state.restore()
+    assert model[0].seen == [1, 2]
+    before.restore()
+    assert model[0].seen == [1, 2, 3]

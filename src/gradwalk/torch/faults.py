@@ -55,7 +55,8 @@ class Fault:
                 return f"{holds} NaN or inf from before the first step"
             return (
                 f"{holds} NaN or inf: the update of step {step - 1} made it, whose gradients were "
-                f"finite ({_settings(optimizer, self.bad_parameters[0])})"
+                f"finite ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote it "
+                "since"
             )
         if self.skipped:
             return (

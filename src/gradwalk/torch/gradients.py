@@ -21,7 +21,8 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
 
 def gradients_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """The gradients there are."""
-    return [p.grad for p in parameters_of(optimizer) if p.grad is not None]
+    groups = optimizer.param_groups
+    return [g for group in groups for p in group["params"] if (g := p.grad) is not None]
 
 
 def unrecorded() -> AbstractContextManager[Any]:
@@ -32,7 +33,9 @@ def unrecorded() -> AbstractContextManager[Any]:
 
 def length_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """The length of all tensors together, not waited for."""
-    with unrecorded(), torch.no_grad():
+    if state.here.watcher is None:
+        return private.total_norm(tensors)
+    with unrecorded():
         return private.total_norm(tensors)
 
 
@@ -47,7 +50,7 @@ def exact_length(tensors: Sequence[torch.Tensor]) -> float:
 
 def numbers_in(tensors: list[torch.Tensor]) -> list[float]:
     """What tensors of one element hold; a device is waited for once."""
-    if all(tensor.device.type == "cpu" for tensor in tensors):
+    if all(tensor.is_cpu for tensor in tensors):
         return [float(tensor.item()) for tensor in tensors]
     device = next(t.device for t in tensors if t.device.type != "cpu")
     gathered = [t.detach().reshape(()).to(device, torch.float32) for t in tensors]

@@ -26,8 +26,9 @@ from gradwalk.torch import private
 from gradwalk.torch.gradients import all_finite
 from gradwalk.torch.graphs import inputs_first, is_leaf
 from gradwalk.torch.places import Place
+from gradwalk.torch.randomness import Randomness
 from gradwalk.torch.recorder import TorchRecorder
-from gradwalk.torch.snapshots import Call, Model, Randomness, outputs_in
+from gradwalk.torch.snapshots import Call, Model, outputs_in
 from gradwalk.torch.statements import (
     LeftTheBlock,
     NotRepeatable,

@@ -7,20 +7,19 @@ since. Small buffers are copied, larger ones only if they changed since the last
 from __future__ import annotations
 
 import itertools
-import random
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 
 from gradwalk.torch import private
 from gradwalk.torch.gradients import all_finite
 from gradwalk.torch.operations import tensors_in
 from gradwalk.torch.places import Place
+from gradwalk.torch.randomness import Randomness
 from gradwalk.torch.recorder import version_of
 from gradwalk.torch.states import State
 
@@ -29,34 +28,6 @@ LARGEST_BUFFER = 1 << 20  # bytes: larger ones are not copied
 SMALL_BUFFER = 1 << 14  # bytes: smaller ones are copied at every call
 _STATISTICS = ("running_mean", "running_var")
 LARGEST_GRADIENT = 16 << 20  # bytes: larger gradients of outputs are not kept
-
-
-@dataclass
-class Randomness:
-    """The states of the generators of random numbers that belong to nobody."""
-
-    cpu: torch.Tensor
-    devices: dict[torch.device, torch.Tensor]
-    python: Any
-    numpy: Any
-
-    @classmethod
-    def now(cls, devices: set[torch.device]) -> Randomness:
-        """Of the CPU, of Python and NumPy, and of these devices."""
-        return cls(
-            torch.get_rng_state(),
-            {device: private.rng_state(device) for device in devices},
-            random.getstate(),
-            np.random.get_state(),
-        )
-
-    def restore(self) -> None:
-        """Set all of them back."""
-        torch.set_rng_state(self.cpu)
-        for device, state in self.devices.items():
-            private.set_rng_state(device, state)
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)
 
 
 @dataclass(slots=True)
@@ -161,7 +132,8 @@ class Call:
         state: State,
     ) -> Call:
         """Before the model runs."""
-        given = {t.device for t in tensors_in((args, kwargs)) if private.has_rng(t.device)}
+        tensors = list(tensors_in((args, kwargs)))
+        given = {t.device for t in tensors if not t.is_cpu and private.has_rng(t.device)}
         call = cls(
             model,
             args,
@@ -177,7 +149,7 @@ class Call:
             ],
             next(_numbers),
         )
-        call.versions = [version_of(tensor) for tensor in call.tensors]
+        call.versions = [version_of(tensor) for tensor in tensors]
         call.box.append(call)
         return call
 

@@ -3,7 +3,8 @@
 A step that is run again from the numbers of its batch alone need not do what it did: a module may
 count its calls. Kept are the attributes of modules, the globals of the user's own files and classes
 and what functions close over, and whatever plain objects and containers lie in these. Where to look
-is found out now and then; in between, a step costs what it takes to read the names found.
+is found out now and then; in between, a step costs what it takes to read the names found. What the
+modules of libraries hold are settings, mostly: of those that never changed, they are read seldom.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from gradwalk.torch.holders import (
     LIST,
     LONG_LIST,
+    LONGEST,
     NAMES,
     NOT_KEPT,
     NOTHING,
@@ -36,6 +38,8 @@ from gradwalk.torch.source import USER, files
 MOST = 256  # things that are looked into at a call of a model
 OFTEN = 64  # calls: at each power of two up to here it is found out anew where to look,
 SELDOM = 256  # and from then on each time after this many
+RESTING = 16  # calls: after so many it is seen whether settings are still the same
+_DEEPEST = 4  # containers within one another
 _STANDARD = frozenset(vars(torch.nn.Module())) - {"training"}  # what any module has
 _HOOKS = tuple(name for name in _STANDARD if name.endswith("_hooks"))
 
@@ -64,6 +68,13 @@ class _Owner:
             itemgetter(*self.plain) if self.plain else lambda names: ()
         )
 
+    def settings(self) -> Any:
+        """All that these names mean, to be compared; None if that is more than numbers and text."""
+        try:
+            return {name: _settings(self.names[name]) for name in (*self.plain, *self.followed)}
+        except TypeError:
+            return None
+
     def restore(self, names: Sequence[str], values: Iterable[Any]) -> None:
         """Make these names mean this again."""
         for name, value in zip(names, values):
@@ -74,8 +85,15 @@ class _Owner:
 class State:
     """All of it at one moment."""
 
-    def __init__(self, owners: list[_Owner], most: int = MOST, exact: bool = False) -> None:
+    def __init__(
+        self,
+        owners: list[_Owner],
+        most: int = MOST,
+        exact: bool = False,
+        resting: State | None = None,
+    ) -> None:
         self._owners = owners
+        self._resting = resting  # what was read at an earlier moment, and has not changed since
         self._plain = [owner.get(owner.names) for owner in owners]
         self._lengths = [len(owner.names) for owner in owners]
         self._followed: list[tuple[_Owner, list[Any]]] = []
@@ -84,6 +102,11 @@ class State:
         self._seen: dict[int, Any] = {}
         self._most = most
         self._exact = exact  # to be put back, not to be run again from: all, and as it is
+
+    def is_still_so(self) -> bool:
+        """Whether names that mean numbers and text mean the same now."""
+        now = State(self._owners)
+        return now._plain == self._plain and now._lengths == self._lengths
 
     def look(self, things: Iterable[Any], known: Mapping[int, Any]) -> None:
         """Keep what these hold, and what they lead to; what is `known` is kept already."""
@@ -133,6 +156,8 @@ class State:
         if other is not self:
             for how, holder, _ in other._held:
                 self.hold_exactly(how, holder)
+        if other._resting is not None:
+            self.hold_exactly_what(other._resting)
 
     def hold_exactly(self, how: Holder, holder: Any) -> None:
         """Keep all that a thing holds."""
@@ -143,15 +168,20 @@ class State:
         else:
             self._held.append((how, holder, how.take(holder)))
 
-    def restore(self) -> None:
-        """Everything as it was; iterators are replaced by copies."""
+    def restore(self, take_away: bool = True) -> None:
+        """Everything as it was; iterators are replaced by copies.
+
+        `take_away`: names that were added since are gone again.
+        """
+        if self._resting is not None:
+            self._resting.restore(take_away=False)  # since an earlier moment: no part of the step
         copies = {at: copied(kept) for at, (_, kept) in self._iterators.items()}
 
         def own(value: Any) -> Any:
             return copies.get(id(value), value)
 
         for owner, length, values in zip(self._owners, self._lengths, self._plain):
-            if length < len(owner.names) and isinstance(owner.names, dict):
+            if take_away and length < len(owner.names) and isinstance(owner.names, dict):
                 for name in list(owner.names)[length:]:  # they were added since
                     del owner.names[name]
             owner.restore(owner.plain, values)
@@ -172,9 +202,14 @@ class Keeper:
         self._calls = 0
         self._next = 1
         self._models: tuple[int, ...] = ()
+        self._training: list[bool] = []  # of each model
         self._owners: list[_Owner] = []
+        self._read: list[_Owner] = []  # those of them that are read at every call
+        self._resting = State([])  # and what the others hold
+        self._settings: dict[int, Any] = {}  # of modules of libraries; None: they may change
         self._known: dict[int, Any] = {}  # modules, and what else is an owner
-        self._roots: list[Any] = []  # hooks and methods: what they close over
+        self._roots: list[Any] = []  # hooks and methods of models: what they close over
+        self._far: list[Any] = []  # and methods of all other classes of the user's
         self._files = UsersFiles()
 
     def now(
@@ -186,15 +221,18 @@ class Keeper:
         """At a call of a model: of these models, of the frames' globals, and of what is given."""
         self._calls += 1
         models = tuple(map(id, (*modules, *globals_)))
-        if self._calls >= self._next or models != self._models:
-            self._models = models
+        training = [module.training for module in modules]
+        if self._calls >= self._next or models != self._models or training != self._training:
+            self._models, self._training = models, training
             self._find_out(modules, globals_, given)
             self._next = self._calls * 2 if self._calls < OFTEN else self._calls + SELDOM
         try:
-            state = State(self._owners)
+            if self._calls % RESTING == 0 and not self._resting.is_still_so():
+                self._find_out(modules, globals_, given)
+            state = State(self._read, resting=self._resting)
         except KeyError:  # a name is gone
             self._find_out(modules, globals_, given)
-            state = State(self._owners)
+            state = State(self._read, resting=self._resting)
         return self._filled(state, given)
 
     def exactly(self, states: Iterable[State], given: Iterable[Any]) -> State:
@@ -209,6 +247,7 @@ class Keeper:
         state.look(given, self._known)
         state.look(self._roots, self._known)
         state.look_at_names(self._known)
+        state.look(self._far, self._known)
         return state
 
     # -- where to look -----------------------------------------------------------------------------
@@ -225,14 +264,23 @@ class Keeper:
         others = [value for value in named if isinstance(value, torch.nn.Module)]
         modules = {id(m): m for model in (*models, *others) for m in model.modules()}
         self._known = dict(modules)
-        self._owners, self._roots = [], []
+        self._owners, self._roots, self._far = [], [], []
+        settings: dict[int, Any] = {}  # of modules of libraries
+        resting: list[_Owner] = []
         classes: dict[type, None] = {}
         for module in modules.values():
             names = vars(module)
-            self._own(names, names.__setitem__, names.keys() - _STANDARD)
+            owner = self._own(names, names.__setitem__, names.keys() - _STANDARD)
+            if not any(map(is_users, type(module).__mro__)):
+                before = self._settings.get(id(module), NOTHING)
+                found = owner.settings()
+                settings[id(module)] = found if before is NOTHING or found == before else None
+                if found is not None and found == before:
+                    resting.append(owner)
             for hooks in (names.get(name) for name in _HOOKS):
                 self._roots += hooks.values() if hooks else ()
             classes.update(dict.fromkeys(type(module).__mro__))
+        near = set(classes)
         for names in users:
             self._own(names, names.__setitem__, (n for n in names if not n.startswith("__")))
             classes.update(dict.fromkeys(v for v in names.values() if isinstance(v, type)))
@@ -241,16 +289,37 @@ class Keeper:
                 own = vars(kind)
                 wanted = (n for n in own if not n.startswith("__"))
                 self._own(own, partial(setattr, kind), wanted)
-                self._roots += (v for v in own.values() if isinstance(v, FunctionType))
+                roots = self._roots if kind in near else self._far
+                roots += (v for v in own.values() if isinstance(v, FunctionType))
         self._roots = [root for root in self._roots if _leads_anywhere(root)]
+        self._far = [root for root in self._far if _leads_anywhere(root)]
+        self._settings = settings
+        self._owners = [owner for owner in self._owners if owner.plain or owner.followed]
+        quiet = set(map(id, resting))
+        self._read = [owner for owner in self._owners if id(owner) not in quiet]
+        self._resting = State([owner for owner in self._owners if id(owner) in quiet])
+        self._resting.look_at_names(self._known)
 
     def _own(
         self, names: Mapping[str, Any], put: Callable[[str, Any], None], wanted: Iterable[str]
-    ) -> None:
+    ) -> _Owner:
         owner = _Owner(names, put, [n for n in wanted if _leads_anywhere(names[n])])
-        if owner.plain or owner.followed:
-            self._owners.append(owner)
+        self._owners.append(owner)
         self._known[id(names)] = names
+        return owner
+
+
+def _settings(value: Any, deep: int = 0) -> Any:
+    """A copy of numbers and text, and of containers of them; else, a TypeError."""
+    kind = type(value)
+    if is_plain(value):
+        return value
+    if kind not in (list, tuple, dict, set) or len(value) > LONGEST or deep > _DEEPEST:
+        raise TypeError(kind)
+    if kind is dict:
+        return {name: _settings(inner, deep + 1) for name, inner in value.items()}
+    copies = [_settings(inner, deep + 1) for inner in value]
+    return set(copies) if kind is set else copies
 
 
 def _leads_anywhere(value: Any) -> bool:

@@ -156,10 +156,12 @@ class StepReport(Report):
         found.fix = self._with_rate(found.fix)
         if self.kind == "update" and found.kind == "weights" and self.step > 0:
             found.reason = (
-                f"the update of step {self.step - 1} left it, of gradients that were finite."
+                f"the update of step {self.step - 1} left it, of gradients that were finite, or "
+                "the program wrote it since."
             )
             found.fix = (
-                "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_."
+                "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_; "
+                "or look for what else writes to it."
             )
         self.op, self.line, self.module, self.fix = found.op, found.line, found.layer, found.fix
         node = None if found.node is None else trace.nodes[found.node]
