@@ -1,11 +1,19 @@
 """What all tests of the compiler share."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 # What runs in `make quick`: each test compiles something, so only these files, a case of each test.
 QUICK_FILES = {"test_calls.py", "test_kernels.py", "test_passes.py", "test_plan.py"}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `make quick` runs nothing of it need not read."""
+    quick = config.getoption("markexpr") == "not slow"
+    name = collection_path.name
+    return True if quick and name.startswith("test_") and name not in QUICK_FILES else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,10 +1,18 @@
 """Of the tests on PyTorch programs, `make quick` runs a case of each test of these files."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 QUICK_FILES = {"test_recorder.py", "test_statements.py", "test_explosions.py"}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `make quick` runs nothing of it need not read."""
+    quick = config.getoption("markexpr") == "not slow"
+    name = collection_path.name
+    return True if quick and name.startswith("test_") and name not in QUICK_FILES else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
