@@ -28,6 +28,17 @@ def test_a_version_without_dispatch_modes_is_told_at_once():
     assert "gradwalk.torch needs dispatch modes" in done.stderr and "Fix: pip" in done.stderr
 
 
+def test_without_pytorch_it_says_what_to_install():
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import importlib.util as util; util.find_spec = lambda name: None\n"
+        "import gradwalk; gradwalk.torch"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Fix: pip install 'gradwalk[torch]'" in done.stderr
+
+
 def test_the_version_that_is_tried_is_the_one_here():
     assert torch.__version__.startswith(private.TRIED)
 

@@ -80,8 +80,8 @@ def run(
 
     Options of gradwalk stand before the program; all that follows it is the program's own.
 
-    Ends with the program's own status, or with 3 if --watch found something: its trace,
-    report.txt and report.json are then in the folder that is named at the end.
+    Ends with the program's own status, or with 3 if --watch found something.
+    The trace, report.txt and report.json are then in the folder that it names.
 
     [bold]Examples[/bold]
 

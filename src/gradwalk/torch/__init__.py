@@ -14,6 +14,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+if find_spec("torch") is None:
+    raise ModuleNotFoundError(
+        "gradwalk.torch looks into programs of PyTorch, and PyTorch is not installed. "
+        "Fix: pip install 'gradwalk[torch]'",
+        name="torch",
+    )
+
 from gradwalk.torch.importing import import_graph
 from gradwalk.torch.recorder import TorchRecorder as record
 from gradwalk.torch.start_watching import watch
