@@ -124,7 +124,8 @@ def test_lines_are_the_users(step: Any) -> None:
     lines = {line for kernel in report.kernels for line in kernel.lines}
     texts = {line.text for line in lines if Path(line.file) == Path(__file__)}
     assert {"loss.backward()", "optimizer.step()"} <= texts
-    assert {Path(line.file).parent for line in lines} == {Path(__file__).parent}
+    tests = Path(__file__).parents[1]  # models.py is the user's too
+    assert lines and all(Path(line.file).is_relative_to(tests) for line in lines)
 
 
 def test_work_of_a_product() -> None:
