@@ -1,4 +1,4 @@
-"""Every row of the table of examples in MISSION.md, on Values and on tensors: exact numbers."""
+"""Every example of docs/learn/textbook-examples.md, on Values and on tensors: exact numbers."""
 
 import math
 

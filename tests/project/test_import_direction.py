@@ -1,4 +1,4 @@
-"""Imports point one way, as DESIGN.md draws it, and heavy packages are imported only when used.
+"""Imports point one way, layer by layer, and heavy packages are imported only when used.
 
 An import counts wherever it stands, inside a function too; only those under `if TYPE_CHECKING:`
 do not, since they never run.

@@ -1,4 +1,4 @@
-"""Trace files: a safetensors file whose header holds the trace as JSON. docs/trace-file.md.
+"""Trace files: a safetensors file whose header holds the trace as JSON. docs/inspect/trace-file.md.
 
 Arrays of more than a few elements lie beside the JSON, as tensors; their statistics and a small
 thumbnail are in it, so that a reader can show much of a trace without touching the numbers.

@@ -276,7 +276,7 @@ class Trace:
         return node.index
 
     def to_dict(self) -> dict[str, Any]:
-        """The description of docs/trace-file.md; of a large array its statistics and thumbnail.
+        """The description of docs/inspect/trace-file.md; large arrays as statistics and thumbnail.
 
         >>> import gradwalk as gw
         >>> a = gw.Value(3.0, label="a")
