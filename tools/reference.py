@@ -7,6 +7,7 @@ markup language; `body` turns them into Markdown.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import re
@@ -268,7 +269,10 @@ class Writer:
         full = f"{namespace}.{entry.name}"
         if not callable(value):
             shown = type(value).__name__ if value is None else repr(value)
-            return _directive("data", entry.name, [*options, f":value: {shown}"], "", 4)
+            options.append(f":value: {shown}")
+            if hasattr(builtins, entry.name):  # annotations that say `bool` mean Python's
+                options.append(":no-index:")
+            return _directive("data", entry.name, options, "", 4)
         kind = "class" if isinstance(value, type) else "function"
         if isinstance(value, type) and issubclass(value, BaseException):
             kind = "exception"
