@@ -36,6 +36,7 @@ NAMESPACES = (
     "gradwalk.special",
     "gradwalk.autograd",
     "gradwalk.inspect",
+    "gradwalk.bugs",
     "gradwalk.inspect.bugs",
     "gradwalk.torch",
     "gradwalk.studio",
@@ -55,6 +56,9 @@ TOPICS = (
     ("Looking inside", r"gradwalk\.(inspect|printers)\b"),
     ("Compiling", r"gradwalk\.compiler\b"),
     ("Files", r"gradwalk\.io\b"),
+    ("Defining an op", r"gradwalk\.ops\.core\b"),
+    ("Operations: elementwise", r"gradwalk\.ops\.methods\b"),
+    ("Operations: other names", r"gradwalk\.ops\.aliases\b"),
 )
 OPS = "Operations: {}"
 REST = "Settings and constants"
@@ -90,11 +94,21 @@ def pages() -> list[Page]:
     """Every page of the reference, with every public name."""
     found = [*_topic_pages(), _class_page("Tensor"), _class_page("Value")]
     for namespace in NAMESPACES:
-        module = importlib.import_module(namespace)
+        module = namespace_of(namespace)
         names = [n for n in module.__all__ if not isinstance(getattr(module, n), ModuleType)]
         entries = tuple(Entry(name, getattr(module, name)) for name in sorted(names))
         found.append(Page(namespace, namespace, module.__doc__ or "", entries))
     return found
+
+
+def namespace_of(name: str) -> ModuleType:
+    """A public namespace; its module may lie elsewhere (`gradwalk.bugs`)."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        outer, _, inner = name.rpartition(".")
+        found: ModuleType = getattr(namespace_of(outer), inner)
+        return found
 
 
 def _topic_pages() -> list[Page]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradwalk as gw
-from gradwalk.ops.symbol import Symbol
+from gradwalk.ops.core.symbol import Symbol
 
 DTYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"]
 NUMBERS: list[Any] = [True, 2, 2.5]

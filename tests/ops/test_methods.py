@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwalk.ops.methods_shape import ShapeMethods
-from gradwalk.ops.operators import Operators
+from gradwalk.ops.core.operators import Operators
+from gradwalk.ops.methods.shape import ShapeMethods
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
 
 # Methods without arguments, on numbers between 0.2 and 0.8.

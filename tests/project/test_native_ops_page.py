@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwalk.compiler.llvm.spelling import SPELLINGS
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import SPELLINGS
 from gradwalk.ops import TABLE
 from tools import native_ops
 

@@ -1,6 +1,5 @@
 """The API reference has every public name, and docstrings come out as they are meant."""
 
-import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -22,12 +21,12 @@ def written() -> dict[str, str]:
 
 def namespaces(root: str) -> list[str]:
     """A namespace and those that its `__all__` lists."""
-    module = importlib.import_module(root)
+    module = reference.namespace_of(root)
     found = [root]
     for name in module.__all__:
         value = getattr(module, name)
         if isinstance(value, ModuleType) and hasattr(value, "__all__"):
-            found += namespaces(value.__name__)
+            found += namespaces(f"{root}.{name}")
     return found
 
 
@@ -35,7 +34,7 @@ def test_every_public_name_has_an_entry() -> None:
     text = "\n".join(written().values())
     entries = set(re.findall(r"\{py:\w+\} (\w+)[^\n]*\n:module: ([\w.]+)", text))
     for namespace in {n for root in ("gradwalk", *IMPORTED_BY_NAME) for n in namespaces(root)}:
-        module = importlib.import_module(namespace)
+        module = reference.namespace_of(namespace)
         for name in module.__all__:
             if not isinstance(getattr(module, name), ModuleType):
                 assert (name, namespace) in entries, f"{namespace}.{name}"
