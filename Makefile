@@ -45,7 +45,7 @@ bench: .venv/.dev-ready ## run the benchmarks and print their ratios
 	@$(python) -m benchmarks $(ARGS)
 
 docs: .venv/.docs-ready ## build the documentation into build/docs; warnings are errors
-	@$(python) -m sphinx -W --keep-going -n -q -b html docs build/docs
+	@$(python) -m sphinx -E -W --keep-going -n -q -b html docs build/docs
 	@echo "to read it: $(python) -m http.server --directory build/docs"
 
 page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from web/
