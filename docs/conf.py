@@ -3,6 +3,7 @@
 The API reference and the live studio are made at every build, from the package as it is.
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,22 @@ def visit_math(translator: Any, node: nodes.math | nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def link_names(app: Any, doctree: nodes.document, page: str) -> None:
+    """Make `gradwalk.record` and `gw.record(...)` in running text links to the reference."""
+    domain = app.env.get_domain("py")
+    for literal in list(doctree.findall(nodes.literal)):
+        named = re.match(r"(?:gw|gradwalk)\.([\w.]*\w)(\(|$)", literal.astext())
+        entry = named and domain.objects.get(f"gradwalk.{named[1]}")
+        if not entry or entry.docname == page or isinstance(literal.parent, nodes.reference):
+            continue
+        address = f"{app.builder.get_relative_uri(page, entry.docname)}#{entry.node_id}"
+        link = nodes.reference("", "", literal.deepcopy(), refuri=address, internal=True)
+        literal.replace_self(link)
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls first."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.connect("builder-inited", write_reference)
+    app.connect("doctree-resolved", link_names)
     app.connect("build-finished", write_studio)
