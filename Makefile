@@ -87,7 +87,7 @@ clean: ## remove all that these commands made: .venv, caches, built packages
 	@touch $@
 
 .venv/.docs-ready: .venv/.run-ready
-	@echo "== installing what builds the documentation into .venv"
+	@echo "== installing what builds the documentation, PyTorch too (large), into .venv"
 	@$(pip) install --editable ".[docs]"
 	@touch $@
 
