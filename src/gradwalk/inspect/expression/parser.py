@@ -2,8 +2,8 @@
 
 The text is read token by token (`expression_tokens.py`), which finds every error and its column.
 What is left contains only names, brackets and signs, all of them ours; Python's `ast` says how
-they nest, and a whitelist of its nodes is turned into a flat list of steps. docs/expressions.md
-has the grammar, tests/inspect/expression/grammar.json pins it.
+they nest, and a whitelist of its nodes is turned into a flat list of steps.
+docs/inspect/expressions.md has the grammar, tests/inspect/expression/grammar.json pins it.
 """
 
 from __future__ import annotations

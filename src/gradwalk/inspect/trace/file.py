@@ -1,4 +1,4 @@
-"""Trace files: a safetensors file whose header holds the trace as JSON. docs/trace-file.md.
+"""Trace files: a safetensors file whose header holds the trace as JSON. docs/inspect/trace-file.md.
 
 Larger arrays are tensors beside the JSON, which has their statistics and a small thumbnail, so that
 a reader can show much of a trace without loading arrays. Nothing in the file is code, and reading

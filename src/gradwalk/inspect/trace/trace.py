@@ -277,8 +277,7 @@ class Trace:
         return node.index
 
     def to_dict(self) -> dict[str, Any]:
-        """The trace as described in the documentation of trace files; large arrays as statistics
-        and thumbnails.
+        """The trace in the form of docs/inspect/trace-file.md; large arrays as thumbnails.
 
         >>> import gradwalk as gw
         >>> a = gw.Value(3.0, label="a")

@@ -18,7 +18,7 @@ from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas.formula import derivative, formula
 from gradwalk.printers.scalars import number
 
-# What a node does with its gradient, as MISSION.md names it.
+# What a node does with its gradient: docs/learn/textbook-examples.md explains the words.
 _ROUTERS = (
     "maximum minimum max min amax amin relu leaky_relu where clip clamp_min clamp_max clip_between "
     "max_pool median median_along kthvalue topk sort cummax cummin hardtanh threshold"
