@@ -1,4 +1,4 @@
-"""NaN and inf in what a trace kept: whether, where, and which operands met there."""
+"""NaN and inf in the values of a trace: whether, where, and with which operands."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def first_bad(kept: Kept) -> Index | None:
 
 
 def at(kept: Kept, index: Index | None) -> float | None:
-    """The element an operand had there, counted as broadcasting does; None if it is not known."""
+    """The element of a broadcast operand at an index; None if unknown."""
     if not is_array(kept) or isinstance(kept, str):
         return None
     array = np.asarray(kept)
@@ -80,9 +80,9 @@ def at(kept: Kept, index: Index | None) -> float | None:
 
 
 class Numbers:
-    """The values of a trace; those a graph had not kept are computed again where that is possible.
+    """The values of a trace; missing ones are recomputed where possible.
 
-    Looking is cheap to ask for twice: the flags of every node are computed once.
+    Flags of nodes are computed once and cached.
     """
 
     def __init__(self, trace: Trace) -> None:

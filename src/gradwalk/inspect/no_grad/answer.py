@@ -1,4 +1,4 @@
-"""What why_no_grad answers."""
+"""The answer of why_no_grad."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwalk.inspect.trace.routes import Step, chain, wrapped
 
 @dataclass(slots=True)
 class Cut:
-    """A place where the gradient stops."""
+    """A point where the gradient stops."""
 
     kind: str
     reason: str
@@ -27,7 +27,7 @@ class Cut:
 
 @dataclass
 class WhyNoGrad(Report):
-    """What `why_no_grad` found. `verdict` is "none", "zero" or "flows"."""
+    """The answer of `why_no_grad`. `verdict` is "none", "zero" or "flows"."""
 
     name: str
     verdict: str
@@ -40,8 +40,8 @@ class WhyNoGrad(Report):
     line: SourceLine | None = None
     path: list[Step] = field(default_factory=list)
     beyond: list[Step] = field(default_factory=list)
-    others: list[Cut] = field(default_factory=list)  # the cuts on other ways to the loss
-    suspects: list[str] = field(default_factory=list)  # what may be meant where nothing is sure
+    others: list[Cut] = field(default_factory=list)  # cuts on other paths to the loss
+    suspects: list[str] = field(default_factory=list)  # guesses where nothing is certain
     scalar: bool = False
 
     def __bool__(self) -> bool:
