@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.nan.causes import number
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.routes import Step, chain, wrapped
+from gradwalk.inspect.trace.routes import PathStep, chain, wrapped
 
 _INDENT = " " * 11
 
@@ -48,11 +48,11 @@ class FoundNan(Report):
     count: int | None = None  # non-finite elements, of `total`
     total: int | None = None
     operands: list[Operand] = field(default_factory=list)
-    became: Step | None = None  # where an inf became NaN, if that was later
-    masked_by: Step | None = None  # the node that hides the NaN in the forward pass
-    passed: list[Step] = field(default_factory=list)  # nodes that only propagated it
+    became: PathStep | None = None  # where an inf became NaN, if that was later
+    masked_by: PathStep | None = None  # the node that hides the NaN in the forward pass
+    passed: list[PathStep] = field(default_factory=list)  # nodes that only propagated it
     reached: list[str] = field(default_factory=list)  # the loss, gradients
-    others: list[Step] = field(default_factory=list)  # further producers
+    others: list[PathStep] = field(default_factory=list)  # further producers
 
     def __bool__(self) -> bool:
         return self.found

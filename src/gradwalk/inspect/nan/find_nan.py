@@ -30,7 +30,7 @@ from gradwalk.inspect.nan.target import trace_and_root
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.trace.live import is_tensor, numbers_of
 from gradwalk.inspect.trace.replay import is_array, op_of
-from gradwalk.inspect.trace.routes import Step
+from gradwalk.inspect.trace.routes import PathStep
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 
@@ -114,9 +114,9 @@ class _Search:
                 producers = [*made[0], *producers[1:]]
                 first = self.trace.nodes[producers[0]]
         found = self._described(first)
-        found.became = None if became is None else Step.at(self.trace, became.index)
-        found.passed = [Step.at(self.trace, i) for i in sorted(chain - {first.index})]
-        found.others = [Step.at(self.trace, i) for i in producers[1:] if i != first.index]
+        found.became = None if became is None else PathStep.at(self.trace, became.index)
+        found.passed = [PathStep.at(self.trace, i) for i in sorted(chain - {first.index})]
+        found.others = [PathStep.at(self.trace, i) for i in producers[1:] if i != first.index]
         found.reached = [f"the loss ({self._shown(sink)})"]
         if sweep is not None:
             found.reached += self._bad_gradients(sweep)
@@ -382,7 +382,7 @@ class _Search:
         found = self._about(node, cause, "backward", contribution, first_bad(contribution))
         found.text = "gradient 0 becomes NaN"
         found.operands = self._operands(node, element)
-        found.masked_by = None if hider is None else Step.at(self.trace, hider)
+        found.masked_by = None if hider is None else PathStep.at(self.trace, hider)
         found.passed = self._onward(node.index, sweep)
         found.reached = self._bad_gradients(sweep)
         return found
@@ -405,11 +405,11 @@ class _Search:
                 waiting.append(consumer)
         return None
 
-    def _onward(self, index: int, sweep: Sweep) -> list[Step]:
+    def _onward(self, index: int, sweep: Sweep) -> list[PathStep]:
         """The nodes visited later whose gradients are not finite because of it."""
         after = sweep.visits[sweep.visits.index(index) + 1 :]
         bad = [i for i in after if any(is_bad(g) for g in sweep.grads.get(i, []))]
-        return [Step.at(self.trace, i) for i in bad]
+        return [PathStep.at(self.trace, i) for i in bad]
 
     def _bad_gradients(self, sweep: Sweep) -> list[str]:
         """The leaves with non-finite gradients."""

@@ -23,15 +23,6 @@ def has_nan(kept: Kept) -> bool:
     return _floating(kept) and bool(np.isnan(kept).any())
 
 
-def has_inf(kept: Kept) -> bool:
-    """Whether an element is infinite."""
-    if kept.__class__ is float:
-        return math.isinf(kept)
-    if isinstance(kept, Statistics):
-        return kept.infs > 0
-    return _floating(kept) and bool(np.isinf(kept).any())
-
-
 def is_bad(kept: Kept) -> bool:
     """Whether an element is not a finite number."""
     if kept.__class__ is float:

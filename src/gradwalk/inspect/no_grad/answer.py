@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.routes import Step, chain, wrapped
+from gradwalk.inspect.trace.routes import PathStep, chain, wrapped
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class Cut:
     name: str = ""
     layer: str = ""
     line: SourceLine | None = None
-    path: list[Step] = field(default_factory=list)  # from the parameter to the cut
-    beyond: list[Step] = field(default_factory=list)  # from behind the cut to the loss
+    path: list[PathStep] = field(default_factory=list)  # from the parameter to the cut
+    beyond: list[PathStep] = field(default_factory=list)  # from behind the cut to the loss
 
 
 @dataclass
@@ -38,8 +38,8 @@ class WhyNoGrad(Report):
     op: str = ""
     layer: str = ""
     line: SourceLine | None = None
-    path: list[Step] = field(default_factory=list)
-    beyond: list[Step] = field(default_factory=list)
+    path: list[PathStep] = field(default_factory=list)
+    beyond: list[PathStep] = field(default_factory=list)
     others: list[Cut] = field(default_factory=list)  # cuts on other paths to the loss
     suspects: list[str] = field(default_factory=list)  # guesses where nothing is certain
     scalar: bool = False

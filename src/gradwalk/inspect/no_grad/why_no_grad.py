@@ -17,7 +17,7 @@ from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.routes import Step, leading_to, reached, way
+from gradwalk.inspect.trace.routes import PathStep, leading_to, reached, way
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 __all__ = ["Cut", "Step", "WhyNoGrad", "why_no_grad"]
@@ -325,7 +325,7 @@ class _Search:
         last = max(came)
         if last != node.index:
             end = self.trace.nodes[last]
-            found.path = [Step.at(self.trace, i) for i in way(came, last)]
+            found.path = [PathStep.at(self.trace, i) for i in way(came, last)]
             found.reason = (
                 f"it goes into {self.trace.name(last)}"
                 + ("" if end.line is None else f" ({end.line})")
@@ -345,12 +345,14 @@ class _Search:
         found = self._about("none", "left the graph", reason, fix)
         found.line = exit.line
         found.node, found.op = exit.node, self.trace.nodes[exit.node].op
-        found.path = [Step.at(self.trace, i) for i in path]
+        found.path = [PathStep.at(self.trace, i) for i in path]
         if back is not None:
             at = "" if back.line is None else f" at {back.line}"
             what = "a new leaf made" if back.is_leaf else f"an operand of {back.op}"
             found.suspects = [f"the same numbers come back as {what}{at}."]
-            found.beyond = [Step.at(self.trace, i) for i in [back.index, *self._onward(back.index)]]
+            found.beyond = [
+                PathStep.at(self.trace, i) for i in [back.index, *self._onward(back.index)]
+            ]
         return found
 
     # -- the walk ----------------------------------------------------------------------------------
@@ -451,8 +453,8 @@ class _Search:
             self.trace.name(index),
             groups[-1].name if groups else "",
             node.line if cause.at is None else self.trace.nodes[cause.at].line,
-            [Step.at(self.trace, i) for i in path],
-            [Step.at(self.trace, i) for i in self._onward(index)],
+            [PathStep.at(self.trace, i) for i in path],
+            [PathStep.at(self.trace, i) for i in self._onward(index)],
         )
 
     def _onward(self, index: int) -> list[int]:

@@ -21,7 +21,7 @@ _COUNT = 2**63  # more elements than any tensor has
 
 
 def encode(value: Any) -> Any:
-    """Encode attributes and small arrays; a value that JSON lacks becomes an object with one key."""
+    """Encode attributes and small arrays; values that JSON lacks become one-key objects."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):

@@ -18,7 +18,7 @@ READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
 
 
 class LightRecorder(Recorder):
-    """Reference values, and the gradients that `health` reads element by element; measure the rest."""
+    """Reference values, and the gradients that `health` reads by element; measure the rest."""
 
     def _kept(self, array: Any, what: str, index: int) -> Kept:
         array = getattr(array, "_array", array)

@@ -13,7 +13,7 @@ SHOWN = 6  # steps to print; the middle of a longer path is counted
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One node on a path."""
 
     node: int
@@ -22,7 +22,7 @@ class Step:
     line: SourceLine | None
 
     @classmethod
-    def at(cls, trace: Trace, index: int) -> Step:
+    def at(cls, trace: Trace, index: int) -> PathStep:
         """The node of this index."""
         node = trace.nodes[index]
         return cls(index, trace.name(index), node.op, node.line)
@@ -70,7 +70,7 @@ def wrapped(text: str, first: str, then: str) -> list[str]:
     )
 
 
-def chain(steps: list[Step]) -> str:
+def chain(steps: list[PathStep]) -> str:
     """The names along a path; of a long path, both ends."""
     return with_arrows([step.name for step in steps])
 

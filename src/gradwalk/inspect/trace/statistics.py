@@ -71,11 +71,6 @@ class Statistics:
         """Whether every element is a finite number."""
         return not (self.nans or self.infs)
 
-    @property
-    def root_mean_square(self) -> float:
-        """The size of a typical element."""
-        return self.norm / math.sqrt(max(self.count - self.nans - self.infs, 1))
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {f.name: getattr(self, f.name) for f in fields(self)}

@@ -39,7 +39,7 @@ FEW_FACTORS = 12
 
 
 @dataclass
-class Step:
+class DerivationStep:
     """The gradient of one node, from those of its consumers."""
 
     node: int
@@ -66,7 +66,7 @@ class Derivation(Report):
         self.path_count = count_paths(cone)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[DerivationStep]:
         """From the loss down to x."""
         return [self._step(node) for node in self._order]
 
@@ -154,10 +154,10 @@ class Derivation(Report):
         root = self._cone.sweep.root
         return [n for n in self._cone.from_the_loss if n != root or n == self._cone.start.node]
 
-    def _step(self, node: int) -> Step:
+    def _step(self, node: int) -> DerivationStep:
         left, symbols, rules, numbers, _ = self._pieces(node, _TEXT)
         gradient = float(self._cone.sweep.grad(node))
-        return Step(node, self._names[node], left, symbols, rules, numbers, gradient)
+        return DerivationStep(node, self._names[node], left, symbols, rules, numbers, gradient)
 
     def _pieces(self, node: int, style: _Style) -> tuple[str, str, str, str, str]:
         """dL/dn, then the same in symbols, with the rules, in numbers, and the result."""
