@@ -28,7 +28,7 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.ops import TABLE
 from gradwalk.scalar.value import Value
 
-__all__ = ["ExpressionError", "Program", "expression", "parse"]
+__all__ = ["ExpressionError", "Statements", "expression", "parse"]
 
 DEFAULT = 1.0  # the value of a name without one
 _SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow", "neg": "neg"}
@@ -285,7 +285,7 @@ class _Builder:
         return result
 
     def _label_the_rest(self, root: Value, inside: list[Value]) -> None:
-        """Label inner nodes v1, v2, ..., so that tools can refer to them; constants stay numbers."""
+        """Label inner nodes v1, v2, ..., for tools to refer to; constants stay numbers."""
         taken = {*self.names}
         if not root.label and "out" not in taken:
             root.label = "out"

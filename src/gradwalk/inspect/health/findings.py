@@ -16,7 +16,7 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class Limits:
-    """The thresholds of `health`. `health(model, loss, limits=Limits(vanishing=1e-5))` moves one."""
+    """Thresholds. `health(model, loss, limits=Limits(vanishing=1e-5))` moves one."""
 
     vanishing: float = 1e-3  # gradient of a layer by that of the last layer
     exploding: float = 1e3

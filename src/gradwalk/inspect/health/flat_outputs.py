@@ -25,7 +25,7 @@ LEAST = 0.05  # share of the outputs that have to be both flat and wanted elsewh
 
 
 def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
-    """Saturated sigmoids, tanhs and softmaxes behind the last layer, and their flat share by node."""
+    """Saturated sigmoids, tanhs and softmaxes after the last layer; also the flat share by node."""
     found, shares = [], {}
     for node in anatomy.trace.nodes:
         if not node.needs_grad or node.op not in (*SLOPES, "softmax"):

@@ -85,7 +85,7 @@ class _Search:
         return sweep.thrown_away and not any(self._is_bad(i) for i in self.trace.nodes[root].inputs)
 
     def _sinks(self) -> Iterable[int]:
-        """Where to look besides the losses: the target, or without a backward pass the last nodes."""
+        """Where to look besides the losses: the target, or without a sweep the last nodes."""
         if self.asked is not None:
             return [self.asked]
         if self.trace.sweeps:

@@ -20,7 +20,7 @@ from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import PathStep, leading_to, reached, way
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
-__all__ = ["Cut", "Step", "WhyNoGrad", "why_no_grad"]
+__all__ = ["Cut", "PathStep", "WhyNoGrad", "why_no_grad"]
 
 
 def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:

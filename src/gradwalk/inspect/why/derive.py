@@ -30,7 +30,7 @@ from gradwalk.printers.formulas import mathml as mathml_printer
 from gradwalk.printers.formulas.formula import _text, derivative_expression, formula
 from gradwalk.printers.scalars import number
 
-__all__ = ["Derivation", "Step", "derive"]
+__all__ = ["Derivation", "DerivationStep", "derive"]
 
 SHOWN = 40  # steps to print of a long derivation
 TERMS = 16  # terms of a sum; the middle of a longer one is counted
