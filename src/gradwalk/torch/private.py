@@ -63,7 +63,7 @@ def number_of(grad_fn: Any) -> int:
 
 
 def mark(grad_fn: Any) -> dict[Any, Any]:
-    """A dictionary with the lifetime of an autograd node, whose Python object may be shorter-lived."""
+    """A dictionary that lives as long as the autograd node; its Python object may not."""
     try:
         return grad_fn.metadata
     except AttributeError:

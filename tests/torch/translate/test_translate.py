@@ -14,7 +14,7 @@ from gradwalk.inspect.trace import replay
 from gradwalk.ops import TABLE as OPS
 from gradwalk.torch.translate import LEAF, entry_name, translate
 from gradwalk.torch.translate.table import TABLE
-from tests.torch.aten_calls import AtenCall, as_node, calls_of, check, same, samples_of
+from tests.torch.aten_calls import Call, as_node, calls_of, check, same, samples_of
 from tests.torch.own_calls import calls_elsewhere, floats, own_calls
 
 aten = torch.ops.aten
@@ -67,10 +67,10 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def calls() -> dict[str, list[AtenCall]]:
+def calls() -> dict[str, list[Call]]:
     """Calls of every entry, by its name."""
     torch.manual_seed(0)
-    found: dict[str, list[AtenCall]] = {}
+    found: dict[str, list[Call]] = {}
     known: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -86,7 +86,7 @@ def calls() -> dict[str, list[AtenCall]]:
     return found
 
 
-def _described(call: AtenCall) -> str:
+def _described(call: Call) -> str:
     def text(value: Any) -> str:
         if isinstance(value, torch.Tensor):
             return f"{tuple(value.shape)} {value.dtype}"
@@ -95,7 +95,7 @@ def _described(call: AtenCall) -> str:
     return f"{call[0]} {text(call[1])} {text(sorted(call[2].items()))}"
 
 
-def test_values_and_gradients_are_those_of_torch(calls: dict[str, list[AtenCall]]) -> None:
+def test_values_and_gradients_are_those_of_torch(calls: dict[str, list[Call]]) -> None:
     wrong = []
     for name, several in calls.items():
         for func, args, kwargs in several:
@@ -106,7 +106,7 @@ def test_values_and_gradients_are_those_of_torch(calls: dict[str, list[AtenCall]
     assert not wrong, "\n\n".join(wrong)
 
 
-def test_every_translation_is_met(calls: dict[str, list[AtenCall]]) -> None:
+def test_every_translation_is_met(calls: dict[str, list[Call]]) -> None:
     elsewhere = {entry_name(func) for func, *_ in calls_elsewhere()}
     assert set(TABLE) == set(calls) | elsewhere
 
