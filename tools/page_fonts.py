@@ -72,7 +72,7 @@ ROOMS = ("course", "inspect", "ops", "printers", "studio")
 # What may be typed or recorded: Latin and Greek names, punctuation, indices, arrows, keys.
 TYPED = [
     (0x20, 0x7E), (0xA0, 0x17F), (0x384, 0x3CE), (0x3D0, 0x3D6), (0x3F0, 0x3F6),
-    (0x2010, 0x2027), (0x2030, 0x203A), (0x2070, 0x209C), (0x2190, 0x2199), (0x21D0, 0x21D4),
+    (0x2010, 0x2026), (0x2030, 0x203A), (0x2070, 0x209C), (0x2190, 0x2199), (0x21D0, 0x21D4),
     (0x2318, 0x2318),
 ]  # fmt: skip
 # Browsers take the italic of a single letter in MathML from here; h is a letter of its own.
@@ -84,7 +84,7 @@ MATH_FEATURES = ["ssty", "ccmp", "mark", "mkmk"]  # ssty: the forms of indices
 
 def characters() -> set[int]:
     """Every character that the page, its lessons and Python's texts use, and what may be typed."""
-    found = {code for first, last in TYPED for code in range(first, last + 1)}
+    found = _codes(TYPED)
     for folder, endings in (
         ("web/src", (".ts", ".tsx", ".css")),
         *((f"src/gradwalk/{room}", (".py", ".json", ".md", ".txt")) for room in ROOMS),
@@ -95,12 +95,16 @@ def characters() -> set[int]:
     return {code for code in found if chr(code).isprintable() or code == 0xA0}
 
 
+def _codes(ranges: list[tuple[int, int]]) -> set[int]:
+    return {code for first, last in ranges for code in range(first, last + 1)}
+
+
 def main() -> None:
     """Fetch, subset, write."""
     import fontTools.ttLib
 
     wanted = characters()
-    letters = wanted | {code for first, last in MATH_ITALIC for code in range(first, last + 1)}
+    letters = wanted | _codes(MATH_ITALIC)
     with tempfile.TemporaryDirectory() as folder:
         sources = {name: _fetched(name, Path(folder)) for name in PACKAGES}
 

@@ -1,7 +1,8 @@
 """The page: `static/index.html` with what it boots from, and its content security policy.
 
-A page is one of four modes. `server` and `site` load script, style and fonts from beside them; `export`
-and `widget` hold all of it, so that they work from disk or inside a frame with no network at all.
+A page is one of four modes. `server` and `site` load script, style and fonts from beside them;
+`export` and `widget` hold all of it, so that they work from disk or inside a frame with no network
+at all.
 """
 
 from __future__ import annotations
