@@ -116,7 +116,7 @@ def _dejavu() -> list[str]:
 
 
 def _studio_answers(command: list[str], environment: dict[str, str]) -> bool:
-    """Start the studio, load the page as a browser would, end it as Ctrl-C does."""
+    """Start the studio, load the page as a browser would, end it."""
     started = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -130,7 +130,7 @@ def _studio_answers(command: list[str], environment: dict[str, str]) -> bool:
             for name in ("", "app.js", "app.css", "fonts/text.woff2", "lessons/index.json"):
                 with urllib.request.urlopen(address[0] + name, timeout=60) as answer:
                     loaded.append(f"{len(answer.read()):,} bytes of {name or 'the page'}")
-            os.killpg(started.pid, signal.SIGINT)
+            os.killpg(started.pid, signal.SIGTERM)
             break
     started.communicate()
     late.cancel()

@@ -161,7 +161,7 @@ def test_every_character_is_in_a_font_of_ours(usual: Any, site: str) -> None:
 
 def test_pages_that_hold_everything_hold_their_fonts(loaded: Any, tmp_path: Path) -> None:
     export(scalar_trace(), tmp_path / "page.html")
-    assert (tmp_path / "page.html").stat().st_size < 700_000
+    assert (tmp_path / "page.html").stat().st_size < 500_000
     exported = loaded((tmp_path / "page.html").as_uri())
     assert_all_loaded(exported)
     assert exported.evaluate("window.shifts") == []
