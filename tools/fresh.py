@@ -59,6 +59,8 @@ def main() -> int:
     parser.add_argument("--python", default=made_by, help="the Python to make .venv with")
     parser.add_argument("--keep", action="store_true", help="leave the folder for a look")
     given = parser.parse_args()
+    # Started in the background, we ignore Ctrl-C, and so would the programs that tests send it to.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="gradwalk fresh "))  # a blank in the name must not matter
     try:
         return _in(folder, given.python, given.tests)
