@@ -22,7 +22,6 @@ from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.inplace import InPlace
-from gradwalk.memory import keep_freed_memory
 from gradwalk.ops.convolution import is_batch_last
 from gradwalk.ops.dtypes import category, get_default_dtype
 from gradwalk.ops.operators import Operators
@@ -491,4 +490,3 @@ def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -
 recording.adopt(Tensor)
 gradients.wrap = wrap
 gradients.measure_references()
-keep_freed_memory()

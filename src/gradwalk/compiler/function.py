@@ -23,6 +23,7 @@ from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.compiler.tracing.trace import trace
 from gradwalk.compiler.variant import Variant
 from gradwalk.engine.modes import state
+from gradwalk.memory import keep_freed_memory
 from gradwalk.nn.module import Module
 from gradwalk.scalar import Value
 
@@ -97,6 +98,7 @@ class Compiled(Looking):
             self.variants[oldest].pop(0)
             if not self.variants[oldest]:
                 del self.variants[oldest]
+        keep_freed_memory()
         with no_collections():
             traced = trace(self.function, args, keywords, self.static, self.names)
             call = (args, keywords)

@@ -15,6 +15,7 @@ from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
+from gradwalk.memory import keep_freed_memory
 from gradwalk.ops.shape import clone
 
 # Makes a tensor of an array (and a node); tensor.py, which imports this module, puts it here.
@@ -155,6 +156,7 @@ def _sweep(
     create_graph: bool,
     retain: bool,
 ) -> None:
+    keep_freed_memory()
     mode = enable_grad if create_graph else no_grad
     watcher = state.here.watcher
     with mode(), np.errstate(all="ignore"):

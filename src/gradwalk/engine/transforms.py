@@ -21,6 +21,7 @@ from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.engine.tree import leaves, mapped, rebuild
 from gradwalk.graph.abstract import own_copy
 from gradwalk.graph.order import inputs_first
+from gradwalk.memory import keep_freed_memory
 from gradwalk.ops.dtypes import get_default_dtype
 from gradwalk.ops.shape import alias, reshape, stack
 
@@ -60,6 +61,7 @@ class _Run:
 
     def pull(self, cotangents: Sequence[Any], retain: bool) -> list[Any]:
         """Cotangents of the outputs to gradients of the inputs, zeros where nothing arrives."""
+        keep_freed_memory()
         found: dict[Any, Any] = {}
         roots = []
         for output, cotangent in zip(self.outputs, cotangents, strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 from gradwalk.devices import read_to
 from gradwalk.engine.hooks import changes as changes
 from gradwalk.engine.modes import state
+from gradwalk.memory import keep_freed_memory
 from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
 from gradwalk.nn.parameter import Buffer
@@ -51,6 +52,7 @@ class Module(_hooks.Hooked):
     def __init__(self) -> None:
         if state.here.tracer is not None:
             state.here.tracer.makes_module(self)
+        keep_freed_memory()  # a network that only predicts asks for its arrays again and again too
         self.__dict__.update(
             training=True,
             _parameters={},
