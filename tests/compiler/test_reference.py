@@ -14,8 +14,7 @@ from gradwalk.compiler.graph import Argument, Builder, Call, Constant, Late, Mem
 from gradwalk.ops import TABLE
 from gradwalk.ops.arithmetic import add, mul, pow
 from gradwalk.ops.shape import cast, permute, reshape
-from tests.ops.samples import Sample, all_samples
-from tests.quick import first_quick
+from tests.ops.samples import Sample, all_samples, each_sample
 
 # What depends on how many elements of a mask are true has no shape before the call.
 MASKS = "depends on numbers"
@@ -67,7 +66,7 @@ def with_gradients(sample: Sample) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sample", first_quick(all_samples(), lambda s: s.op), ids=str)
+@each_sample(all_samples())
 def test_every_op_compiled_as_computed(sample: Sample, dtype: Any) -> None:
     function = with_gradients(sample)
     expected = function(*tensors(sample, dtype))
