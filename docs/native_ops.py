@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 
 import gradwalk as gw
-from gradwalk.compiler.explain import kind_of_entry
-from gradwalk.compiler.graph import Program
-from gradwalk.compiler.llvm.functions import ERRORS
-from gradwalk.compiler.llvm.lowering import NoKernel, kernel_of
-from gradwalk.compiler.llvm.spelling import Unspelled
-from gradwalk.compiler.llvm.target import host
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import Unspelled
+from gradwalk.compiler.backends.llvm.emit.functions import ERRORS
+from gradwalk.compiler.backends.llvm.kernels.select import NoKernel, kernel_of
+from gradwalk.compiler.backends.llvm.target import host
+from gradwalk.compiler.introspect.explain import kind_of_entry
+from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.passes import run_passes
-from gradwalk.compiler.passes.opening import CLOSED
-from gradwalk.compiler.plan.plan import plan
+from gradwalk.compiler.passes.expand.composites import CLOSED
+from gradwalk.compiler.plan.schedule import plan
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.trace import trace
 from gradwalk.ops import TABLE
-from tests.ops.samples import Sample, all_samples
+from tests.ops.samples.table import Sample, all_samples
 
 PAGE = Path(__file__).with_name("native-ops.md")
 DTYPES = ("float32", "float64", "int64", "bool")

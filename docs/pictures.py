@@ -7,10 +7,10 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.cli import neuron
 from gradwalk.inspect import record, show
-from gradwalk.inspect.expressions import parse
-from gradwalk.printers.frames import frames_of
-from gradwalk.printers.svg import Sheet, graph_svg
-from gradwalk.printers.view import view_of
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.printers.graphs.frames import frames_of
+from gradwalk.printers.graphs.svg import Sheet, graph_svg
+from gradwalk.printers.graphs.view import view_of
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -9,9 +9,9 @@ from numpy import dtype, finfo, iinfo, newaxis
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from gradwalk import autograd as autograd
-from gradwalk import creation as _creation
+from gradwalk.tensors import creation as _creation
 from gradwalk import cuda as cuda
-from gradwalk import sampling as _sampling
+from gradwalk.random import sampling as _sampling
 from gradwalk import linalg as linalg
 from gradwalk import data as data
 from gradwalk import io as io
@@ -20,15 +20,11 @@ from gradwalk import optim as optim
 from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
-from gradwalk.creation import *
-from gradwalk.guests import loaders as _loaders
-from gradwalk.devices import device
+from gradwalk.tensors.creation import *
+from gradwalk.engine.foreign import loaders as _loaders
+from gradwalk.tensors.devices import device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError
-from gradwalk.engine.gradcheck import (
-    gradcheck,
-    gradgradcheck,
-)
 from gradwalk.engine.modes import (
     enable_grad,
     inference_mode,
@@ -48,7 +44,7 @@ from gradwalk.engine.transforms import (
     vjp,
 )
 from gradwalk.graph.source import set_source_lines
-from gradwalk.ops.dtypes import (
+from gradwalk.ops.core.dtypes import (
     bool_ as bool,
     float32 as float,
     float32,
@@ -66,86 +62,73 @@ from gradwalk.ops.dtypes import (
     set_default_dtype,
     uint8,
 )
-from gradwalk.ops.op import (
-    Op,
-    OpError,
-    define,
-    elementwise,
-)
+from gradwalk.ops.core.op import Op, OpError, define, elementwise
 from gradwalk.io import (
     load,
     load_run,
     save,
     save_run,
 )
-from gradwalk.printers.formula import (
-    derivative,
-    formula,
-)
-from gradwalk.random import (
-    Generator,
-    get_rng_state,
-    manual_seed,
-    set_rng_state,
-)
-from gradwalk.sampling import *
-from gradwalk.scalar import Value
-from gradwalk.tensor import Tensor
-from gradwalk.threads import get_num_threads, set_num_threads
+from gradwalk.printers.formulas.formula import derivative, formula
+from gradwalk.random.generator import Generator, get_rng_state, manual_seed, set_rng_state
+from gradwalk.random.sampling import *
+from gradwalk.scalar.value import Value
+from gradwalk.tensors.tensor import Tensor
+from gradwalk.engine.threads import get_num_threads, set_num_threads
 
 # The op families: each lists its public names in its own `__all__`, so adding an op touches one
 # file. Five names belong to an op with plain attributes as well; people mean the functions.
-from gradwalk.ops import activation as _activation
+from gradwalk.ops.elementwise import activation as _activation
 from gradwalk.ops import aliases as _aliases
-from gradwalk.ops import arithmetic as _arithmetic
-from gradwalk.ops import arranging as _arranging
-from gradwalk.ops import choice as _choice
-from gradwalk.ops import comparing as _comparing
-from gradwalk.ops import index as _index
-from gradwalk.ops import linalg as _linalg
-from gradwalk.ops import loss as _loss
-from gradwalk.ops import decompositions as _decompositions
-from gradwalk.ops import layout as _layout
-from gradwalk.ops import norms as _norms
-from gradwalk.ops import picking as _picking
-from gradwalk.ops import products as _products
-from gradwalk.ops import measures as _measures
-from gradwalk.ops import scan as _scan
-from gradwalk.ops import reduction as _reduction
-from gradwalk.ops import remainders as _remainders
-from gradwalk.ops import shape as _shape
-from gradwalk.ops import sorting as _sorting
-from gradwalk.ops import special as _special
-from gradwalk.ops import statistics as _statistics
-from gradwalk.ops import trigonometry as _trigonometry
-from gradwalk.ops.activation import *
+from gradwalk.ops.elementwise import arithmetic as _arithmetic
+from gradwalk.ops.shape import joining as _arranging
+from gradwalk.ops.elementwise import choice as _choice
+from gradwalk.ops.elementwise import comparison as _comparing
+from gradwalk.ops.index import indexing as _index
+from gradwalk.ops.linear import matmul as _linalg
+from gradwalk.ops.network import softmax as _loss
+from gradwalk.ops.linear import decompositions as _decompositions
+from gradwalk.ops.shape import rearranging as _layout
+from gradwalk.ops.reduce import norms as _norms
+from gradwalk.ops.index import picking as _picking
+from gradwalk.ops.linear import products as _products
+from gradwalk.ops.reduce import measures as _measures
+from gradwalk.ops.reduce import scan as _scan
+from gradwalk.ops.reduce import reduction as _reduction
+from gradwalk.ops.elementwise import remainders as _remainders
+from gradwalk.ops.shape import reshaping as _shape
+from gradwalk.ops.reduce import sorting as _sorting
+from gradwalk.ops.elementwise import special as _special
+from gradwalk.ops.reduce import statistics as _statistics
+from gradwalk.ops.elementwise import trigonometry as _trigonometry
+from gradwalk.ops.elementwise.activation import *
 from gradwalk.ops.aliases import *
-from gradwalk.ops.arithmetic import *
-from gradwalk.ops.arranging import *
-from gradwalk.ops.choice import *
-from gradwalk.ops.comparing import *
-from gradwalk.ops.index import *
-from gradwalk.ops.linalg import *
-from gradwalk.ops.loss import *
-from gradwalk.ops.decompositions import *
-from gradwalk.ops.layout import *
-from gradwalk.ops.norms import *
-from gradwalk.ops.picking import *
-from gradwalk.ops.products import *
-from gradwalk.ops.measures import *
-from gradwalk.ops.scan import *
-from gradwalk.ops.reduction import *
-from gradwalk.ops.remainders import *
-from gradwalk.ops.shape import *
-from gradwalk.ops.sorting import *
-from gradwalk.ops.special import *
-from gradwalk.ops.statistics import *
-from gradwalk.ops.trigonometry import *
-from gradwalk.ops.methods_elementwise import raised as pow
-from gradwalk.ops.shape import cat as concatenate
-from gradwalk.ops.shape import flip_over as flip
-from gradwalk.ops.shape import permute_to as permute
-from gradwalk.ops.shape import reshape_to as reshape
+from gradwalk.ops.elementwise.arithmetic import *
+from gradwalk.ops.shape.joining import *
+from gradwalk.ops.elementwise.choice import *
+from gradwalk.ops.elementwise.comparison import *
+from gradwalk.ops.index.indexing import *
+from gradwalk.ops.linear.matmul import *
+from gradwalk.ops.network.softmax import *
+from gradwalk.ops.linear.decompositions import *
+from gradwalk.ops.shape.rearranging import *
+from gradwalk.ops.reduce.norms import *
+from gradwalk.ops.index.picking import *
+from gradwalk.ops.linear.products import *
+from gradwalk.ops.reduce.measures import *
+from gradwalk.ops.reduce.scan import *
+from gradwalk.ops.reduce.reduction import *
+from gradwalk.ops.elementwise.remainders import *
+from gradwalk.ops.shape.reshaping import *
+from gradwalk.ops.reduce.sorting import *
+from gradwalk.ops.elementwise.special import *
+from gradwalk.ops.reduce.statistics import *
+from gradwalk.ops.elementwise.trigonometry import *
+from gradwalk.ops.methods.elementwise import raised as pow
+from gradwalk.ops.shape.reshaping import cat as concatenate
+from gradwalk.ops.shape.reshaping import flip_over as flip
+from gradwalk.ops.shape.reshaping import permute_to as permute
+from gradwalk.ops.shape.reshaping import reshape_to as reshape
 
 Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 
@@ -159,7 +142,7 @@ __all__ = [
     "AutogradError", "Generator", "Op", "OpError", "Tensor", "Value", "autograd", "bool",
     "checkpoint", "data", "define", "derivative", "double", "elementwise", "enable_grad", "float",
     "float32", "float64", "formula", "get_default_dtype", "get_rng_state", "grad",
-    "gradcheck", "gradgradcheck", "hessian", "hvp", "inference_mode", "int", "int16", "int32",
+    "hessian", "hvp", "inference_mode", "int", "int16", "int32",
     "int64", "int8", "io", "is_grad_enabled", "jacfwd", "jacrev", "jvp", "load", "load_run",
     "long", "manual_seed", "nn", "no_grad", "optim", "promote_types", "save", "save_run",
     "saved_bytes", "set_default_dtype",
@@ -198,7 +181,8 @@ __all__ += _trigonometry.__all__
 # needs none of them.
 _INSIDE = (
     "Monitor", "Trace", "audit", "bugs", "compare", "derive", "element", "every_order",
-    "expression", "find_nan", "health", "load_trace", "nudge", "open_op", "record", "run_order",
+    "expression", "find_nan", "gradcheck", "gradgradcheck", "health", "load_trace", "nudge",
+    "open_op", "record", "run_order",
     "run_recipes", "save_trace", "saved_memory", "scope", "show", "unfolded", "walk", "why",
     "why_no_grad",
 )  # fmt: skip

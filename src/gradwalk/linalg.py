@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from gradwalk.ops import decompositions as _decompositions
-from gradwalk.ops.arithmetic import mul as _mul
-from gradwalk.ops.arranging import cross as _cross
-from gradwalk.ops.decompositions import (
+from gradwalk.ops.core.argument_names import numpy_names as _numpy_names
+from gradwalk.ops.core.argument_names import other_names as _other_names
+from gradwalk.ops.elementwise.arithmetic import mul as _mul
+from gradwalk.ops.linear import decompositions as _decompositions
+from gradwalk.ops.linear.decompositions import (
     LinAlgError,
     cholesky,
     eigh,
@@ -19,13 +20,12 @@ from gradwalk.ops.decompositions import (
     svd,
     svdvals,
 )
-from gradwalk.ops.layout import diagonal as _diagonal
-from gradwalk.ops.layout import tril as _tril
-from gradwalk.ops.linalg import matmul
-from gradwalk.ops.norms import matrix_norm, norm, vector_norm
-from gradwalk.ops.numpy_names import numpy_names as _numpy_names
-from gradwalk.ops.numpy_names import other_names as _other_names
-from gradwalk.ops.reduction import sum as _sum
+from gradwalk.ops.linear.matmul import matmul
+from gradwalk.ops.reduce.norms import matrix_norm, norm, vector_norm
+from gradwalk.ops.reduce.reduction import sum as _sum
+from gradwalk.ops.shape.joining import cross as _cross
+from gradwalk.ops.shape.rearranging import diagonal as _diagonal
+from gradwalk.ops.shape.rearranging import tril as _tril
 
 __all__ = [
     "LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradwalk.ops.activation import erf, sigmoid
-from gradwalk.ops.arithmetic import exp2, expm1, log1p, round
-from gradwalk.ops.loss import log_softmax, logsumexp, softmax
-from gradwalk.ops.special import digamma, erfc, erfinv, lgamma, logit, polygamma, xlogy
-from gradwalk.ops.trigonometry import sinc
+from gradwalk.ops.elementwise.activation import erf, sigmoid
+from gradwalk.ops.elementwise.arithmetic import exp2, expm1, log1p, round
+from gradwalk.ops.elementwise.special import digamma, erfc, erfinv, lgamma, logit, polygamma, xlogy
+from gradwalk.ops.elementwise.trigonometry import sinc
+from gradwalk.ops.network.softmax import log_softmax, logsumexp, softmax
 
 __all__ = [
     "digamma", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p", "log_softmax",

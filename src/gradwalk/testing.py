@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gradwalk.inspect.find_nan import find_nan
-from gradwalk.inspect.findings import Limits
-from gradwalk.inspect.health import HealthReport, health
-from gradwalk.inspect.live import is_tensor, is_torch_tensor
-from gradwalk.inspect.recorder import record
+from gradwalk.inspect.health.findings import Limits
+from gradwalk.inspect.health.health import HealthReport, health
+from gradwalk.inspect.nan.find_nan import find_nan
+from gradwalk.inspect.trace.live import is_tensor, is_torch_tensor
+from gradwalk.inspect.trace.recorder import record
 
 __all__ = ["assert_healthy"]
 
@@ -64,8 +64,8 @@ def assert_healthy(
 @contextmanager
 def _recording(model: Any) -> Iterator[Any]:
     if any(is_torch_tensor(parameter) for parameter in model.parameters()):
-        from gradwalk.torch.recorder import TorchRecorder
-        from gradwalk.torch.watching import aside
+        from gradwalk.torch.record.recorder import TorchRecorder
+        from gradwalk.torch.watch.watch import aside
 
         with aside(), TorchRecorder() as trace:  # a watch need not know of this step
             yield trace

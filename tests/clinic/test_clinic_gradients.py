@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import gradwalk as gw
-from gradwalk.engine.gradcheck import GradcheckError
-from gradwalk.inspect.find_nan import find_nan
-from gradwalk.inspect.why_no_grad import why_no_grad
+from gradwalk.inspect.mistakes.gradcheck import GradcheckError
+from gradwalk.inspect.nan.find_nan import find_nan
+from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
 
 HERE = Path(__file__).parent
 NANS, NONES, BUGS = (sorted(HERE.glob(f"{kind}_*.py")) for kind in ("nan", "none", "bug"))

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from gradwalk.inspect.health import health
+from gradwalk.inspect.health.health import health
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("health_*.py"))

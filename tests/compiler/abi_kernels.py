@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from gradwalk.compiler.llvm.objects import Library, compile_text
-from gradwalk.compiler.llvm.text import Function
+from gradwalk.compiler.backends.llvm.emit.function_text import Function
+from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 
 SIGNATURE = "ptr %slots, ptr %args, i64 %thread, i64 %threads"
 

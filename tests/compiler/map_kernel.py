@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.llvm.kernel import element_pointer, lanes_for, load, store
-from gradwalk.compiler.llvm.target import binding, host, target_machine
-from gradwalk.compiler.llvm.text import Function
-from gradwalk.compiler.llvm.values import Kind, Value
+from gradwalk.compiler.backends.llvm.emit.function_text import Function
+from gradwalk.compiler.backends.llvm.emit.kernel import element_pointer, lanes_for, load, store
+from gradwalk.compiler.backends.llvm.emit.vector_values import Kind, Value
+from gradwalk.compiler.backends.llvm.target import binding, host, target_machine
 
 Array = np.ndarray[Any, Any]
 Body = Callable[[Function, int, list[Value]], Value]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gradwalk as gw
-from tests.compiler.test_native_ops import in_numpy
+from tests.compiler.backends.llvm.test_native_ops import in_numpy
 
 
 def agrees(function: Callable[..., Any], *xs: Any, tolerance: float = 0.0) -> Any:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from gradwalk.compiler import reference
-from gradwalk.compiler.graph import Argument, Builder, Constant, Late, Memory, Program, Term
-from gradwalk.compiler.llvm import backend
+from gradwalk.compiler.backends import numpy as reference
+from gradwalk.compiler.backends.llvm import backend
+from gradwalk.compiler.ir.program import Argument, Builder, Constant, Late, Memory, Program, Term
 from gradwalk.ops import TABLE
-from gradwalk.ops.op import Shape
+from gradwalk.ops.core.op import Shape
 
 Array = np.ndarray[Any, Any]
 WHOLE = ("slice", None, None, None)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.llvm.kernel import Kernel
-from gradwalk.compiler.llvm.objects import compile_text
-from gradwalk.compiler.plan.places import Buffer, Place, contiguous_strides
+from gradwalk.compiler.backends.llvm.emit.kernel import Kernel
+from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
+from gradwalk.compiler.plan.buffers import Buffer, Place, contiguous_strides
 
 Array = np.ndarray[Any, Any]
 _signature = ctypes.CFUNCTYPE(

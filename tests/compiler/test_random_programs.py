@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from gradwalk.compiler.llvm import backend
+from gradwalk.compiler.backends.llvm import backend
 from tests.compiler.programs import Written, agrees, assert_equal, describe, programs
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from gradwalk.course import runner
-from gradwalk.course.random_graphs import random_graph
-from gradwalk.course.trials import CHECKED_VALUES, trial
+from gradwalk.course.checker import runner
+from gradwalk.course.checker.random_graphs import random_graph
+from gradwalk.course.checker.trials import CHECKED_VALUES, trial
 
 GRAPHS = 16
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwalk.course.catalogue import LESSONS, front_matter
-from gradwalk.course.reading import Block, read_blocks
+from gradwalk.course.lesson_files import Block, read_blocks
 
 ENGLISH = LESSONS / "en"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gradwalk.course import process, runner, trials
-from gradwalk.course.check import check_file
-from gradwalk.course.process import Limits
+from gradwalk.course.checker import process, runner, trials
+from gradwalk.course.checker.check import check_file
+from gradwalk.course.checker.process import Limits
 from tests.quick import some_quick
 
 ENGINE = (Path(__file__).parent / "engines" / "right_closures.py").read_text(encoding="utf-8")

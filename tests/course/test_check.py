@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gradwalk.course.check import CheckedFile, check_file, check_files, starter
-from gradwalk.course.process import Limits
-from gradwalk.course.trials import OUT_OF, STAGES
+from gradwalk.course.checker.check import CheckedFile, check_file, check_files, starter
+from gradwalk.course.checker.process import Limits
+from gradwalk.course.checker.trials import OUT_OF, STAGES
 from tests.course.wrong_engines import BUGS, wrong
 from tests.quick import some_quick
 

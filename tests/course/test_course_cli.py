@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gradwalk.cli import app
-from gradwalk.course import process
+from gradwalk.course.checker import process
 from tests.course.wrong_engines import wrong
 from tests.project.checkout import ROOT
 

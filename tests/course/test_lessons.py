@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from gradwalk.course.catalogue import Catalogue, count_tasks
-from gradwalk.course.quantities import Quantities, read_number
-from gradwalk.course.reading import Block, faults, told_apart
+from gradwalk.course.lesson_files import Block, faults, told_apart
+from gradwalk.course.quiz.quantities import Quantities, read_number
 from tests.course.lesson_files import ENGLISH, Lesson, english, read_lesson
 from tests.quick import some_quick
 from tests.studio.node import Node

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gradwalk.course import bank as bank_module
-from gradwalk.course.bank import (
+from gradwalk.course.quiz import bank as bank_module
+from gradwalk.course.quiz.bank import (
     APART,
     KINDS,
     QUESTIONS,
@@ -18,9 +18,9 @@ from gradwalk.course.bank import (
     draw_question,
     misconceptions,
 )
-from gradwalk.course.draw import Draw
-from gradwalk.course.quantities import Quantities
-from gradwalk.course.quiz import as_gift, as_json, as_text, make_quiz
+from gradwalk.course.quiz.draw import Draw
+from gradwalk.course.quiz.quantities import Quantities
+from gradwalk.course.quiz.quiz import as_gift, as_json, as_text, make_quiz
 from tests.quick import some_quick
 
 BY_ID = {question.id: question for question in bank()}

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from gradwalk.course.random_graphs import LARGEST, random_graph
-from gradwalk.course.trials import CHECKED_VALUES, STAGES, Trial, trials
-from gradwalk.inspect.expressions import parse
+from gradwalk.course.checker.random_graphs import LARGEST, random_graph
+from gradwalk.course.checker.trials import CHECKED_VALUES, STAGES, Trial, trials
+from gradwalk.inspect.expression.parser import parse
 from tests.course.freeze import GRAPHS, by_pytorch
 from tests.quick import some_quick
 

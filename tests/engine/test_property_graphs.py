@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import gradwalk as gw
 from gradwalk import Value
-from gradwalk.engine.gradcheck import gradcheck, gradgradcheck
+from gradwalk.inspect.mistakes.gradcheck import gradcheck, gradgradcheck
 from tests.engine.random_graphs import EVERY_OP, programs
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`

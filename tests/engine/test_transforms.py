@@ -12,7 +12,7 @@ import torch
 
 import gradwalk as gw
 from tests.engine.both import assert_equal
-from tests.ops.samples import Sample, samples_of_every_op
+from tests.ops.samples.table import Sample, samples_of_every_op
 
 # torch.func loads a part of PyTorch that PyTorch itself has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")

@@ -4,8 +4,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 import gradwalk as gw
-from gradwalk.engine.scalars import inner_first
 from gradwalk.graph.order import inputs_first
+from gradwalk.scalar.push import inner_first
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=30))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradwalk as gw
-from tests.inspect.test_record import NETWORKS, network
+from tests.inspect.trace.test_record import NETWORKS, network
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 import gradwalk as gw
 from gradwalk import Value
 from gradwalk.inspect import record
-from gradwalk.inspect.expressions import expression
+from gradwalk.inspect.expression.parser import expression
 from gradwalk.inspect.show import show
 from gradwalk.printers.notebook import MOST
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradwalk as gw
-from gradwalk.inspect.walk_text import rule_text
+from gradwalk.inspect.walk.wording import rule_text
 from gradwalk.nn import composites
 from gradwalk.nn.composites.composite import composite
 from gradwalk.ops import TABLE

@@ -13,7 +13,7 @@ import numpy as np
 import gradwalk as gw
 from tests.batches import batched
 from tests.ops.oracle import OURS, SINGLE, THEIRS, TIGHT, TIGHT_SECOND, assert_same, run
-from tests.ops.samples import Draw, floats, given, integers
+from tests.ops.samples.table import Draw, floats, given, integers
 
 F = gw.nn.functional
 
@@ -95,7 +95,7 @@ for name in (
     "relu", "relu6", "selu", "silu", "mish", "hardsigmoid", "hardswish", "softsign", "tanhshrink",
     "logsigmoid", "sigmoid", "tanh",
 ):  # fmt: skip
-    if name != "hardsigmoid":  # see tests/ops/samples.py
+    if name != "hardsigmoid":  # see tests/ops/samples/table.py
         add(name, floats(3, 4, low=-7.0, high=7.0), second=True)
 add("leaky_relu", floats(3, 4), negative_slope=[0.01, 0.2])
 add("elu", floats(3, 4), alpha=[1.0, 0.5], second=True)

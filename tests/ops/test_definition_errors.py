@@ -10,7 +10,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
-from gradwalk.printers.formula import derivative
+from gradwalk.printers.formulas.formula import derivative
 
 BRANCHES = r"rule for input x: a rule may not branch.*Use gradwalk.where"
 NO_FORMULA = r"rule for input x: it cannot be read as a formula.*gradwalk.sqrt instead of np.sqrt"

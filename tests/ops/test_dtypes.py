@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gradwalk as gw
-from gradwalk.ops.symbol import Symbol
+from gradwalk.ops.core.symbol import Symbol
 from tests.batches import batched
 
 DTYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"]

@@ -10,7 +10,7 @@ import pytest
 import gradwalk as gw
 from gradwalk.ops import TABLE
 from tests.ops.oracle import TIGHT_SECOND
-from tests.ops.samples import Sample, all_samples, each_sample
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 

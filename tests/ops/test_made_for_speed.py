@@ -14,9 +14,9 @@ import torch
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
-from gradwalk.ops.choice import masked
-from gradwalk.ops.convolution import batch_first, batch_last, is_batch_last
-from gradwalk.ops.sums import SHORT, dot_over, sum_last, sum_leading, sum_over
+from gradwalk.ops.elementwise.choice import masked
+from gradwalk.ops.network.convolution import batch_first, batch_last, is_batch_last
+from gradwalk.ops.reduce.row_sums import SHORT, dot_over, sum_last, sum_leading, sum_over
 
 RNG = np.random.default_rng(3)
 DTYPES = ("f4", "f8", "i8")

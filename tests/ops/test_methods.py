@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.methods_shape import ShapeMethods
-from gradwalk.ops.operators import Operators
+from gradwalk.ops.core.operators import Operators
+from gradwalk.ops.methods.shape import ShapeMethods
 from tests.batches import batched
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
 

@@ -12,11 +12,12 @@ import pytest
 import torch
 
 import gradwalk as gw
-from gradwalk.ops.methods_shape import ShapeMethods
-from gradwalk.ops.op import UnknownShapeError
-from gradwalk.ops.symbol import Symbol
-from tests.ops import samples_networks_b, samples_structural, test_methods
+from gradwalk.ops.core.op import UnknownShapeError
+from gradwalk.ops.core.symbol import Symbol
+from gradwalk.ops.methods.shape import ShapeMethods
+from tests.ops import test_methods
 from tests.ops.oracle import OURS, SINGLE, THEIRS, TIGHT, assert_same, run
+from tests.ops.samples import networks_b, structural
 
 FIRST_ORDER: dict[str, tuple[Any, list[Any]]] = {
     "norm at zero": (lambda m, x: m.linalg.vector_norm(x, dim=1), [[[3.0, 4.0], [0.0, 0.0]]]),
@@ -199,7 +200,7 @@ def test_what_depends_on_numbers_is_refused_for_symbols() -> None:
 
 
 def test_every_method_is_called_in_the_table() -> None:
-    text = "".join(map(inspect.getsource, (samples_networks_b, samples_structural, test_methods)))
+    text = "".join(map(inspect.getsource, (networks_b, structural, test_methods)))
     left_out = {
         name
         for name, member in vars(ShapeMethods).items()

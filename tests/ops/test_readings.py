@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
-from gradwalk.ops.check import check_elementwise
-from gradwalk.ops.op import Op, OpError
-from gradwalk.printers.formula import derivative
-from tests.ops.samples import attributes_of
+from gradwalk.ops.core.check import check_elementwise
+from gradwalk.ops.core.op import Op, OpError
+from gradwalk.printers.formulas.formula import derivative
+from tests.ops.samples.table import attributes_of
 
 ELEMENTWISE = [op for op in TABLE.values() if op.elementwise]
 ON_FLOATS = [op for op in ELEMENTWISE if not op.name.startswith("bitwise_")]

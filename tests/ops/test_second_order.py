@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gradwalk.ops import TABLE
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.tensor import Tensor
 from tests.ops.oracle import OURS, THEIRS, TIGHT_SECOND, assert_same, run
-from tests.ops.samples import Sample, all_samples, each_sample
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 

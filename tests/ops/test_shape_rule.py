@@ -10,10 +10,10 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
-from gradwalk.ops.check import symbolic_env
-from gradwalk.ops.op import OpError, UnknownShapeError
-from gradwalk.ops.symbol import Symbol
-from tests.ops.samples import Sample, all_samples, each_sample
+from gradwalk.ops.core.check import symbolic_env
+from gradwalk.ops.core.op import OpError, UnknownShapeError
+from gradwalk.ops.core.symbol import Symbol
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 

@@ -6,9 +6,9 @@ import pytest
 
 from gradwalk import Value
 from gradwalk.cli import neuron
-from gradwalk.inspect.expressions import parse
-from gradwalk.printers.dot import graph_dot, quoted
-from gradwalk.printers.tikz import frames_tikz, graph_tikz, latex
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.printers.graphs.dot import graph_dot, quoted
+from gradwalk.printers.graphs.tikz import frames_tikz, graph_tikz, latex
 
 
 def walked(source: str, **values: float):  # type: ignore[no-untyped-def]

@@ -9,10 +9,10 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
-from gradwalk.ops.symbol import Symbol
-from gradwalk.printers.formula import derivative, formula
-from gradwalk.printers.latex import latex, latex_name
-from gradwalk.printers.mathml import mathml
+from gradwalk.ops.core.symbol import Symbol
+from gradwalk.printers.formulas.formula import derivative, formula
+from gradwalk.printers.formulas.latex import latex, latex_name
+from gradwalk.printers.formulas.mathml import mathml
 
 x, y = Symbol("x"), Symbol("y")
 W = Symbol("W", (2, 3))

@@ -8,10 +8,10 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.inspect import record
-from gradwalk.inspect.expressions import parse
-from gradwalk.printers.frames import frames_of
-from gradwalk.printers.svg import Sheet
-from gradwalk.printers.view import view_of
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.printers.graphs.frames import frames_of
+from gradwalk.printers.graphs.svg import Sheet
+from gradwalk.printers.graphs.view import view_of
 
 DIAMOND = parse("b = a + 1; c = 3*a; d = b*c").build(a=2).trace()
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from gradwalk.printers.layout import BEND, Arc, layout
+from gradwalk.printers.graphs.layout import BEND, Arc, layout
 
 
 def graph(picks: list[tuple[int, int]]) -> tuple[int, list[Arc]]:

@@ -12,8 +12,8 @@ import gradwalk as gw
 from gradwalk import Value
 from gradwalk.cli import neuron
 from gradwalk.inspect import record
-from gradwalk.inspect.expressions import parse
-from gradwalk.printers.svg import HEIGHT, WIDTH, graph_svg
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.printers.graphs.svg import HEIGHT, WIDTH, graph_svg
 
 
 def boxes(svg: str) -> list[tuple[int, int]]:

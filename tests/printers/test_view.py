@@ -9,10 +9,10 @@ import gradwalk as gw
 from gradwalk import Value, nn
 from gradwalk.cli import neuron
 from gradwalk.inspect import record, scope
-from gradwalk.inspect.expressions import parse
-from gradwalk.printers.data import graph_data
-from gradwalk.printers.groups import close_groups
-from gradwalk.printers.view import view_of
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.printers.graphs.data import graph_data
+from gradwalk.printers.graphs.groups import close_groups
+from gradwalk.printers.graphs.view import view_of
 
 
 def test_a_value_and_its_trace_look_the_same() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docs import native_ops
-from gradwalk.compiler.llvm.spelling import SPELLINGS
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import SPELLINGS
 from gradwalk.ops import TABLE
 
 UPDATE = "python -m docs.native_ops"

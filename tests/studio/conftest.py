@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.launch import Studio
 from gradwalk.studio.sessions import Sessions
 from gradwalk.studio.site import write_site

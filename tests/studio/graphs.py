@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from gradwalk.inspect.expressions import parse
-from gradwalk.inspect.trace import Edge, Trace
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.inspect.trace.trace import Edge, Trace
 
 
 def page_graph(trace: Trace) -> tuple[dict[str, Any], list[float], dict[int, int]]:

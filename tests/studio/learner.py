@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import Any
 
-from gradwalk.course.quantities import Quantities
+from gradwalk.course.quiz.quantities import Quantities
 from tests.course.lesson_files import Block, Lesson
 
 

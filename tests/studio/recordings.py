@@ -6,7 +6,7 @@ from typing import Any
 
 import gradwalk as gw
 from gradwalk import nn
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.trace import Trace
 
 OPERATIONS = 28  # of one block
 

@@ -16,7 +16,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.course.catalogue import Catalogue
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio import launch
 from gradwalk.studio.launch import Studio
 from gradwalk.studio.pages import STATIC

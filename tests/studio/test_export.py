@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import gradwalk as gw
 from gradwalk.cli import app
 from gradwalk.course.catalogue import Catalogue
-from gradwalk.inspect.files import describe
+from gradwalk.inspect.trace.file import describe
 from gradwalk.studio import pages
 from gradwalk.studio.exporting import document_of, export, write_page
 from gradwalk.studio.pages import NotBuilt, data_block, page

@@ -13,7 +13,7 @@ import pytest
 import traitlets
 
 import gradwalk as gw
-from gradwalk.inspect.expressions import ExpressionError, parse
+from gradwalk.inspect.expression.parser import ExpressionError, parse
 from gradwalk.studio.notebook import StudioFrame
 from gradwalk.studio.notebook_widget import StudioWidget
 from tests.project.checkout import run_here

@@ -11,7 +11,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.course.catalogue import Catalogue
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.presets import GROUPS, PRESETS, as_data
 from tests.project.checkout import run_here
 
@@ -232,7 +232,7 @@ def test_they_are_data() -> None:
 
 
 def test_recorded_numbers_are_those_of_the_recording_to_twelve_digits() -> None:
-    from gradwalk.inspect.files import decode
+    from gradwalk.inspect.trace.file import decode
 
     for data in as_data():
         if data["kind"] != "trace":

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import gradwalk as gw
-from gradwalk.inspect.statistics import Statistics
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Trace
 from tests.studio.watched import Watched
 
 

@@ -12,8 +12,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from gradwalk.inspect import replay
-from gradwalk.inspect.trace import Edge, Trace, TraceNode
+from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 from gradwalk.ops import TABLE as OPS
 from gradwalk.torch.translate import LEAF, Known, Made, translate
 

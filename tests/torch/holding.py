@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from gradwalk.torch.recorder import TorchRecorder
+from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.values import array_of
 
 

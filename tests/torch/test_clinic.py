@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import gradwalk as gw
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.trace import Trace
 from tests.clinic.test_clinic_gradients import expected_line
 from tests.clinic.test_clinic_health import differing_line
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import gradwalk as gw
 from gradwalk.cli import app
-from gradwalk.inspect.files import load_trace, save_trace
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.file import load_trace, save_trace
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.ops import TABLE
 from gradwalk.torch import StepStopped, watch
 from tests.torch.gpt2 import BAD_ROW, BAD_STEP, WAYS, RootMeanSquare, gpt2, nobody, sentences

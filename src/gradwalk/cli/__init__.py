@@ -14,8 +14,8 @@ from gradwalk.cli.functions import functions
 from gradwalk.cli.run import run
 from gradwalk.cli.studio import site, studio
 from gradwalk.cli.walk import walk
-from gradwalk.printers.terminal import show_walk
-from gradwalk.scalar import Value
+from gradwalk.printers.graphs.terminal import show_walk
+from gradwalk.scalar.value import Value
 
 _HELP = (
     "Reverse-mode differentiation in which nothing is hidden.\n\n"

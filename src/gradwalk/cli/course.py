@@ -17,10 +17,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gradwalk.cli.console import console, fail
-from gradwalk.course.check import CheckedFile, check_files, starter
-from gradwalk.course.process import Limits, supported
-from gradwalk.course.quiz import FORMATS, make_quiz
-from gradwalk.course.trials import OUT_OF, STAGES
+from gradwalk.course.checker.check import CheckedFile, check_files, starter
+from gradwalk.course.checker.process import Limits, supported
+from gradwalk.course.checker.trials import OUT_OF, STAGES
+from gradwalk.course.quiz.quiz import FORMATS, make_quiz
 
 _CHECK = (
     "Run each file's class Value on graphs, grade it, and say in words what is wrong.\n\n"

@@ -7,10 +7,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from gradwalk.cli.console import console
-from gradwalk.inspect.expression_tokens import FUNCTIONS
+from gradwalk.inspect.expression.tokens import FUNCTIONS
 from gradwalk.ops import TABLE
-from gradwalk.printers.formula import derivative
-from gradwalk.printers.terminal import LONGEST_FORMULA
+from gradwalk.printers.formulas.formula import derivative
+from gradwalk.printers.graphs.terminal import LONGEST_FORMULA
 
 
 def functions() -> None:

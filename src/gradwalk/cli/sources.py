@@ -17,12 +17,12 @@ import typer
 
 from gradwalk.graph.source import own_files
 from gradwalk.inspect import record
-from gradwalk.inspect.expressions import DEFAULT, parse
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.expression.parser import DEFAULT, parse
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.printers.graphs.view import view_of
 from gradwalk.printers.scalars import number
-from gradwalk.printers.view import view_of
-from gradwalk.scalar import Value
-from gradwalk.tensor import Tensor
+from gradwalk.scalar.value import Value
+from gradwalk.tensors.tensor import Tensor
 
 _IN_A_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<function>[^\W\d]\w*)?(?:\(\s*\))?)?")
 DEEPEST = 6  # lines of the user's that are shown of a failed program

@@ -10,7 +10,7 @@ import typer
 from gradwalk.cli.console import fail
 from gradwalk.cli.sources import GivenValues, Source, source_of
 from gradwalk.course.catalogue import Catalogue
-from gradwalk.inspect.files import load_trace
+from gradwalk.inspect.trace.file import load_trace
 from gradwalk.studio.exporting import document_of, document_of_expression, write_page
 from gradwalk.studio.launch import (
     FIRST_PORT,

@@ -12,8 +12,8 @@ import typer
 from gradwalk.cli.console import console, fail, write
 from gradwalk.cli.sources import GivenValues, Source, constant, source_of
 from gradwalk.inspect.show import Picture, show
-from gradwalk.printers.data import jsonable
-from gradwalk.printers.terminal import ROWS, show_tree, show_walk
+from gradwalk.printers.graphs.data import jsonable
+from gradwalk.printers.graphs.terminal import ROWS, show_tree, show_walk
 
 _TELL, _DRAW, _ASK = "What is printed", "Pictures", "Questions"
 
@@ -152,23 +152,23 @@ def _answers(
     found: dict[str, list[Any]] = {}
     trace = source.trace
     if why:
-        from gradwalk.inspect.why import why as ask_why
+        from gradwalk.inspect.why.why import why as ask_why
 
         found["why"] = [ask_why(source.find(name), trace) for name in why]
     if nudge:
-        from gradwalk.inspect.nudge import nudge as ask_nudge
+        from gradwalk.inspect.why.nudge import nudge as ask_nudge
 
         found["nudge"] = []
         for text in nudge:
             name, _, size = text.partition("=")
             found["nudge"].append(ask_nudge(source.find(name), _size(name, size), trace))
     if derive:
-        from gradwalk.inspect.derive import derive as ask_derive
+        from gradwalk.inspect.why.derive import derive as ask_derive
 
         found["derive"] = [ask_derive(source.find(name), trace) for name in derive]
     if order is not None:
-        from gradwalk.inspect.order import run_order
-        from gradwalk.inspect.recipes import recipe_called
+        from gradwalk.inspect.order.lab import run_order
+        from gradwalk.inspect.order.recipes import recipe_called
 
         known = recipe_called(order)
         found["order"] = [run_order(trace, order if known else _visits(source, order))]
@@ -176,7 +176,7 @@ def _answers(
 
 
 def _visits(source: Source, order: str) -> list[int]:
-    from gradwalk.inspect.recipes import RECIPES
+    from gradwalk.inspect.order.recipes import RECIPES
 
     try:
         return [source.find(name) for name in order.replace(",", " ").split()]

@@ -13,20 +13,23 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
-from gradwalk.compiler import reference
+from gradwalk.compiler.backends import numpy as reference
 from gradwalk.compiler.call import MISS
-from gradwalk.compiler.collector import no_collections
-from gradwalk.compiler.graph import Program
-from gradwalk.compiler.looking import Looking, warn_of_numpy
+from gradwalk.compiler.call.specialization import Variant
+from gradwalk.compiler.garbage import no_collections
+from gradwalk.compiler.introspect.methods import Looking, warn_of_numpy
+from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
 from gradwalk.compiler.tracing.trace import trace
-from gradwalk.compiler.variant import Variant
 from gradwalk.engine.modes import state
 from gradwalk.nn.module import Module
-from gradwalk.scalar import Value
+from gradwalk.scalar.value import Value
 
-BACKENDS = {"numpy": "gradwalk.compiler.reference", "llvm": "gradwalk.compiler.llvm.backend"}
+BACKENDS = {
+    "numpy": "gradwalk.compiler.backends.numpy",
+    "llvm": "gradwalk.compiler.backends.llvm.backend",
+}
 MOST_VARIANTS = 8
 _told_of_numpy = False  # that there is no llvmlite: once
 
@@ -253,7 +256,7 @@ def compile(
 
         return compile_values(fn, leaves, backend)
     if isinstance(fn, Module):
-        from gradwalk.compiler.module import CompiledModule
+        from gradwalk.compiler.compiled_module import CompiledModule
 
         return CompiledModule(fn, static, backend, fast_math)
     return Compiled(fn, static, backend, fast_math)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gradwalk.course.reading import TASKS, faults, fenced
+from gradwalk.course.lesson_files import TASKS, faults, fenced
 
 LESSONS = Path(__file__).parent / "lessons"
 WORDS = "strings.json"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation
-from gradwalk.ops.shape import stack
-from gradwalk.tensor import Tensor
+from gradwalk.ops.shape.reshaping import stack
+from gradwalk.tensors import creation
+from gradwalk.tensors.tensor import Tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.random import Generator, default_generator
-from gradwalk.tensor import Tensor
+from gradwalk.random.generator import Generator, default_generator
+from gradwalk.tensors.tensor import Tensor
 
 
 class Dataset:

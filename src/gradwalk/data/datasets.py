@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.creation import from_numpy
 from gradwalk.data.dataset import Dataset, TensorDataset
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.creation import from_numpy
+from gradwalk.tensors.tensor import Tensor
 
 
 def moons(n: int = 200, noise: float = 0.1, seed: int = 0) -> TensorDataset:

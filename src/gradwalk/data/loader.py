@@ -11,7 +11,7 @@ from typing import Any
 from gradwalk.data.collate import default_collate
 from gradwalk.data.dataset import IterableDataset, batch_taker
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, batched
-from gradwalk.random import Generator, default_generator
+from gradwalk.random.generator import Generator, default_generator
 
 # PyTorch's options about worker processes and GPUs. They change no batch, and mean nothing here.
 _WITHOUT_MEANING = {

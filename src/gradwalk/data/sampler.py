@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.random import Generator, default_generator
+from gradwalk.random.generator import Generator, default_generator
 
 
 class Sampler:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradwalk.data.sampler import RandomSampler
-from gradwalk.random import Generator
-from gradwalk.recording import wrap
-from gradwalk.sampling import multinomial
+from gradwalk.random.generator import Generator
+from gradwalk.random.sampling import multinomial
+from gradwalk.tensors.apply import wrap
 
 
 class SubsetRandomSampler(RandomSampler):

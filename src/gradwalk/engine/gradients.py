@@ -15,7 +15,7 @@ from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.graph.abstract import is_array, own_copy
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
-from gradwalk.ops.shape import clone
+from gradwalk.ops.shape.reshaping import clone
 
 # Makes a tensor of an array (and a node); tensor.py, which imports this module, puts it here.
 wrap: Any = None

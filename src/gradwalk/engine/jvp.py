@@ -14,8 +14,8 @@ from gradwalk.engine import gradients
 from gradwalk.engine.modes import filled
 from gradwalk.engine.pull import pull, saved_of, tied
 from gradwalk.graph.order import inputs_first
-from gradwalk.ops.op import Op
-from gradwalk.ops.shape import alias, broadcast_to
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.shape.reshaping import alias, broadcast_to
 
 Tangents = dict[tuple[Any, int], Any]  # (node, output) -> tangent
 

@@ -23,7 +23,7 @@ class ThreadState:
     def __init__(self) -> None:
         self.grad_enabled = True
         self.listener: Any = None  # called with every node made (a checkpoint region does)
-        self.watcher: Any = None  # told of every operation and visit (inspect/recorder.py)
+        self.watcher: Any = None  # told of every operation and visit (inspect/trace/recorder.py)
         # While a function is traced (compiler/tracing): operations are noted, not computed. A
         # tracer is the watcher as well, so that only the slow paths have to ask for it.
         self.tracer: Any = None

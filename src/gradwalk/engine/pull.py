@@ -12,8 +12,8 @@ from gradwalk.engine.modes import filled
 from gradwalk.graph.abstract import is_array
 from gradwalk.graph.node import Freed
 from gradwalk.graph.versions import clock, stamp_of
-from gradwalk.ops.reduction import sum_op
-from gradwalk.ops.shape import alias, cast, reshape
+from gradwalk.ops.reduce.reduction import sum_op
+from gradwalk.ops.shape.reshaping import alias, cast, reshape
 
 
 def pull(

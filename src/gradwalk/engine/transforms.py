@@ -21,8 +21,8 @@ from gradwalk.engine.modes import enable_grad, filled, no_grad, state
 from gradwalk.engine.tree import leaves, mapped, rebuild
 from gradwalk.graph.abstract import own_copy
 from gradwalk.graph.order import inputs_first
-from gradwalk.ops.dtypes import get_default_dtype
-from gradwalk.ops.shape import alias, reshape, stack
+from gradwalk.ops.core.dtypes import get_default_dtype
+from gradwalk.ops.shape.reshaping import alias, reshape, stack
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]

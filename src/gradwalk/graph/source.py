@@ -22,7 +22,7 @@ class _OwnFiles(dict[str, bool]):
     """File name -> whether it belongs to gradwalk itself; filled in as names are met."""
 
     recording = True  # whether anyone wants to know
-    watchers = 0  # recordings under way, in any thread (inspect/recorder.py)
+    watchers = 0  # recordings under way, in any thread (inspect/trace/recorder.py)
     alone = True  # recording, and no watchers: what an operation on Values asks, in one look-up
 
     def __missing__(self, filename: str) -> bool:

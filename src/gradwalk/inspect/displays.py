@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from gradwalk.inspect.trace import Trace
-from gradwalk.printers.frames import Frame, frames_of
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.printers.graphs.frames import Frame, frames_of
+from gradwalk.printers.graphs.svg import Sheet
+from gradwalk.printers.graphs.view import View, view_of
 from gradwalk.printers.notebook import MOST, scrolled
-from gradwalk.printers.svg import Sheet
-from gradwalk.printers.view import View, view_of
 
 
 def step_html(trace: Trace, forward: Sequence[int], position: int, text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.trace import Edge
+from gradwalk.inspect.trace.trace import Edge
 
 
 class Report:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradwalk.inspect.recorder import as_trace
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace import Trace
-from gradwalk.printers.data import graph_data
-from gradwalk.printers.dot import graph_dot
-from gradwalk.printers.frames import frames_of
-from gradwalk.printers.groups import close_groups
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.printers.graphs.data import graph_data
+from gradwalk.printers.graphs.dot import graph_dot
+from gradwalk.printers.graphs.frames import frames_of
+from gradwalk.printers.graphs.groups import close_groups
+from gradwalk.printers.graphs.svg import DRAWINGS, Sheet
+from gradwalk.printers.graphs.tikz import frames_tikz, graph_tikz
+from gradwalk.printers.graphs.view import View, view_of
 from gradwalk.printers.notebook import scrolled
-from gradwalk.printers.svg import DRAWINGS, Sheet
-from gradwalk.printers.tikz import frames_tikz, graph_tikz
-from gradwalk.printers.view import View, view_of
 
 __all__ = ["Picture", "show"]
 
@@ -103,7 +103,7 @@ class Picture(Report):
         """Tables of the walk, or a tree, as plain text."""
         from rich.console import Console
 
-        from gradwalk.printers.terminal import show_tree, show_walk
+        from gradwalk.printers.graphs.terminal import show_tree, show_walk
 
         console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
         (show_tree if tree else show_walk)(self._view, console)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 
 def from_torch(state: Any) -> Any:

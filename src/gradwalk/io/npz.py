@@ -15,8 +15,8 @@ import numpy as np
 from gradwalk.io.atomic import write_atomically
 from gradwalk.io.errors import wrong
 from gradwalk.io.tensors import array_of
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 
 def save_npz(

@@ -12,7 +12,7 @@ from typing import Any
 from gradwalk.io.errors import FileError, wrong
 from gradwalk.io.tensors import Array, read, write
 from gradwalk.io.tree import pack, unpack
-from gradwalk.random import get_rng_state, set_rng_state
+from gradwalk.random.generator import get_rng_state, set_rng_state
 
 _VERSION = "1"
 

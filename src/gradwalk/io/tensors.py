@@ -14,8 +14,8 @@ import numpy as np
 
 from gradwalk.io.atomic import write_atomically
 from gradwalk.io.errors import FileError, foreign, wrong
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from gradwalk.io.errors import FileError
 from gradwalk.io.tensors import Array, array_of
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 # JSON has one kind of key and one kind of list. What else there is becomes {MARK: kind, ...}.
 _MARK = "$"

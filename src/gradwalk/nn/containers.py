@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.tensor import Tensor
 
 
 class _Listed(Module):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gradwalk.engine.function import Function
 from gradwalk.engine.hooks import RemovableHandle
 from gradwalk.engine.modes import state
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.tensor import Tensor
 
 Hook = Callable[..., Any]
 

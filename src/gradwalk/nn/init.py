@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation, sampling
 from gradwalk.engine.modes import no_grad
-from gradwalk.random import Generator
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.random import sampling
+from gradwalk.random.generator import Generator
+from gradwalk.tensors import creation
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",

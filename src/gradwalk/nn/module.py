@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from gradwalk.devices import read_to
 from gradwalk.engine.hooks import changes as changes
 from gradwalk.engine.modes import state
 from gradwalk.nn import hooks as _hooks
 from gradwalk.nn import state as _state
 from gradwalk.nn.parameter import Buffer
 from gradwalk.nn.parameter import Parameter as Parameter
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.devices import read_to
+from gradwalk.tensors.tensor import Tensor
 
 
 class Module(_hooks.Hooked):

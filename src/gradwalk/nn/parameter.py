@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import caller
-from gradwalk.ops.dtypes import category, get_default_dtype
-from gradwalk.tensor import Tensor
+from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.tensors.tensor import Tensor
 
 
 class Parameter(Tensor):

@@ -10,8 +10,8 @@ import numpy as np
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.nn.parameter import Parameter
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 
 class IncompatibleKeys(NamedTuple):

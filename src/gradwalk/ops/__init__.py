@@ -7,37 +7,30 @@ name; tests, printers and backends walk it.
 from collections.abc import Iterable
 from typing import Any
 
-from gradwalk.ops import (
+from gradwalk.ops.core import check as check
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.elementwise import (
     activation,
     arithmetic,
-    attention,
     choice,
-    convolution,
-    decompositions,
-    index,
-    layout,
-    linalg,
-    loss,
-    losses,
-    measures,
-    normalization,
-    norms,
-    picking,
-    pooling,
-    products,
-    recurrent,
-    reduction,
     remainders,
-    rows,
-    scan,
-    shape,
-    sorting,
     special,
     trigonometry,
     units,
 )
-from gradwalk.ops import check as check
-from gradwalk.ops.op import Op
+from gradwalk.ops.index import embedding, indexing, picking
+from gradwalk.ops.linear import decompositions, matmul, products
+from gradwalk.ops.network import (
+    attention,
+    convolution,
+    losses,
+    normalization,
+    pooling,
+    recurrent,
+    softmax,
+)
+from gradwalk.ops.reduce import measures, norms, reduction, scan, sorting
+from gradwalk.ops.shape import rearranging, reshaping
 
 _FAMILIES = (
     arithmetic,
@@ -50,20 +43,20 @@ _FAMILIES = (
     sorting,
     scan,
     measures,
-    shape,
-    index,
-    linalg,
-    loss,
+    reshaping,
+    indexing,
+    matmul,
+    softmax,
     losses,
     units,
     convolution,
     pooling,
     normalization,
-    rows,
+    embedding,
     recurrent,
     attention,
     decompositions,
-    layout,
+    rearranging,
     norms,
     picking,
     products,

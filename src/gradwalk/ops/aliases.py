@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gradwalk.ops.arithmetic import abs, div, mul, neg, sub, trunc
-from gradwalk.ops.layout import vstack
-from gradwalk.ops.linalg import outer
-from gradwalk.ops.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh
+from gradwalk.ops.elementwise.arithmetic import abs, div, mul, neg, sub, trunc
+from gradwalk.ops.elementwise.trigonometry import acos, acosh, asin, asinh, atan, atan2, atanh
+from gradwalk.ops.linear.matmul import outer
+from gradwalk.ops.shape.rearranging import vstack
 
 __all__ = [
     "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "divide",

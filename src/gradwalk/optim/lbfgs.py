@@ -12,7 +12,7 @@ from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.optim.line_search import strong_wolfe
 from gradwalk.optim.optimizer import Array, Optimizer
-from gradwalk.recording import wrap
+from gradwalk.tensors.apply import wrap
 
 
 class LBFGS(Optimizer):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.optim.optimizer import CAPTURABLE, Group, Optimizer, descent, new_state
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.tensor import Tensor
 
 
 class NAdam(Optimizer):

@@ -13,8 +13,8 @@ from gradwalk.engine.modes import state as modes
 from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
 from gradwalk.optim.hooks import Hooked, watched
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]

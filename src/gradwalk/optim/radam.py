@@ -9,7 +9,7 @@ import numpy as np
 
 from gradwalk.optim.nadam import moments
 from gradwalk.optim.optimizer import CAPTURABLE, Group, Optimizer, new_state
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.tensor import Tensor
 
 
 class RAdam(Optimizer):

@@ -7,8 +7,8 @@ from typing import Any
 
 from gradwalk.graph.abstract import own_copy
 from gradwalk.optim.optimizer import FUSED, Group, Optimizer, descent
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 
 class SGD(Optimizer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from gradwalk.printers.svg import graph_svg
+from gradwalk.printers.graphs.svg import graph_svg
 
 MOST = 40  # nodes that are drawn without being asked for
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.op import Op
+from gradwalk.ops.core.op import Op
 
 
 def names_of(order: list[Any]) -> dict[Any, str]:
@@ -42,7 +42,7 @@ def slope(
 ) -> float:
     """The local derivative of an op on numbers, by IEEE rules: 1/0 is inf.
 
-    >>> from gradwalk.ops.arithmetic import div
+    >>> from gradwalk.ops.elementwise.arithmetic import div
     >>> slope(div, 0, [1.0, 0.0], float("inf"), {})
     inf
     """

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.elements import element as element_of
-from gradwalk.inspect.expressions import parse
-from gradwalk.inspect.files import describe
-from gradwalk.inspect.opening import open_op
-from gradwalk.inspect.order import run_order
-from gradwalk.inspect.trace import Edge, Trace
-from gradwalk.inspect.why import why as why_of
-from gradwalk.printers.data import jsonable
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.inspect.open.element import element as element_of
+from gradwalk.inspect.open.open_op import open_op
+from gradwalk.inspect.order.lab import run_order
+from gradwalk.inspect.trace.file import describe
+from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.inspect.why.why import why as why_of
+from gradwalk.printers.graphs.data import jsonable
 from gradwalk.studio.findings import no_gradient
 
 MOST_NODES_SENT = 20_000  # of a graph that is made for an answer

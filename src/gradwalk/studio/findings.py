@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.find_nan import find_nan
-from gradwalk.inspect.health import health
-from gradwalk.inspect.no_grad_report import WhyNoGrad
-from gradwalk.inspect.steps import leading_to, with_arrows
-from gradwalk.inspect.trace import Edge, Trace
-from gradwalk.inspect.why_no_grad import why_no_grad
+from gradwalk.inspect.health.health import health
+from gradwalk.inspect.nan.find_nan import find_nan
+from gradwalk.inspect.no_grad.answer import WhyNoGrad
+from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
+from gradwalk.inspect.trace.routes import leading_to, with_arrows
+from gradwalk.inspect.trace.trace import Edge, Trace
 
 MOST_ASKED = 100  # parameters without a gradient that are looked into; a frozen model has thousands
 

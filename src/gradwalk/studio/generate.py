@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gradwalk.inspect.expansions import expansions_of
-from gradwalk.inspect.expression_tokens import CONSTANTS, FUNCTIONS
+from gradwalk.inspect.expression.tokens import CONSTANTS, FUNCTIONS
+from gradwalk.inspect.open.expansions import expansions_of
 from gradwalk.ops import TABLE
-from gradwalk.ops.op import Op
-from gradwalk.ops.symbol import Symbol
-from gradwalk.printers import formula, latex, mathml
-from gradwalk.printers.javascript import op_facts, op_functions, scalar_ops
-from gradwalk.printers.javascript_source import literal
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.symbol import Symbol
+from gradwalk.printers.formulas import formula, latex, mathml
+from gradwalk.printers.formulas.javascript import op_facts, op_functions, scalar_ops
+from gradwalk.printers.formulas.javascript_source import literal
 from gradwalk.studio import presets
 from gradwalk.studio.rules import array_rules
 

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gradwalk.engine.errors import AutogradError
-from gradwalk.inspect.recorder import as_trace
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.pages import built
 from gradwalk.studio.sessions import Session, Sessions
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.inspect.expressions import parse
+from gradwalk.inspect.expression.parser import parse
 from gradwalk.studio.exporting import document_of, document_of_expression
 from gradwalk.studio.launch import title_of, trace_of
 from gradwalk.studio.pages import TITLE, page

@@ -12,7 +12,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from gradwalk.printers.data import jsonable
+from gradwalk.printers.graphs.data import jsonable
 from gradwalk.studio.notebook import HEIGHT, frame_html
 from gradwalk.studio.pages import widget_module
 

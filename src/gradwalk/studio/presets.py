@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gradwalk as gw
-from gradwalk.inspect.expressions import parse
-from gradwalk.inspect.files import describe
-from gradwalk.inspect.recorder import record, scope
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.inspect.trace.file import describe
+from gradwalk.inspect.trace.recorder import record, scope
+from gradwalk.inspect.trace.trace import Trace
 
 GROUPS = ("first", "network", "tensor", "sick", "order")  # `preset.group.<name>`, as in a menu
 

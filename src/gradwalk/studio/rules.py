@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradwalk.inspect.walk_text import _spelled as spelled_rule
+from gradwalk.inspect.walk.wording import _spelled as spelled_rule
 from gradwalk.ops import TABLE
-from gradwalk.ops.check import symbolic_env
-from gradwalk.ops.op import Op
-from gradwalk.ops.symbol import Symbol
+from gradwalk.ops.core.check import symbolic_env
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.symbol import Symbol
 
 LONGEST = 80
 COUNT = 3  # elements that a reduction on these shapes takes together

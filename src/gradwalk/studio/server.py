@@ -1,7 +1,7 @@
 """The studio's server: the page, and what Python answers about the traces it shows.
 
 Text from the page is only ever read as JSON, as a trace file, or by the parser of expressions
-(gradwalk.inspect.expressions); nothing of it is executed. Everything that takes time runs beside
+(inspect/expression/parser.py); nothing of it is executed. Everything that takes time runs beside
 the server, for a limited time (work.py); who may ask is decided before any of this (guard.py).
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.course.catalogue import Catalogue
-from gradwalk.inspect.expression_tokens import ExpressionError
+from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.io.errors import FileError
 from gradwalk.studio import answers
 from gradwalk.studio.answers import BadQuestion, TooLarge

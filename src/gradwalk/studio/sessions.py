@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gradwalk.inspect.files import describe, read_trace
-from gradwalk.inspect.trace import Trace
+from gradwalk.inspect.trace.file import describe, read_trace
+from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.answers import TooLarge
 from gradwalk.studio.findings import findings
 

@@ -23,9 +23,9 @@ if find_spec("torch") is None:
         name="torch",
     )
 
-from gradwalk.torch.importing import import_graph
-from gradwalk.torch.recorder import TorchRecorder as record
-from gradwalk.torch.start_watching import watch
-from gradwalk.torch.step_report import StepStopped
+from gradwalk.torch.imports.import_graph import import_graph
+from gradwalk.torch.record.recorder import TorchRecorder as record
+from gradwalk.torch.watch.entry import watch
+from gradwalk.torch.watch.step_report import StepStopped
 
 __all__ = ["StepStopped", "import_graph", "record", "watch"]

@@ -1,15 +1,15 @@
-"""PyTorch's side of gradwalk's tools: what `inspect/live.py` asks of an engine that is not ours."""
+"""PyTorch's side of gradwalk's tools: what `inspect/trace/live.py` asks of a foreign engine."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.inspect.trace import Trace
-from gradwalk.torch.modules import Names, outermost_alive
-from gradwalk.torch.recorder import TorchRecorder
-from gradwalk.torch.unrecorded import structure_of_tensor
-from gradwalk.torch.unrecorded import trace_of_tensor as trace_of
-from gradwalk.torch.updates import moves
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.torch.record.from_autograd import structure_of_tensor
+from gradwalk.torch.record.from_autograd import trace_of_tensor as trace_of
+from gradwalk.torch.record.module_calls import Names, outermost_alive
+from gradwalk.torch.record.recorder import TorchRecorder
+from gradwalk.torch.update_sizes import moves
 from gradwalk.torch.values import array_of
 
 __all__ = ["array_of", "moves", "name_of", "recorder", "structure_of", "trace_of"]

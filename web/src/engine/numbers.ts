@@ -63,7 +63,7 @@ const PLAIN = /^(?![1-9]\d?\d?,\d{3}$)(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?$/i;
 /**
  * A typed answer: 1.5, 3/2, 1,5, −1.5, 1e-3, and inf or nan; undefined if it is nothing such. A
  * comma is a decimal comma; 1,500 may also be meant as a thousand and more, so it is neither. The
- * same in Python: `read_number` of gradwalk.course.quantities.
+ * same in Python: `read_number` of gradwalk.course.quiz.quantities.
  */
 export function readNumber(text: string): number | undefined {
   const plain = text.trim().replaceAll("−", "-").replaceAll("–", "-");

@@ -1,5 +1,5 @@
 // Where nodes stand: in columns, inputs left and the root right. The same four steps as
-// printers/layout.py, in time about linear in what is drawn:
+// printers/graphs/layout.py, in time about linear in what is drawn:
 //
 // 1. a column for every node, right of its inputs and close to its consumers;
 // 2. a bend in every column that a long edge crosses, so that edges do not run behind nodes;

@@ -1,5 +1,5 @@
 // Quantities: what a question asks for and what a mistake would give, as text, computed here. The
-// same words in Python: gradwalk.course.quantities.
+// same words in Python: gradwalk.course.quiz.quantities.
 
 import type { Asked } from "../engine/byhand";
 import { compute, edgesOf, pathCounts } from "../engine/graph";

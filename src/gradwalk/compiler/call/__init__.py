@@ -1,7 +1,7 @@
 """The call of one program, written out as Python text.
 
 A small training step takes a few microseconds, and loops over lists of conditions, places and
-results would take three times that. So they are written out once per program, as `ops/plan.py`
+results would take three times that. So they are written out once per program, as `ops/core/plan.py`
 does for one op: everything the text names stands in its globals, and `Variant.text` shows it.
 For w *= x, with x given and w captured, it begins
 
@@ -33,11 +33,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.call import conditions, run
-from gradwalk.compiler.call.text import MISS, CallText
+from gradwalk.compiler.call import guards, run
+from gradwalk.compiler.call.writer import MISS, CallText
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.variant import Variant
+    from gradwalk.compiler.call.specialization import Variant
 
 __all__ = ["MISS", "CallText", "write_call"]
 
@@ -45,10 +45,10 @@ __all__ = ["MISS", "CallText", "write_call"]
 def write_call(variant: Variant, args: Any, keywords: Any, static: frozenset[Any]) -> CallText:
     """The text of a variant's call, for arguments nested like these."""
     text = CallText(variant)
-    conditions.write_arguments(text, args, keywords, static)
-    conditions.write_conditions(text)
-    conditions.write_finding(text)
-    conditions.write_numbers(text)
+    guards.write_arguments(text, args, keywords, static)
+    guards.write_conditions(text)
+    guards.write_finding(text)
+    guards.write_numbers(text)
     run.write_apart(text)
     run.write_copies(text)
     run.write_run(text)

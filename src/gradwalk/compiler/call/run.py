@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backward import attach
-from gradwalk.compiler.call.text import CallText
-from gradwalk.compiler.graph import Late
+from gradwalk.compiler.call.outer_gradient import attach
+from gradwalk.compiler.call.writer import CallText
+from gradwalk.compiler.capture.locations import OfGradient, OfNumber
+from gradwalk.compiler.ir.program import Late
 from gradwalk.compiler.tracing.arguments import UNALIGNED
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.outcome import Numeral, Record, Result, Slot
-from gradwalk.compiler.tracing.places import OfGradient, OfNumber
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of, stamp_for, touch_stamps, touch_together
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 USED_AGAIN = 64 << 10  # bytes of the largest results whose memory is
 # Tensors of results, their arrays, and the dictionaries of their attributes.

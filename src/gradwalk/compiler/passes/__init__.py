@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gradwalk.compiler.graph import Program, copied
+from gradwalk.compiler.ir.program import Program, copied
 from gradwalk.compiler.passes.algebra import simplify_algebra
 from gradwalk.compiler.passes.broadcasts import drop_broadcasts
-from gradwalk.compiler.passes.common import merge_equal_calls
-from gradwalk.compiler.passes.constants import fold_constants
-from gradwalk.compiler.passes.dead import drop_unused
-from gradwalk.compiler.passes.indices import separate_views
+from gradwalk.compiler.passes.canonical_reductions import keep_dimensions
+from gradwalk.compiler.passes.common_subexpressions import merge_equal_calls
+from gradwalk.compiler.passes.constant_folding import fold_constants
+from gradwalk.compiler.passes.dead_code import drop_unused
+from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
+from gradwalk.compiler.passes.expand.composites import open_composites
+from gradwalk.compiler.passes.expand.picks import pick_by_comparing
 from gradwalk.compiler.passes.lifting import lift_to_reductions
 from gradwalk.compiler.passes.masks import choose_by_masks
-from gradwalk.compiler.passes.opening import open_composites
-from gradwalk.compiler.passes.picks import pick_by_comparing
-from gradwalk.compiler.passes.reductions import keep_dimensions
 from gradwalk.compiler.passes.reshapes import merge_reshapes
 from gradwalk.compiler.passes.stacked_products import stack_products
 from gradwalk.compiler.passes.staging import stage_transposed

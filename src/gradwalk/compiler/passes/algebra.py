@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
-from gradwalk.ops import arithmetic
-from gradwalk.ops.shape import alias, cast, clone
+from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.ops.elementwise import arithmetic
+from gradwalk.ops.shape.reshaping import alias, cast, clone
 
 _OPS = {
     alias, clone, cast,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
-from gradwalk.ops.shape import expand_op
+from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.ops.shape.reshaping import expand_op
 
 
 def drop_broadcasts(program: Program) -> Program:

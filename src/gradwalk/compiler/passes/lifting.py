@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwalk.compiler.graph import Builder, Call, Operand, Program, Term, rewrite
-from gradwalk.ops.op import Shape
-from gradwalk.ops.shape import cast, reshape
+from gradwalk.compiler.ir.program import Builder, Call, Operand, Program, Term, rewrite
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.shape.reshaping import cast, reshape
 
 DEEPEST = 8  # how far back what is met is computed anew
 

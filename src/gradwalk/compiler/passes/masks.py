@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.draws import random_bernoulli, random_bernoulli_each
-from gradwalk.compiler.graph import Builder, Call, Constant, Operand, Program, Term, rewrite
-from gradwalk.compiler.reference import forward
-from gradwalk.ops.choice import where
-from gradwalk.ops.shape import cast
+from gradwalk.compiler.backends.numpy import forward
+from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.ir.random_ops import random_bernoulli, random_bernoulli_each
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.shape.reshaping import cast
 
 MASKS = (random_bernoulli, random_bernoulli_each)
 

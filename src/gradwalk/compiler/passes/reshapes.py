@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwalk.compiler.graph import Builder, Call, Operand, Program, Term, rewrite
-from gradwalk.ops.shape import expand_op, permute, reshape
+from gradwalk.compiler.ir.program import Builder, Call, Operand, Program, Term, rewrite
+from gradwalk.ops.shape.reshaping import expand_op, permute, reshape
 
 
 def merge_reshapes(program: Program) -> Program:

@@ -9,11 +9,11 @@ kernels that compute them, so stacking costs nothing. (The sum is taken in anoth
 
 from __future__ import annotations
 
-from gradwalk.compiler.graph import Builder, Call, Program, Term, in_order, replaced
-from gradwalk.ops.arithmetic import add
-from gradwalk.ops.index import getitem
-from gradwalk.ops.linalg import matmul_op
-from gradwalk.ops.shape import concatenate, permute, reshape
+from gradwalk.compiler.ir.program import Builder, Call, Program, Term, in_order, replaced
+from gradwalk.ops.elementwise.arithmetic import add
+from gradwalk.ops.index.indexing import getitem
+from gradwalk.ops.linear.matmul import matmul_op
+from gradwalk.ops.shape.reshaping import concatenate, permute, reshape
 
 Stacks = dict[Term, dict[Call, int]]  # piece -> concatenation -> its place there
 

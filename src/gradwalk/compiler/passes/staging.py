@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from gradwalk.compiler.graph import Builder, Call, Operand, Program, Term, rewrite
-from gradwalk.ops.linalg import matmul_op
-from gradwalk.ops.shape import clone, permute
+from gradwalk.compiler.ir.program import Builder, Call, Operand, Program, Term, rewrite
+from gradwalk.ops.linear.matmul import matmul_op
+from gradwalk.ops.shape.reshaping import clone, permute
 
 OFTEN = 4
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwalk.compiler.graph import Builder, Call, Operand, Program, Term, rewrite
-from gradwalk.ops.arithmetic import mul
-from gradwalk.ops.linalg import matmul_op
-from gradwalk.ops.reduction import sum_op
-from gradwalk.ops.shape import permute, reshape
+from gradwalk.compiler.ir.program import Builder, Call, Operand, Program, Term, rewrite
+from gradwalk.ops.elementwise.arithmetic import mul
+from gradwalk.ops.linear.matmul import matmul_op
+from gradwalk.ops.reduce.reduction import sum_op
+from gradwalk.ops.shape.reshaping import permute, reshape
 
 
 def open_thin_products(program: Program) -> Program:

@@ -1,0 +1,1 @@
+"""Planning: fusion, loops, buffers, schedule. Knows no backend."""

@@ -8,9 +8,9 @@ written, kept and read. If they are truth values, these are stored instead: byte
 
 from __future__ import annotations
 
-from gradwalk.compiler.graph import Call, Term
-from gradwalk.compiler.plan.groups import MOST_CALLS, Fusion, Group, may_fail
-from gradwalk.compiler.plan.kinds import Kind, is_map
+from gradwalk.compiler.ir.program import Call, Term
+from gradwalk.compiler.plan.fusion import MOST_CALLS, Fusion, Group, may_fail
+from gradwalk.compiler.plan.loop_kinds import Kind, is_map
 
 _TAKES = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
 

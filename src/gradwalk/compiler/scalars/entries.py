@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.llvm import scalar_tape
+from gradwalk.compiler.backends.llvm.runtime import scalar_tape
+from gradwalk.compiler.scalars.flat_graph import Places
 from gradwalk.compiler.scalars.kernels import Kernels
-from gradwalk.compiler.scalars.steps import Places
 
 PLUS_ZERO, MINUS_ZERO = 0, -(2**63)  # as bits; −0 + x is x, also if x is −0
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.llvm import scalar_tape
-from gradwalk.compiler.llvm.scalar_tape import Unspelled
-from gradwalk.compiler.llvm.text import Function
-from gradwalk.compiler.llvm.values import Value
-from gradwalk.compiler.scalars.rules import Factor, Rules
-from gradwalk.engine.scalars import NOT_REAL
-from gradwalk.ops.symbol import Symbol
+from gradwalk.compiler.backends.llvm.emit.function_text import Function
+from gradwalk.compiler.backends.llvm.emit.vector_values import Value
+from gradwalk.compiler.backends.llvm.runtime import scalar_tape
+from gradwalk.compiler.backends.llvm.runtime.scalar_tape import Unspelled
+from gradwalk.compiler.scalars.local_rules import Factor, Rules
+from gradwalk.ops.core.symbol import Symbol
+from gradwalk.scalar.push import NOT_REAL
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from gradwalk.compiler.scalars.steps import Steps
+from gradwalk.compiler.scalars.flat_graph import Steps
 
 Row = list[int]  # the steps that are its lanes
 FEWEST = 4  # lanes that are worth a row; fewer are computed one by one

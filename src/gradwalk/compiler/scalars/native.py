@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.llvm import scalar_tape, target
+from gradwalk.compiler.backends.llvm import target
+from gradwalk.compiler.backends.llvm.runtime import scalar_tape
+from gradwalk.compiler.scalars.flat_graph import Steps
 from gradwalk.compiler.scalars.kernels import Kernels
-from gradwalk.compiler.scalars.steps import Steps
-from gradwalk.compiler.scalars.tape import Tape
+from gradwalk.compiler.scalars.tape_builder import Tape
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

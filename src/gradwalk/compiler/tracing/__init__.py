@@ -1,0 +1,1 @@
+"""Tracing: run a function once on abstract arrays."""

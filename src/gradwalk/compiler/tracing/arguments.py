@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.tracing.errors import TraceError
-from gradwalk.ops.dtypes import get_default_dtype
+from gradwalk.ops.core.dtypes import get_default_dtype
 
 UNALIGNED = "unaligned"
 

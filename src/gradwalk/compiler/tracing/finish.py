@@ -6,16 +6,19 @@ import dataclasses
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.graph import Argument, Late, Memory, Program, Term
-from gradwalk.compiler.passes.dead import drop_unused
+from gradwalk.compiler.capture.captured import Held
+from gradwalk.compiler.capture.environment import Environment
+from gradwalk.compiler.capture.locations import KeptState, OfGradient, OfGroup, OfState, OfTensor
+from gradwalk.compiler.capture.modules import ModulesAsBefore, replaced_places
+from gradwalk.compiler.capture.optimizers import OptimizerAsBefore
+from gradwalk.compiler.capture.runtime_scalars import Number
+from gradwalk.compiler.capture.user_code import is_filled, vars_of
+from gradwalk.compiler.capture.variables import Variable
+from gradwalk.compiler.ir.program import Argument, Late, Memory, Program, Term
+from gradwalk.compiler.passes.dead_code import drop_unused
 from gradwalk.compiler.tracing.arguments import UNALIGNED, order_of
-from gradwalk.compiler.tracing.environment import Environment
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.compiler.tracing.gradient import Gradient, differentiate
-from gradwalk.compiler.tracing.held import Held
-from gradwalk.compiler.tracing.modules import ModulesAsBefore, replaced_places
-from gradwalk.compiler.tracing.numbers import Number
-from gradwalk.compiler.tracing.optimizers import OptimizerAsBefore
 from gradwalk.compiler.tracing.outcome import (
     Alias,
     Captured,
@@ -26,21 +29,12 @@ from gradwalk.compiler.tracing.outcome import (
     Slot,
     Trace,
 )
-from gradwalk.compiler.tracing.places import (
-    KeptState,
-    OfGradient,
-    OfGroup,
-    OfState,
-    OfTensor,
-)
 from gradwalk.compiler.tracing.traced import Chain, Traced
-from gradwalk.compiler.tracing.user_code import is_filled, vars_of
-from gradwalk.compiler.tracing.variables import Variable
 from gradwalk.engine.tree import leaves, mapped
 from gradwalk.graph.node import Freed
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.versions import owner_of
-from gradwalk.ops.shape import clone
+from gradwalk.ops.shape.reshaping import clone
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.trace import StandIns

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.graph import (
+from gradwalk.compiler.ir.program import (
     Argument,
     Builder,
     Call,
@@ -21,11 +21,11 @@ from gradwalk.compiler.graph import (
     Term,
     rewrite,
 )
-from gradwalk.compiler.passes.dead import drop_unused
+from gradwalk.compiler.passes.dead_code import drop_unused
 from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
 from gradwalk.engine.modes import no_grad
-from gradwalk.ops.shape import clone
+from gradwalk.ops.shape.reshaping import clone
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer

@@ -13,11 +13,12 @@ import numpy as np
 
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.graph.abstract import AbstractArray
-from gradwalk.ops import choice, reduction
-from gradwalk.ops import shape as shaping
-from gradwalk.ops.dtypes import bool_
-from gradwalk.ops.op import Op
-from gradwalk.ops.ufuncs import op_of_ufunc
+from gradwalk.ops.core.dtypes import bool_
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.ufuncs import op_of_ufunc
+from gradwalk.ops.elementwise import choice
+from gradwalk.ops.reduce import reduction
+from gradwalk.ops.shape import reshaping as shaping
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.traced import Traced

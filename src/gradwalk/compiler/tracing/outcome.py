@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.graph import Program, Term
-from gradwalk.compiler.tracing.environment import Environment
+from gradwalk.compiler.capture.environment import Environment
+from gradwalk.compiler.capture.modules import ModulesAsBefore
+from gradwalk.compiler.capture.optimizers import OptimizerAsBefore
+from gradwalk.compiler.capture.runtime_scalars import Number
+from gradwalk.compiler.ir.program import Program, Term
 from gradwalk.compiler.tracing.gradient import Gradient
-from gradwalk.compiler.tracing.modules import ModulesAsBefore
-from gradwalk.compiler.tracing.numbers import Number
-from gradwalk.compiler.tracing.optimizers import OptimizerAsBefore
 from gradwalk.compiler.tracing.traced import Chain
 
 

@@ -17,8 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from gradwalk.compiler.conditions import overlap
-from gradwalk.compiler.graph import Argument, Memory, Term
+from gradwalk.compiler.capture.environment import Environment
+from gradwalk.compiler.capture.locations import OfArgument, OfNumber
+from gradwalk.compiler.capture.optimizers import held_optimizer
+from gradwalk.compiler.capture.runtime_scalars import Number
+from gradwalk.compiler.capture.variables import Variable, is_plain
+from gradwalk.compiler.ir.program import Argument, Memory, Term
+from gradwalk.compiler.tracing.aliasing import overlap
 from gradwalk.compiler.tracing.arguments import (
     UNALIGNED,
     Arguments,
@@ -26,16 +31,11 @@ from gradwalk.compiler.tracing.arguments import (
     order_of,
     replaced,
 )
-from gradwalk.compiler.tracing.environment import Environment
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.finish import Finish
-from gradwalk.compiler.tracing.numbers import Number
-from gradwalk.compiler.tracing.optimizers import held_optimizer
 from gradwalk.compiler.tracing.outcome import Trace
-from gradwalk.compiler.tracing.places import OfArgument, OfNumber
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.compiler.tracing.tracer import GivenToo, Tracer, tracing
-from gradwalk.compiler.tracing.variables import Variable, is_plain
 from gradwalk.graph.source import where_text
 
 _one_at_a_time = threading.Lock()  # a trace replaces arrays that another might touch

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.graph import Constant, Term
+from gradwalk.compiler.ir.program import Constant, Term
 from gradwalk.compiler.tracing import numpy_calls
 from gradwalk.compiler.tracing.errors import numbers_wanted, untraceable
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller
-from gradwalk.ops import index as indexing
-from gradwalk.ops import shape as shaping
-from gradwalk.ops.op import Op
-from gradwalk.ops.operators import Arithmetic
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.operators import Arithmetic
+from gradwalk.ops.index import indexing as indexing
+from gradwalk.ops.shape import reshaping as shaping
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
@@ -352,7 +352,7 @@ def constant_of(term: Term) -> np.ndarray[Any, Any] | None:
 
 
 def _windows() -> Op:
-    from gradwalk.ops.layout import windows_op
+    from gradwalk.ops.shape.rearranging import windows_op
 
     return windows_op
 

@@ -13,26 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.graph import Builder, Constant, Late, Memory, Operand, Term
-from gradwalk.compiler.tracing.draws import TracedStream
+from gradwalk.compiler.capture.captured import Held, Storage
+from gradwalk.compiler.capture.locations import OfGradient, OfTensor
+from gradwalk.compiler.capture.modules import HeldModules, hooks_of
+from gradwalk.compiler.capture.runtime_scalars import Number
+from gradwalk.compiler.capture.variables import Variable
+from gradwalk.compiler.ir.program import Builder, Constant, Late, Memory, Operand, Term
+from gradwalk.compiler.tracing.array_layout import way_to
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
-from gradwalk.compiler.tracing.held import Held, Storage
-from gradwalk.compiler.tracing.layout import way_to
-from gradwalk.compiler.tracing.modules import HeldModules, hooks_of
-from gradwalk.compiler.tracing.numbers import Number
-from gradwalk.compiler.tracing.places import OfGradient, OfTensor
+from gradwalk.compiler.tracing.random_calls import TracedStream
 from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked
-from gradwalk.compiler.tracing.variables import Variable
 from gradwalk.engine.errors import name_of
 from gradwalk.engine.modes import no_grad, state
 from gradwalk.graph.abstract import is_array, traces
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import owner_of
-from gradwalk.ops import shape as shaping
-from gradwalk.ops.dtypes import float64, result_dtype
-from gradwalk.ops.op import Op, UnknownShapeError
-from gradwalk.ops.symbol import output_dtypes, output_shapes
-from gradwalk.recording import wrap
+from gradwalk.ops.core.dtypes import float64, result_dtype
+from gradwalk.ops.core.op import Op, UnknownShapeError
+from gradwalk.ops.core.symbol import output_dtypes, output_shapes
+from gradwalk.ops.shape import reshaping as shaping
+from gradwalk.tensors.apply import wrap
 
 Shape = tuple[int, ...]
 
@@ -373,7 +373,7 @@ class Tracer:
 
     def steps(self, optimizer: Any) -> None:
         """An optimizer is about to make a step."""
-        from gradwalk.compiler.tracing.optimizers import hold_optimizer
+        from gradwalk.compiler.capture.optimizers import hold_optimizer
 
         hold_optimizer(self, optimizer)
 

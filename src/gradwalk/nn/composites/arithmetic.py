@@ -7,13 +7,15 @@ from typing import Any
 
 from gradwalk.nn.composites.composite import composite
 from gradwalk.nn.functional import activation
-from gradwalk.ops import arranging, comparing, layout, linalg, products, remainders
-from gradwalk.ops.arithmetic import add, mul
-from gradwalk.ops.choice import where
-from gradwalk.ops.loss import softmax_op
-from gradwalk.ops.measures import nansum
-from gradwalk.ops.op import Op
-from gradwalk.ops.reduction import amax_op, amin_op, mean_op, std_op, sum_op, var_op
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.elementwise import comparison, remainders
+from gradwalk.ops.elementwise.arithmetic import add, mul
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.linear import matmul, products
+from gradwalk.ops.network.softmax import softmax_op
+from gradwalk.ops.reduce.measures import nansum
+from gradwalk.ops.reduce.reduction import amax_op, amin_op, mean_op, std_op, sum_op, var_op
+from gradwalk.ops.shape import joining, rearranging
 
 Axes = tuple[int, ...]
 
@@ -38,8 +40,8 @@ composite(
         "tensor2": "−value × g × {tensor1} / {tensor2}²",
     },
 )
-composite("fmax", comparing.fmax, formula={"input": "g where larger", "other": "g where larger"})
-composite("fmin", comparing.fmin, formula={"input": "g where smaller", "other": "g where smaller"})
+composite("fmax", comparison.fmax, formula={"input": "g where larger", "other": "g where larger"})
+composite("fmin", comparison.fmin, formula={"input": "g where smaller", "other": "g where smaller"})
 composite(
     "prelu",
     lambda x, weight: where(x > 0, x, mul(x, weight)),
@@ -66,17 +68,17 @@ composite(
     products.addmv,
     formula={"input": "beta × g", "mat": "alpha × g ⊗ {vec}", "vec": "alpha × {mat}ᵀ @ g"},
 )
-composite("addr", arranging.addr)
+composite("addr", joining.addr)
 composite("mv", products.mv, formula={"input": "g ⊗ {vec}", "vec": "{input}ᵀ @ g"})
-composite("dot", linalg.dot, formula={"input": "g × {tensor}", "tensor": "g × {input}"})
-composite("outer", linalg.outer, formula={"input": "g @ {vec2}", "vec2": "gᵀ @ {input}"})
-composite("matmul_of_any", lambda x, y: linalg.matmul(x, y))
-composite("cross", lambda x, y, *, dim: arranging.cross(x, y, dim))
+composite("dot", matmul.dot, formula={"input": "g × {tensor}", "tensor": "g × {input}"})
+composite("outer", matmul.outer, formula={"input": "g @ {vec2}", "vec2": "gᵀ @ {input}"})
+composite("matmul_of_any", lambda x, y: matmul.matmul(x, y))
+composite("cross", lambda x, y, *, dim: joining.cross(x, y, dim))
 composite("trace", products.trace, formula={"input": "g on the diagonal"})
 
 
 def _addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float, alpha: float) -> Any:
-    product = sum_op(linalg.matmul(batch1, batch2), axis=(0,), keepdim=False)
+    product = sum_op(matmul.matmul(batch1, batch2), axis=(0,), keepdim=False)
     return products._added(input, product, beta, alpha)
 
 
@@ -119,11 +121,11 @@ composite("safe_softmax", _safe_softmax, formula={"x": "{out} × (g − Σ g × 
 
 composite(
     "tril",
-    lambda x, *, diagonal: layout.tril(x, diagonal),
+    lambda x, *, diagonal: rearranging.tril(x, diagonal),
     formula={"x": "g in the triangle, else 0"},
 )
 composite(
     "triu",
-    lambda x, *, diagonal: layout.triu(x, diagonal),
+    lambda x, *, diagonal: rearranging.triu(x, diagonal),
     formula={"x": "g in the triangle, else 0"},
 )

@@ -17,8 +17,8 @@ import numpy as np
 from gradwalk.engine.gradients import grad
 from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.ops import TABLE
-from gradwalk.ops.op import Op, define
-from gradwalk.recording import wrap
+from gradwalk.ops.core.op import Op, define
+from gradwalk.tensors.apply import wrap
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 

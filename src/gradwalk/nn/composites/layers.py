@@ -13,12 +13,12 @@ from gradwalk.nn.functional.pooling import (
     adaptive_max_pool2d,
     interpolate,
 )
-from gradwalk.ops.convolution import conv_input
-from gradwalk.ops.norms import vector_norm
-from gradwalk.ops.op import Shape
-from gradwalk.ops.recurrent import lstm_op
-from gradwalk.ops.reduction import mean_op, var_op
-from gradwalk.ops.shape import reshape
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.network.convolution import conv_input
+from gradwalk.ops.network.recurrent import lstm_op
+from gradwalk.ops.reduce.norms import vector_norm
+from gradwalk.ops.reduce.reduction import mean_op, var_op
+from gradwalk.ops.shape.reshaping import reshape
 
 Names = tuple[str, ...]
 

@@ -6,39 +6,42 @@ from typing import Any
 
 from gradwalk.nn.composites.composite import composite
 from gradwalk.nn.functional import shuffle
-from gradwalk.ops import index as by_index
-from gradwalk.ops import layout, picking, shape
+from gradwalk.ops.index import indexing as by_index
+from gradwalk.ops.index import picking
+from gradwalk.ops.shape import rearranging, reshaping
 
 Axes = tuple[int, ...]
 
 composite(
     "repeat",
-    lambda x, *, repeats: layout.repeat(x, repeats),
+    lambda x, *, repeats: rearranging.repeat(x, repeats),
     formula={"x": "g summed over the repetitions"},
 )
 composite(
     "roll",
-    lambda x, *, shifts, dims: layout.roll(x, shifts, dims),
+    lambda x, *, shifts, dims: rearranging.roll(x, shifts, dims),
     formula={"x": "g rolled back"},
 )
 composite(
-    "rot90", lambda x, *, turns, dims: layout.rot90(x, turns, dims), formula={"x": "g turned back"}
+    "rot90",
+    lambda x, *, turns, dims: rearranging.rot90(x, turns, dims),
+    formula={"x": "g turned back"},
 )
 composite("pixel_shuffle", lambda x, *, factor: shuffle.pixel_shuffle(x, factor))
 composite("pixel_unshuffle", lambda x, *, factor: shuffle.pixel_unshuffle(x, factor))
 composite("channel_shuffle", lambda x, *, groups: shuffle.channel_shuffle(x, groups))
 
 composite(
-    "stack", lambda *xs, axis: shape.stack(xs, axis), formula={"xs": "the part of g it became"}
+    "stack", lambda *xs, axis: reshaping.stack(xs, axis), formula={"xs": "the part of g it became"}
 )
 composite(
     "unbind",
-    lambda x, *, axis: layout.unbind(x, axis),
+    lambda x, *, axis: rearranging.unbind(x, axis),
     outputs=("*pieces",),
     formula={"x": "the gs, stacked"},
 )
-composite("pad_or_cut", lambda x, *, pad, value: shape.pad(x, pad, value=value))
-composite("pad_continued", lambda x, *, pad, mode: shape.pad(x, pad, mode))
+composite("pad_or_cut", lambda x, *, pad, value: reshaping.pad(x, pad, value=value))
+composite("pad_continued", lambda x, *, pad, mode: reshaping.pad(x, pad, mode))
 
 composite(
     "masked_fill",

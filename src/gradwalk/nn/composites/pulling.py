@@ -11,12 +11,12 @@ from gradwalk.engine.gradients import grad as gradient
 from gradwalk.engine.modes import enable_grad
 from gradwalk.nn.composites.composite import composite
 from gradwalk.ops import TABLE
-from gradwalk.ops.arithmetic import exp
-from gradwalk.ops.choice import where
-from gradwalk.ops.convolution import conv_input, conv_weight
-from gradwalk.ops.op import Shape
-from gradwalk.ops.reduction import sum_op
-from gradwalk.ops.shape import alias
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.elementwise.arithmetic import exp
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.network.convolution import conv_input, conv_weight
+from gradwalk.ops.reduce.reduction import sum_op
+from gradwalk.ops.shape.reshaping import alias
 
 composite(
     "threshold_pull",

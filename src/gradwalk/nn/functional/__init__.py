@@ -24,7 +24,7 @@ from gradwalk.nn.functional.normalization import *
 from gradwalk.nn.functional.pooling import *
 from gradwalk.nn.functional.shuffle import *
 from gradwalk.nn.functional.sparse import *
-from gradwalk.ops.shape import pad
+from gradwalk.ops.shape.reshaping import pad
 
 __all__ = ["pad"]
 __all__ += _activation.__all__

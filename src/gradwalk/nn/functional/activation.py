@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradwalk import creation
-from gradwalk.inplace import write
-from gradwalk.ops import activation as ops
-from gradwalk.ops import loss, units
-from gradwalk.ops.arithmetic import abs as absolute
-from gradwalk.ops.arithmetic import log
-from gradwalk.ops.choice import where
-from gradwalk.ops.index import scatter_add
-from gradwalk.ops.op import Op
-from gradwalk.ops.reduction import argmax
-from gradwalk.ops.shape import chunk, reshape, unsqueeze
-from gradwalk.ops.trigonometry import tanh as tanh_op
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.elementwise import activation as ops
+from gradwalk.ops.elementwise import units
+from gradwalk.ops.elementwise.arithmetic import abs as absolute
+from gradwalk.ops.elementwise.arithmetic import log
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.trigonometry import tanh as tanh_op
+from gradwalk.ops.index.indexing import scatter_add
+from gradwalk.ops.network import softmax as softmax_ops
+from gradwalk.ops.reduce.reduction import argmax
+from gradwalk.ops.shape.reshaping import chunk, reshape, unsqueeze
+from gradwalk.tensors import creation
+from gradwalk.tensors.inplace import write
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
@@ -185,12 +186,12 @@ def softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> An
     >>> gw.nn.functional.softmax(gw.tensor([1e4, 1e4]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return loss.softmax(input, dim, dtype=dtype)
+    return softmax_ops.softmax(input, dim, dtype=dtype)
 
 
 def log_softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`, without taking the log of a number near zero."""
-    return loss.log_softmax(input, dim, dtype=dtype)
+    return softmax_ops.log_softmax(input, dim, dtype=dtype)
 
 
 def softmin(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 
 from gradwalk.graph.abstract import numbers_of
 from gradwalk.nn.functional.dropout import dropout
-from gradwalk.ops.attention import attention_op, causal_mask
-from gradwalk.ops.choice import bitwise_not, equal, where
-from gradwalk.ops.linalg import matmul
-from gradwalk.ops.loss import softmax_op
-from gradwalk.ops.reduction import all_op
-from gradwalk.ops.shape import broadcast_to, cast, reshape
+from gradwalk.ops.elementwise.choice import bitwise_not, equal, where
+from gradwalk.ops.linear.matmul import matmul
+from gradwalk.ops.network.attention import attention_op, causal_mask
+from gradwalk.ops.network.softmax import softmax_op
+from gradwalk.ops.reduce.reduction import all_op
+from gradwalk.ops.shape.reshaping import broadcast_to, cast, reshape
 
 __all__ = ["scaled_dot_product_attention"]
 

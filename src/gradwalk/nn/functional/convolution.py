@@ -1,13 +1,13 @@
-"""Convolutions in one, two and three dimensions; how they are computed: ops/convolution.py."""
+"""Convolutions in one, two and three dimensions, computed by ops/network/convolution.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from gradwalk.ops.convolution import Pairs, conv, conv_bias, conv_input
-from gradwalk.ops.op import Shape
-from gradwalk.ops.shape import reshape
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.network.convolution import Pairs, conv, conv_bias, conv_input
+from gradwalk.ops.shape.reshaping import reshape
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.choice import clip
-from gradwalk.ops.norms import vector_norm
-from gradwalk.ops.reduction import sum
-from gradwalk.ops.shape import broadcast_to
+from gradwalk.ops.elementwise.choice import clip
+from gradwalk.ops.reduce.norms import vector_norm
+from gradwalk.ops.reduce.reduction import sum
+from gradwalk.ops.shape.reshaping import broadcast_to
 
 __all__ = ["cosine_similarity", "pairwise_distance"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.random import default_generator
-from gradwalk.recording import wrap
+from gradwalk.random.generator import default_generator
+from gradwalk.tensors.apply import wrap
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
 

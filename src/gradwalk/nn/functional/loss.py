@@ -8,15 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from gradwalk.nn.functional.distance import pairwise_distance
-from gradwalk.ops import loss as fused
-from gradwalk.ops import losses, units
-from gradwalk.ops.arithmetic import abs as absolute
-from gradwalk.ops.arithmetic import exp, log, sqrt
-from gradwalk.ops.choice import clip, minimum, where
-from gradwalk.ops.dtypes import result_dtype
-from gradwalk.ops.index import gather, take
-from gradwalk.ops.reduction import mean, sum
-from gradwalk.ops.shape import broadcast_to, cast, reshape, squeeze, unsqueeze
+from gradwalk.ops.core.dtypes import result_dtype
+from gradwalk.ops.elementwise import units
+from gradwalk.ops.elementwise.arithmetic import abs as absolute
+from gradwalk.ops.elementwise.arithmetic import exp, log, sqrt
+from gradwalk.ops.elementwise.choice import clip, minimum, where
+from gradwalk.ops.index.indexing import gather, take
+from gradwalk.ops.network import losses
+from gradwalk.ops.network import softmax as fused
+from gradwalk.ops.reduce.reduction import mean, sum
+from gradwalk.ops.shape.reshaping import broadcast_to, cast, reshape, squeeze, unsqueeze
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",

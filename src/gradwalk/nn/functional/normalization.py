@@ -1,4 +1,4 @@
-"""Normalisation; the two ops behind all of it: ops/normalization.py."""
+"""Normalisation; the two ops behind all of it: ops/network/normalization.py."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine.modes import no_grad, quietly
-from gradwalk.ops.arithmetic import rsqrt
-from gradwalk.ops.choice import clip
-from gradwalk.ops.normalization import standardize, standardize_affine
-from gradwalk.ops.norms import vector_norm
-from gradwalk.ops.op import Shape
-from gradwalk.ops.pooling import pool_sum
-from gradwalk.ops.shape import clone, reshape
-from gradwalk.ops.sums import Axes
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.elementwise.arithmetic import rsqrt
+from gradwalk.ops.elementwise.choice import clip
+from gradwalk.ops.network.normalization import standardize, standardize_affine
+from gradwalk.ops.network.pooling import pool_sum
+from gradwalk.ops.reduce.norms import vector_norm
+from gradwalk.ops.reduce.row_sums import Axes
+from gradwalk.ops.shape.reshaping import clone, reshape
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm",

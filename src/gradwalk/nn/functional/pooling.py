@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation
 from gradwalk.nn.functional.convolution import Size, sizes
-from gradwalk.ops.arithmetic import div_trunc, floor
-from gradwalk.ops.choice import clip, where
-from gradwalk.ops.dtypes import float32, uint8
-from gradwalk.ops.index import getitem
-from gradwalk.ops.linalg import matmul
-from gradwalk.ops.op import Shape
-from gradwalk.ops.pooling import max_pool, max_pool_indices, pool_sum
-from gradwalk.ops.reduction import max as maximum_along
-from gradwalk.ops.reduction import mean
-from gradwalk.ops.shape import broadcast_to, cast, permute, reshape
+from gradwalk.ops.core.dtypes import float32, uint8
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.elementwise.arithmetic import div_trunc, floor
+from gradwalk.ops.elementwise.choice import clip, where
+from gradwalk.ops.index.indexing import getitem
+from gradwalk.ops.linear.matmul import matmul
+from gradwalk.ops.network.pooling import max_pool, max_pool_indices, pool_sum
+from gradwalk.ops.reduce.reduction import max as maximum_along
+from gradwalk.ops.reduce.reduction import mean
+from gradwalk.ops.shape.reshaping import broadcast_to, cast, permute, reshape
+from gradwalk.tensors import creation
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d",

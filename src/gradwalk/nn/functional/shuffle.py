@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.ops.shape import permute, reshape
+from gradwalk.ops.shape.reshaping import permute, reshape
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation
 from gradwalk.engine.modes import no_grad
 from gradwalk.graph.abstract import numbers_of
-from gradwalk.ops import linalg
-from gradwalk.ops.loss import refused_if_unseen
-from gradwalk.ops.picking import one_hot
-from gradwalk.ops.rows import embedding_op
+from gradwalk.ops.index.embedding import embedding_op
+from gradwalk.ops.index.picking import one_hot
+from gradwalk.ops.linear import matmul
+from gradwalk.ops.network.softmax import refused_if_unseen
+from gradwalk.tensors import creation
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot"]
 
@@ -74,10 +74,10 @@ def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> Non
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """x Wᵀ + b, for x of any leading shape; `weight` is (out features, in features)."""
-    return linalg.linear(input, weight, bias)
+    return matmul.linear(input, weight, bias)
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """x1ᵀ W x2 + b for every output; `weight` is (out, in1, in2)."""
-    out = linalg.einsum("...i,oij,...j->...o", input1, weight, input2)
+    out = matmul.einsum("...i,oij,...j->...o", input1, weight, input2)
     return out if bias is None else out + bias

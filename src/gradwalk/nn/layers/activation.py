@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk import creation
 from gradwalk.nn import functional
 from gradwalk.nn.module import Module, Parameter
-from gradwalk.ops.activation import relu, sigmoid
-from gradwalk.ops.trigonometry import tanh
+from gradwalk.ops.elementwise.activation import relu, sigmoid
+from gradwalk.ops.elementwise.trigonometry import tanh
+from gradwalk.tensors import creation
 
 
 class _InPlace(Module):

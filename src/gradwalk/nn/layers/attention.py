@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation
 from gradwalk.nn import functional, init
 from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.module import Module, Parameter
-from gradwalk.ops.choice import where
-from gradwalk.ops.shape import cat, split
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.shape.reshaping import cat, split
+from gradwalk.tensors import creation
 
 
 class MultiheadAttention(Module):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradwalk import creation
 from gradwalk.nn import functional, init
 from gradwalk.nn.layers._sizes import several
 from gradwalk.nn.module import Module, Parameter
+from gradwalk.tensors import creation
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 

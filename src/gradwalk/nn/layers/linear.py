@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradwalk import creation
 from gradwalk.nn import functional, init
 from gradwalk.nn.module import Module, Parameter
+from gradwalk.tensors import creation
 
 
 class Identity(Module):

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradwalk.nn import functional
 from gradwalk.nn.module import Module
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.tensor import Tensor
 
 
 class _Loss(Module):

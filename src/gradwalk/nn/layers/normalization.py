@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation
 from gradwalk.nn import functional, init
 from gradwalk.nn.module import Module, Parameter
-from gradwalk.tensor import Tensor
+from gradwalk.tensors import creation
+from gradwalk.tensors.tensor import Tensor
 
 
 def _parameter(shape: Any, wanted: bool, dtype: Any) -> Parameter | None:

@@ -1,6 +1,6 @@
 """Recurrent layers: RNN, LSTM, GRU, and one step of each.
 
-A layer takes a whole sequence through one op (ops/recurrent.py).
+A layer takes a whole sequence through one op (ops/network/recurrent.py).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import math
 import warnings
 from typing import Any
 
-from gradwalk import creation
 from gradwalk.nn import functional, init
 from gradwalk.nn.module import Module, Parameter
-from gradwalk.ops.recurrent import gru_op, lstm_op, lstm_step, rnn_op, times
-from gradwalk.ops.shape import cat, split, stack
+from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, times
+from gradwalk.ops.shape.reshaping import cat, split, stack
+from gradwalk.tensors import creation
 
 State = tuple[Any, ...]  # (h,), or (h, c) of an LSTM
 
@@ -21,7 +21,7 @@ State = tuple[Any, ...]  # (h,), or (h, c) of an LSTM
 def _sequence(
     mode: str, x: Any, state: State, weights: tuple[Any, Any], biases: Any, reverse: bool
 ) -> tuple[Any, State]:
-    """All outputs and the last state (ops/recurrent.py).
+    """All outputs and the last state (ops/network/recurrent.py).
 
     Only a GRU multiplies its second bias by a gate; elsewhere both are added, at all times.
     """

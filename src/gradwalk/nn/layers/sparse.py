@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from gradwalk import creation
 from gradwalk.engine.modes import no_grad
 from gradwalk.nn import functional, init
 from gradwalk.nn.module import Module, Parameter
-from gradwalk.tensor import Tensor
+from gradwalk.tensors import creation
+from gradwalk.tensors.tensor import Tensor
 
 
 class Embedding(Module):

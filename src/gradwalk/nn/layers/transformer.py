@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk import creation
 from gradwalk.nn import functional, init
 from gradwalk.nn.containers import ModuleList
 from gradwalk.nn.layers.attention import MultiheadAttention
@@ -16,7 +15,8 @@ from gradwalk.nn.layers.dropout import Dropout
 from gradwalk.nn.layers.linear import Linear
 from gradwalk.nn.layers.normalization import LayerNorm
 from gradwalk.nn.module import Module
-from gradwalk.tensor import Tensor
+from gradwalk.tensors import creation
+from gradwalk.tensors.tensor import Tensor
 
 Activation = str | Callable[[Any], Any]
 

@@ -13,8 +13,8 @@ from gradwalk.engine.modes import quietly
 from gradwalk.graph.abstract import AbstractArray, is_array
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
-from gradwalk.recording import wrap
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gradwalk.ops.shape import pad, stack
-from gradwalk.tensor import Tensor
+from gradwalk.ops.shape.reshaping import pad, stack
+from gradwalk.tensors.tensor import Tensor
 
 __all__ = ["pad_sequence", "unpad_sequence"]
 

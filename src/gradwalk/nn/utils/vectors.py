@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gradwalk.ops.shape import cat
-from gradwalk.tensor import Tensor
+from gradwalk.ops.shape.reshaping import cat
+from gradwalk.tensors.tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

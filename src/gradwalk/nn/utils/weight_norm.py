@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from gradwalk.engine.hooks import RemovableHandle
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter
-from gradwalk.tensor import Tensor
+from gradwalk.tensors.tensor import Tensor
 
 M = TypeVar("M", bound=Module)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.ops.shape import normal_axis
+from gradwalk.ops.shape.reshaping import normal_axis
 from gradwalk.torch.translate.losses import HOW
 from gradwalk.torch.translate.table import Call, Known, direct, entry
 

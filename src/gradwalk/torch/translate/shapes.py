@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradwalk.ops.shape import normal_axis
+from gradwalk.ops.shape.reshaping import normal_axis
 from gradwalk.torch.translate.table import Call, Known, direct, entry, numpy_dtype
 
 # -- copies and casts ------------------------------------------------------------------------------

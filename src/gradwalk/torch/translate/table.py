@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from gradwalk.ops.dtypes import category
-from gradwalk.ops.shape import normal_axes, normal_axis
+from gradwalk.ops.core.dtypes import category
+from gradwalk.ops.shape.reshaping import normal_axes, normal_axis
 
 LEAF = ""  # the op of what is made of no tensor: zeros, an arange, random numbers
 

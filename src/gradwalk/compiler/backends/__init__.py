@@ -1,0 +1,1 @@
+"""Backends: each runs a Program."""

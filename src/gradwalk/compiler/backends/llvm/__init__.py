@@ -1,0 +1,1 @@
+"""The LLVM backend: a Program as native code."""

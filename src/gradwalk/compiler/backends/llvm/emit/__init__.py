@@ -1,0 +1,1 @@
+"""Emitting LLVM text: functions, vector values, one table of elementwise ops."""

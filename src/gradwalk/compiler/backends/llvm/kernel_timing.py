@@ -1,0 +1,71 @@
+"""How long each kernel of a program takes, on memory of its own: nothing that the user has changes.
+
+Arguments are made up (normal numbers; zeros where they are integers, which every index allows),
+captured memory is copied. So a kernel whose time depends on the numbers themselves, such as a
+scatter of indices, is timed on easy ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.backends.llvm.backend import Executable, assemble
+from gradwalk.compiler.ir.program import Memory, Term
+
+Array = np.ndarray[Any, Any]
+RUNS = 5  # of which the fastest counts, kernel by kernel
+
+
+def seconds(executable: Executable, memories: Sequence[Array]) -> list[float]:
+    """Of each entry of the plan."""
+    designed = executable.design
+    found = designed.plan
+    twin = Executable(designed, executable.library, {}, executable.layout)
+    twin.kept += executable.kept
+    assemble(twin, designed, executable.threads)
+    twin.late[:] = 0.5
+    draw = np.random.default_rng(0)
+    given: list[Array] = []
+    copies: dict[int, Array] = {}
+    for term, _ in (*found.arguments, *found.memories):
+        array = _shaped(term, executable.layout.get(term))
+        if isinstance(term.source, Memory) and term.source.number < len(memories):
+            array[...] = memories[term.source.number]
+        else:
+            array[...] = draw.normal(size=term.shape) if term.dtype.kind == "f" else 0
+        if isinstance(term.source, Memory):
+            copies[term.source.number] = array
+        else:
+            given.append(array)
+    twin.bind([copies.get(number, np.empty(0)) for number in range(max(copies, default=-1) + 1)])
+    given += [np.empty(term.shape, term.dtype) for term, _ in found.results]
+    return [min(times) for times in zip(*(_once(twin, given) for _ in range(RUNS)), strict=True)]
+
+
+def _once(twin: Executable, given: list[Array]) -> list[float]:
+    """One run, entry by entry."""
+    tapes = {id(tape.call): tape for tape in twin.stretches}
+    found = list(twin.first.seconds(*given))
+    for run in twin.others:
+        if id(run) in tapes:
+            found += tapes[id(run)].seconds()
+        else:
+            begin = time.perf_counter()
+            run()
+            found.append(time.perf_counter() - begin)
+    return found
+
+
+def _shaped(term: Term, strides: tuple[int, ...] | None) -> Array:
+    """An array of a term's shape with these strides, in elements (None: in order)."""
+    if strides is None:
+        return np.empty(term.shape, term.dtype)
+    ways = [max(n - 1, 0) * s for n, s in zip(term.shape, strides, strict=True)]
+    start = -sum(way for way in ways if way < 0)
+    memory = np.empty(start + sum(way for way in ways if way > 0) + 1, term.dtype)
+    in_bytes = [s * term.dtype.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(memory[start:], term.shape, in_bytes)

@@ -1,0 +1,1 @@
+"""The kernels: one generator for each kind of loop."""

@@ -1,0 +1,167 @@
+"""What a convolution is: its sizes, the strides of its arrays, and how a machine cuts it up.
+
+    y[image, o, pixel] = Σ over c and place in the kernel: weight[o, c, place] · x[image, c, there]
+
+Every convolution is written as one with three spatial dimensions; missing ones come first and have
+size 1. Strides are in elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.backends.llvm.target import Host
+from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.partial_sums import joined
+
+Triple = tuple[int, int, int]
+
+DEPTH = 256  # numbers of a sum after which it goes to memory, so that b stays in the cache
+ROW_BLOCK = 512  # rows of the weight's gradient summed together
+PIXEL_BLOCK = 160  # pixels of the output computed together
+UNITS = 16  # pieces of work that keep many threads busy
+
+
+class Unsuited(ValueError):
+    """A convolution that these kernels do not compute."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Sizes and strides; channels and outputs are those of one group."""
+
+    dtype: np.dtype[Any]
+    batch: int
+    groups: int
+    channels: int
+    outputs: int
+    size: Triple
+    out: Triple
+    kernel: Triple
+    stride: Triple
+    dilation: Triple
+    before: Triple
+    after: Triple
+    x: tuple[int, ...]  # strides over (batch, channel, *size)
+    y: tuple[int, ...]
+    weight: tuple[int, int, int]  # over (output, channel, place in the kernel)
+    patch_stride: int  # of the weight, over channel and place together
+
+    @property
+    def padded(self) -> bool:
+        """Whether there is anything around x."""
+        return any((*self.before, *self.after))
+
+    @property
+    def full(self) -> Triple:
+        """The size with padding."""
+        a, b, c = (n + p + q for n, p, q in zip(self.size, self.before, self.after))
+        return a, b, c
+
+    @property
+    def pixels(self) -> int:
+        """Of the output."""
+        return math.prod(self.out)
+
+    @property
+    def places(self) -> int:
+        """In the kernel."""
+        return math.prod(self.kernel)
+
+    @property
+    def patch(self) -> int:
+        """Numbers that one output is summed from."""
+        return self.channels * self.places
+
+    @property
+    def patch_strides(self) -> tuple[int, int, int, int]:
+        """How x is read: strides over (channel, *size), of its padded copy if there is one."""
+        if not self.padded:
+            _, a, b, c, d = self.x
+            return a, b, c, d
+        depth, height, width = self.full
+        return depth * height * width, height * width, width, 1
+
+    @property
+    def padded_bytes(self) -> int:
+        """Of the copy of an image with its padding; 0 if there is none."""
+        return self.patch_strides[0] * self.channels * self.dtype.itemsize * self.padded
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.batch * self.groups * self.outputs * self.pixels * self.patch
+
+
+def convolution_of(
+    x: Place, weight: Place, y: Place, *,
+    stride: Sequence[int], padding: Sequence[tuple[int, int]], dilation: Sequence[int], groups: int,
+) -> Convolution:  # fmt: skip
+    """The convolution of arrays (batch, C, *size), (O, C / groups, *kernel), (batch, O, *out)."""
+    count = len(x.shape) - 2
+    if count > 3 or not count >= 1:
+        raise Unsuited(f"{count} spatial dimensions")
+    if x.dtype != y.dtype or x.dtype != weight.dtype or x.dtype.name not in ("float32", "float64"):
+        raise Unsuited(f"dtypes {x.dtype}, {weight.dtype}, {y.dtype}")
+    if any(p < 0 for pair in padding for p in pair):
+        raise Unsuited("negative padding")
+    if 0 in (*x.shape[1:], *weight.shape, *y.shape[1:]):
+        raise Unsuited("no channels or no pixels")
+    missing = 3 - count
+
+    def three(numbers: Sequence[int], filling: int) -> Triple:
+        a, b, c = (*(filling,) * missing, *numbers)
+        return a, b, c
+
+    def strides(place: Place) -> tuple[int, ...]:
+        return (*place.strides[:2], *three(place.strides[2:], 0))
+
+    o, c, *kernel = weight.strides
+    return Convolution(
+        x.dtype, x.shape[0], groups, x.shape[1] // groups, y.shape[1] // groups,
+        three(x.shape[2:], 1), three(y.shape[2:], 1), three(weight.shape[2:], 1),
+        three(stride, 1), three(dilation, 1),
+        three([p for p, _ in padding], 0), three([p for _, p in padding], 0),
+        strides(x), strides(y), (o, c, one_stride(weight.shape[2:], kernel)),
+        one_stride(weight.shape[1:], weight.strides[1:]),
+    )  # fmt: skip
+
+
+def one_stride(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """The one stride of several dimensions gone through in order."""
+    found = joined(shape, strides)
+    if found is None:
+        raise Unsuited("an array that does not lie in order")
+    return found
+
+
+def matrix_strides(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides of an output or extra over (batch, 1, 1, channel, pixel)."""
+    image, channel, *spatial = strides
+    return image, 0, 0, channel, one_stride(shape[2:], spatial)
+
+
+def has_many_registers(host: Host) -> bool:
+    """Whether there are 32 vector registers, not 16."""
+    return host.vector_bytes == 64 or host.architecture == "aarch64"
+
+
+# Rows of the tiles that there are, by whether there are many registers. Eight keep the multiplier
+# busy; more than ten would not leave enough address registers.
+ROWS = {True: (10, 8, 7), False: (6, 5, 4)}
+
+
+def rows_of_tile(rows: int, host: Host) -> int:
+    """How many of so many rows a tile takes, so that few are left to be done one by one."""
+    fitting = [n for n in ROWS[has_many_registers(host)] if n <= rows] or [1]
+    return min(fitting, key=lambda n: rows % n * 3 + rows // n)
+
+
+def up(number: int, unit: int) -> int:
+    """The next multiple of `unit`."""
+    return -(-number // unit) * unit

@@ -1,0 +1,310 @@
+"""Convolutions with few channels on one side of a group, such as depthwise ones: vectors run along
+the pixels of a row.
+
+An image is copied to scratch memory with its padding. With a stride s along the last dimension its
+columns are sorted by their remainder, so that neighbouring outputs read neighbouring numbers:
+column c lies at (c mod s) · segment + c div s. The gradient of x is a convolution again: of y, with
+s − 1 zeros between its pixels, and the weight turned round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.backends.llvm.kernels.convolution.driver import WORD, Driver
+from gradwalk.compiler.backends.llvm.kernels.convolution.layout import UNITS, Convolution, Triple
+from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import (
+    DOTS,
+    DOTS_TYPES,
+    OUTPUTS,
+    ROWS_TYPES,
+    VECTORS,
+)
+from gradwalk.compiler.backends.llvm.target import Host
+
+FEW = 4  # channels in a group up to which vectors run along the pixels
+PIXEL_BLOCK = 2048  # pixels of the output computed together
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A convolution as these drivers take it; channels and outputs are those of one group."""
+
+    dtype: np.dtype[Any]
+    batch: int
+    groups: int
+    channels: int
+    outputs: int
+    given: Triple  # size of the image that is copied
+    image: tuple[int, ...]  # its strides over (batch, channel, *size)
+    apart: Triple  # distance of its pixels in the copy
+    before: Triple
+    full: Triple  # size of the copy
+    out: Triple
+    kernel: Triple
+    stride: Triple
+    dilation: Triple
+    weight: tuple[int, int, int]  # strides over (output, channel, place)
+    weight_group: int  # from one group to the next
+    weight_start: int = 0  # where the first place lies
+
+    @property
+    def segment(self) -> int:
+        """Columns of a row of the copy with the same remainder."""
+        return -(-self.full[2] // self.stride[2])
+
+    @property
+    def copied(self) -> tuple[int, int, int]:
+        """Strides of the copy over (channel, and the first two dimensions)."""
+        row = self.segment * self.stride[2]
+        return math.prod(self.full[:2]) * row, self.full[1] * row, row
+
+    @property
+    def columns(self) -> list[int]:
+        """Where in a row of the copy each column of the kernel reads, for the first output."""
+        s, d = self.stride[2], self.dilation[2]
+        return [j * d % s * self.segment + j * d // s for j in range(self.kernel[2])]
+
+
+def narrow_of(conv: Convolution) -> Narrow:
+    """A convolution with few outputs in a group."""
+    return Narrow(
+        conv.dtype, conv.batch, conv.groups, conv.channels, conv.outputs, conv.size, conv.x,
+        (1, 1, 1), conv.before, conv.full, conv.out, conv.kernel, conv.stride, conv.dilation,
+        conv.weight, conv.weight[0] * conv.outputs,
+    )  # fmt: skip
+
+
+def narrow_input_of(conv: Convolution) -> Narrow | None:
+    """The transpose of one with few channels; None if its padding is larger than the kernel."""
+    reach = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel, strict=True)]
+    a, b, c = (r - p for r, p in zip(reach, conv.before, strict=True))
+    full = tuple(n + r for n, r in zip(conv.size, reach, strict=True))
+    used = [(n - 1) * s + 1 for n, s in zip(conv.out, conv.stride, strict=True)]
+    if min(a, b, c) < 0 or any(
+        p + n > f for p, n, f in zip((a, b, c), used, full, strict=True)
+    ):  # fmt: skip
+        return None
+    output, channel, place = conv.weight
+    return Narrow(
+        conv.dtype, conv.batch, conv.groups, conv.outputs, conv.channels, conv.out, conv.y,
+        conv.stride, (a, b, c), (full[0], full[1], full[2]), conv.size, conv.kernel, (1, 1, 1),
+        conv.dilation, (channel, output, -place), output * conv.outputs,
+        (conv.places - 1) * place,
+    )  # fmt: skip
+
+
+class NarrowDriver(Driver):
+    """What both drivers share: the copy of an image, and the offsets in it."""
+
+    def __init__(self, name: str, conv: Narrow, host: Host) -> None:
+        super().__init__(name, conv.dtype, host)
+        self.narrow = conv
+
+    @property
+    def image_bytes(self) -> int:
+        """Of the copy; vectors at the end of the last row reach beyond it."""
+        conv = self.narrow
+        return (conv.copied[0] * conv.channels + self.lanes) * conv.dtype.itemsize
+
+    def prepare_image(self, area: str) -> None:
+        """Clear the copy's padding, and read the numbers for copying."""
+        conv = self.narrow
+        self.clear(area, self.runtime(self.image_bytes))
+        inside = conv.before[0] * conv.copied[1] + conv.before[1] * conv.copied[2]
+        self._target = self.at(area, self.runtime(inside))
+        self._counts = [self.runtime(n) for n in (conv.channels, *conv.given[:2])]
+        self._from = [self.runtime(s) for s in conv.image[1:]]
+        steps = (conv.copied[0], conv.copied[1] * conv.apart[0], conv.copied[2] * conv.apart[1])
+        self._to = [self.runtime(s) for s in (*steps, conv.apart[2])]
+        self._width, self._before = self.runtime(conv.given[2]), self.runtime(conv.before[2])
+        self._stride, self._segment = self.runtime(conv.stride[2]), self.runtime(conv.segment)
+
+    def copy_narrow(self, source: str) -> None:
+        """An image into the area, its columns sorted by their remainder."""
+        with self.loop("0", self._stride) as remainder:
+            # The first column of x that has this remainder: (remainder − before) mod stride.
+            shift = self.add(remainder.index, self.multiply(self._before, self._stride))
+            _, first = self.divided(self.minus(shift, self._before), self._stride)
+            up = self.add(self.minus(self._width, first), self.minus(self._stride, "1"))
+            count = self.set(f"sdiv i64 {up}, {self._stride}")
+            column = self.set(f"udiv i64 {self.add(first, self._before)}, {self._stride}")
+            start = self.add(self.multiply(remainder.index, self._segment), column)
+            inner = self.multiply(self._from[3], self._stride)
+            self.copy(
+                self.at(source, self.multiply(first, self._from[3])), self.at(self._target, start),
+                [*self._counts, count], [*self._from[:3], inner], self._to,
+            )  # fmt: skip
+
+    def fill_patch_table(self, table: str) -> None:
+        """Offsets of the numbers of a patch, in the order (column of the kernel, channel, rest)."""
+        conv = self.narrow
+        channel, deep, high = conv.copied
+        counts = (1, conv.channels, *conv.kernel[:2])
+        strides = (0, channel, deep * conv.dilation[0], high * conv.dilation[1])
+        numbers = [self.runtime(n) for n in (*counts, *strides)]
+        each = self.runtime(math.prod(counts))
+        width = self.runtime(conv.kernel[2])
+        # Where each column begins is a list after all other sizes, whose place is known at the end.
+        self._list_size = len(self.sizes)
+        listed = self.entry("%sizes", self.runtime(0))
+        with self.loop("0", width) as j:
+            start = self.set(f"load i64, ptr {self.entry(listed, j.index)}, align 8")
+            self.offsets(self.entry(table, self.multiply(j.index, each)), start, numbers)
+
+    def end_sizes(self) -> None:
+        """No further sizes: the list of columns follows."""
+        self.sizes[self._list_size] = len(self.sizes)
+        self.sizes += self.narrow.columns
+
+    def each_of(self, sizes: Sequence[int], count: str) -> Iterator[tuple[int, str]]:
+        """Go through `count` items, so many at a time as there are `sizes`, the largest first."""
+        done = "0"
+        for size in sizes:
+            with self.loop(done, self.minus(count, str(size - 1)), str(size)) as item:
+                yield size, item.index
+            done = item.index
+
+
+def narrow_driver(conv: Narrow, host: Host) -> Driver:
+    """y from x and the weight; threads share (group, image, block of rows)."""
+    f = NarrowDriver("narrow", conv, host)
+    size, lanes = conv.dtype.itemsize, f.lanes
+    lines = conv.out[0] * conv.out[1]
+    wide = conv.out[2]
+    patch = conv.channels * math.prod(conv.kernel)
+    blocks = max(-(-lines * wide // PIXEL_BLOCK), -(-UNITS // max(conv.batch * conv.groups, 1)))
+    block = -(-lines // min(blocks, lines))  # lines
+    blocks = -(-lines // block)
+    vectors = -(-wide // lanes)  # of a line
+    row = block * wide + lanes  # of the sums
+    area = f.areas(
+        places=lines * vectors * WORD, targets=block * vectors * WORD, steps=patch * WORD,
+        image=f.image_bytes, weight=conv.outputs * patch * size, sums=conv.outputs * row * size,
+    )  # fmt: skip
+    steps = [s * n for s, n in zip(conv.copied[1:], conv.stride, strict=False)]
+    f.fill_table(area["places"], (1, *conv.out[:2], vectors), (0, *steps, lanes))
+    f.fill_table(area["targets"], (1, 1, block, vectors), (0, 0, wide, lanes))
+    f.fill_patch_table(area["steps"])
+    f.prepare_image(area["image"])
+    n_batch, n_blocks, n_block = (f.runtime(n) for n in (conv.batch, blocks, block))
+    n_lines, n_vectors, n_wide = (f.runtime(n) for n in (lines, vectors, wide))
+    n_outputs, n_patch, n_row = (f.runtime(n) for n in (conv.outputs, patch, row))
+    x_image, x_group = f.runtime(conv.image[0]), f.runtime(conv.image[1] * conv.channels)
+    w_start, w_output = f.runtime(conv.weight_start), f.runtime(conv.weight[0])
+    w_group = f.runtime(conv.weight_group)
+    counts = (conv.outputs, conv.kernel[2], conv.channels, conv.kernel[0] * conv.kernel[1])
+    _, channel, place = conv.weight
+    w_counts = [f.runtime(n) for n in counts]
+    w_from = [w_output, *(f.runtime(s) for s in (place, channel, place * conv.kernel[2]))]
+    w_to = [f.runtime(math.prod(counts[d + 1 :])) for d in range(4)]
+
+    first, end = f.share(conv.groups * conv.batch * blocks)
+    with f.loop(first, end, carried=[("i64", "-1"), ("i64", "-1")]) as unit:
+        group_before, image_before = unit.carried
+        group_image, number = f.divided(unit.index, n_blocks)
+        group, image = f.divided(group_image, n_batch)
+        with f.when(f.differs(group, group_before)):
+            source = f.at(f.second, w_start, f.multiply(group, w_group))
+            f.copy(source, area["weight"], w_counts, w_from, w_to)
+        with f.when(f.differs(group_image, image_before)):
+            f.copy_narrow(f.at(f.first, f.multiply(image, x_image), f.multiply(group, x_group)))
+        unit.carry(group, group_image)
+
+        line = f.multiply(number, n_block)
+        count = f.smaller(f.minus(n_lines, line), n_block)
+        places = f.entry(area["places"], f.multiply(line, n_vectors))
+        for outputs, output in f.each_of(OUTPUTS, n_outputs):
+            weight = f.at(area["weight"], f.multiply(output, n_patch))
+            sums = f.at(area["sums"], f.multiply(output, n_row))
+            all_vectors = f.multiply(count, n_vectors)
+            for several, vector in f.each_of(VECTORS[f.many_registers], all_vectors):
+                function = f.part(f"rows.{outputs}x{several}", *ROWS_TYPES)
+                f.do(
+                    f"call void {function}(ptr {area['image']}, ptr {f.entry(places, vector)}, "
+                    f"ptr {area['steps']}, i64 {n_patch}, ptr {weight}, i64 {n_patch}, "
+                    f"ptr {sums}, ptr {f.entry(area['targets'], vector)}, i64 {n_row})"
+                )
+        f.finish_rows(
+            image, f.multiply(group, n_outputs), f.multiply(line, n_wide), n_outputs,
+            f.multiply(count, n_wide), area["sums"], n_row,
+        )  # fmt: skip
+    f.end_sizes()
+    return f
+
+
+def narrow_weight_driver(conv: Narrow, y: tuple[int, ...], parts: int, host: Host) -> Driver:
+    """The gradient of the weight from x and that of y, which has these strides; the last is 1.
+    Threads share (part of the batch, group)."""
+    f = NarrowDriver("narrow_weight", conv, host)
+    size, lanes = conv.dtype.itemsize, f.lanes
+    places = math.prod(conv.kernel)
+    patch = conv.channels * places
+    whole, rest = divmod(conv.out[2], lanes)  # vectors of a line, and what is left of it
+    lines = conv.out[0] * conv.out[1]
+    row = patch + lanes
+    area = f.areas(
+        x_whole=lines * whole * WORD, y_whole=lines * whole * WORD, x_rest=lines * WORD,
+        y_rest=lines * WORD, patch=patch * WORD, image=f.image_bytes,
+        sums=conv.outputs * patch * lanes * size, added=conv.outputs * patch * size,
+        ordered=conv.outputs * row * size,
+    )  # fmt: skip
+    x_steps = [s * n for s, n in zip(conv.copied[1:], conv.stride, strict=False)]
+    for name, steps in (("x", x_steps), ("y", list(y[2:4]))):
+        f.fill_table(area[f"{name}_whole"], (1, *conv.out[:2], whole), (0, *steps, lanes))
+        numbers = [f.runtime(n) for n in (1, 1, *conv.out[:2], 0, 0, *steps)]
+        f.offsets(area[f"{name}_rest"], f.runtime(whole * lanes), numbers)
+    f.fill_patch_table(area["patch"])
+    f.prepare_image(area["image"])
+    n_batch, n_parts, n_groups = (f.runtime(n) for n in (conv.batch, parts, conv.groups))
+    n_outputs, n_patch, n_row = (f.runtime(n) for n in (conv.outputs, patch, row))
+    n_whole, n_rest = f.runtime(lines * whole), f.runtime(lines * bool(rest))
+    valid = f.runtime(rest)
+    x_image, x_group = f.runtime(conv.image[0]), f.runtime(conv.image[1] * conv.channels)
+    y_image, y_output = f.runtime(y[0]), f.runtime(y[1])
+    sums_bytes = f.runtime(conv.outputs * patch * lanes * size)
+    counts = (conv.outputs, conv.kernel[2], conv.channels, conv.kernel[0] * conv.kernel[1])
+    w_counts = [f.runtime(n) for n in counts]
+    w_from = [f.runtime(math.prod(counts[d + 1 :])) for d in range(4)]
+    w_to = [n_row, *(f.runtime(s) for s in (1, places, conv.kernel[2]))]
+
+    first, end = f.share(parts * conv.groups)
+    with f.loop(first, end) as unit:
+        part, group = f.divided(unit.index, n_groups)
+        output = f.multiply(group, n_outputs)
+        f.clear(area["sums"], sums_bytes)
+        first_image, end_image = (
+            f.set(f"udiv i64 {f.multiply(n, n_batch)}, {n_parts}") for n in (part, f.add(part, "1"))
+        )
+        with f.loop(first_image, end_image) as image:
+            f.copy_narrow(
+                f.at(f.first, f.multiply(image.index, x_image), f.multiply(group, x_group))
+            )
+            with f.loop("0", n_outputs) as each:
+                channel = f.multiply(f.add(output, each.index), y_output)
+                given = f.at(f.second, f.multiply(image.index, y_image), channel)
+                start = f.multiply(each.index, n_patch)
+                for several, number in f.each_of(DOTS, n_patch):
+                    sums = f.at(area["sums"], f.multiply(f.add(start, number), str(lanes)))
+                    for name, count, used in (
+                        ("whole", n_whole, str(lanes)), ("rest", n_rest, valid)
+                    ):  # fmt: skip
+                        function = f.part(f"dots.{several}", *DOTS_TYPES)
+                        f.do(
+                            f"call void {function}(ptr {area['image']}, "
+                            f"ptr {f.entry(area['patch'], number)}, ptr {area[f'x_{name}']}, "
+                            f"ptr {given}, ptr {area[f'y_{name}']}, i64 {count}, i64 {used}, "
+                            f"ptr {sums})"
+                        )
+        function = f.part("lanes", "ptr", "i64", "ptr")
+        total = f.multiply(n_outputs, n_patch)
+        f.do(f"call void {function}(ptr {area['sums']}, i64 {total}, ptr {area['added']})")
+        f.copy(area["added"], area["ordered"], w_counts, w_from, w_to)
+        f.finish_rows(part, output, "0", n_outputs, n_patch, area["ordered"], n_row)
+    f.end_sizes()
+    return f

@@ -1,0 +1,262 @@
+"""A tape: the kernels of a compiled step in order, with their arguments, ready to be called.
+
+    tape = Tape(
+        [Entry(library["scale"], [2, 0, 3, 0, n]), Entry(library["sum"], [...], MEET)],
+        slots=5,
+        arrays=[Expected(2, np.float32, (n,)), Expected(3, np.float32, (n,), writable=True)],
+    )
+    tape.call(x, out)
+
+A kernel is `void kernel(ptr slots, ptr args, i64 thread, i64 threads)`: `slots` are base pointers
+(0 the arena, 1 the status block, then inputs, state and outputs), `args` its own block of i64, for
+operand j `args[2j]` the slot and `args[2j+1]` the byte offset, then sizes.
+
+`call` is a builtin function (calling.py): it checks the arrays, puts their data pointers into their
+slots and runs. With two arrays that takes 50 ns, of which Python's call itself is half; a ctypes
+function alone takes 150 ns, and two `slots[k] = array.ctypes.data` before it 2 µs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from gradwalk.compiler.backends.llvm.runtime import calling, tape_loop, thread_pool
+from gradwalk.compiler.backends.llvm.runtime.tape_loop import ALONE, FIELD, MEET, STOP
+
+__all__ = ["ALONE", "Entry", "Expected", "MEET", "STOP", "Tape", "slot_cell"]
+
+Words = NDArray[np.int64]
+
+
+class Entry(NamedTuple):
+    """One kernel call: its address, its block of arguments, MEET, ALONE, STOP or none of them."""
+
+    kernel: int
+    arguments: Sequence[int]
+    flags: int = 0
+
+
+class Expected(NamedTuple):
+    """An array that `call` is given: its data pointer goes to `slot` if it is as described."""
+
+    slot: int
+    dtype: DTypeLike
+    shape: tuple[int | None, ...]  # None: any size
+    strides: tuple[int, ...] | None = None  # in bytes; None: C order
+    writable: bool = False
+
+    def words(self) -> list[int]:
+        """As the runtime compares it."""
+        flags = calling.ALIGNED
+        flags |= calling.WRITEABLE if self.writable else 0
+        flags |= calling.CONTIGUOUS if self.strides is None else 0
+        sizes = [-1 if size is None else size for size in self.shape]
+        strides = list(self.strides or ())
+        strided = self.strides is not None
+        # NumPy has one object per builtin dtype, and arrays of it point there.
+        return [self.slot, id(np.dtype(self.dtype)), flags, len(sizes), strided, *sizes, *strides]
+
+    def misfit(self, array: Any) -> str | None:
+        """What is wrong with an array, for people; None if nothing is."""
+        if type(array) is not np.ndarray:
+            return f"is a {type(array).__name__}, not an array"
+        if array.dtype != self.dtype:
+            return f"has dtype {array.dtype}, not {np.dtype(self.dtype)}"
+        if array.ndim != len(self.shape) or any(
+            wants not in (None, has) for has, wants in zip(array.shape, self.shape)
+        ):
+            return f"has shape {array.shape}, not {self.shape}"
+        if not array.flags.aligned:
+            return "is not aligned to its element size"
+        if self.writable and not array.flags.writeable:
+            return "is read-only"
+        if self.strides is None:
+            return None if array.flags.c_contiguous else "is not contiguous"
+        pairs = zip(array.shape, array.strides, self.strides)
+        if any(size > 1 and has != wants for size, has, wants in pairs):
+            return f"has strides {array.strides}, not {self.strides}"
+        return None
+
+
+class _Program(np.ndarray[Any, np.dtype[np.int64]]):
+    """The words the runtime reads (runtime.PROGRAM); as `self` of the builtin it keeps alive all
+    they point to."""
+
+    kept: tuple[Any, ...]
+    expected: tuple[Expected, ...]
+    misfit: Callable[..., Any] | None
+    changed: Callable[..., Any] | None
+
+
+class Tape:
+    """Kernels in order, ready to be called.
+
+    `slots` is how many there are, or the array of them (two tapes of one step share it). Calls
+    use at most `threads` threads (0: all of the pool). `call(*arrays)` takes what `arrays`
+    describes, and returns None when all is done.
+
+    `watched` are (address, value) pairs: cells of 8 bytes that must still hold the value, such as
+    the cell of a tensor's array (`slot_cell`). If an array does not fit, `call` returns
+    `misfit(*arrays)` instead of running, and if a cell changed `changed(*arrays)`; without those
+    functions it raises ValueError. `keep` lives as long as `call` does: libraries, the arena.
+
+    One thread at a time runs a tape (others wait their turn): its slots and its arena are one.
+    Who reads results out of the arena afterwards must keep others out meanwhile.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        slots: int | Words,
+        *,
+        arrays: Sequence[Expected] = (),
+        threads: int = 0,
+        watched: Sequence[tuple[int, int]] = (),
+        misfit: Callable[..., Any] | None = None,
+        changed: Callable[..., Any] | None = None,
+        keep: Any = None,
+    ) -> None:
+        self.slots: Words = np.zeros(slots, np.int64) if isinstance(slots, int) else slots
+        starts = np.cumsum([0, *(len(entry.arguments) for entry in entries)])
+        # Each entry's block of arguments, changed in place for the next call.
+        self.arguments = _flat([entry.arguments for entry in entries])
+        self.blocks = [self.arguments[a:b] for a, b in itertools.pairwise(starts)]
+        self._entries = np.array(
+            [
+                (entry.kernel, _address(block), entry.flags)
+                for entry, block in zip(entries, self.blocks)
+            ],
+            np.int64,
+        ).reshape(-1, 3)  # (entries, 3)
+        expected = _flat([one.words() for one in arrays])
+        cells = _flat(watched)
+        program = np.zeros(len(FIELD), np.int64).view(_Program)
+        for name, value in dict(
+            entries=_address(self._entries),
+            count=len(entries),
+            slots=_address(self.slots),
+            most_threads=threads,
+            arrays=len(arrays),
+            expected=_address(expected),
+            cells=_address(cells),
+            watched=len(watched),
+            ndarray=id(np.ndarray),
+            none=id(None),
+            refused=id(_refused),
+        ).items():
+            program[FIELD[name]] = value
+        program.kept = (self.slots, self.arguments, self._entries, expected, cells, keep)
+        program.expected = tuple(arrays)
+        program.misfit, program.changed = misfit, changed
+        self._program = program
+        self.call = _builtin(program)
+        thread_pool.live_programs[id(program)] = program
+
+    @property
+    def threads(self) -> int:
+        """At most so many threads; 0: all of the pool."""
+        return int(self._program[FIELD["most_threads"]])
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._program[FIELD["most_threads"]] = count
+
+    def seconds(self, *arrays: Any) -> list[float]:
+        """Run once, entry by entry, and say how long each took (each with its own start and end of
+        the pool, well under a microsecond when hot)."""
+        Tape([], self.slots, arrays=self._program.expected).call(*arrays)
+        native = thread_pool.native()
+        thread_pool.start()
+        one = self._program.copy()
+        one[FIELD["count"]] = 1
+        one[FIELD["running"]] = 0
+        times = []
+        for entry in self._entries:
+            one[FIELD["entries"]] = _address(entry)
+            begin = time.perf_counter()
+            native.run(_address(one))
+            times.append(time.perf_counter() - begin)
+        return times
+
+
+def slot_cell(instance: object, name: str) -> int:
+    """The address of the cell in which an instance of a class with __slots__ holds `name`: what
+    `watched` compares, to see that it still refers to the same object."""
+    descriptor = getattr(type(instance), name)
+    if type(descriptor).__name__ != "member_descriptor":
+        raise TypeError(f"{type(instance).__name__}.{name} is not one of __slots__")
+    # PyMemberDescrObject: object head, d_type, d_name, d_qualname, then PyMemberDef*, whose third
+    # word is the offset (name, type, offset).
+    head = object.__basicsize__
+    member = ctypes.c_void_p.from_address(id(descriptor) + head + 24).value or 0
+    offset = ctypes.c_ssize_t.from_address(member + 16).value
+    return id(instance) + offset
+
+
+# -- the builtin -----------------------------------------------------------------------------------
+
+
+def _builtin(program: _Program) -> Callable[..., Any]:
+    """The builtin that runs this program."""
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    new.restype = ctypes.py_object
+    return new(ctypes.addressof(thread_pool.native().method), program, None)
+
+
+def _refused(program: _Program, reason: int, *arrays: Any) -> Any:
+    """What the builtin calls when it did not run the program."""
+    if reason == tape_loop.NO_WORKERS:
+        thread_pool.start()
+    elif reason == tape_loop.BUSY:
+        while program[FIELD["running"]]:
+            time.sleep(20e-6)
+    elif reason == tape_loop.ARRAYS:
+        fitting = _same_dtype_objects(program.expected, arrays)
+        if fitting is None:
+            return _answer(program, program.misfit, arrays)
+        arrays = fitting
+    else:
+        return _answer(program, program.changed, arrays)
+    return _builtin(program)(*arrays)
+
+
+def _same_dtype_objects(
+    expected: Sequence[Expected], arrays: Sequence[Any]
+) -> tuple[Any, ...] | None:
+    """The arrays with NumPy's own dtype objects, if that was all that was wrong with them: an
+    unpickled array has a dtype of its own, equal to the builtin one but not the same object."""
+    if len(expected) != len(arrays):
+        return None
+    if any(one.misfit(array) for one, array in zip(expected, arrays)):
+        return None
+    dtypes = [np.dtype(one.dtype) for one in expected]
+    if all(array.dtype is dtype for array, dtype in zip(arrays, dtypes)):
+        return None
+    return tuple(array.view(dtype) for array, dtype in zip(arrays, dtypes))
+
+
+def _answer(program: _Program, function: Callable[..., Any] | None, arrays: Sequence[Any]) -> Any:
+    if function is not None:
+        return function(*arrays)
+    if len(arrays) != len(program.expected):
+        raise ValueError(f"{len(program.expected)} arrays are expected, not {len(arrays)}")
+    for place, (one, array) in enumerate(zip(program.expected, arrays)):
+        if (problem := one.misfit(array)) is not None:
+            raise ValueError(f"array {place} {problem}")
+    raise ValueError("something that the tape was built on has been replaced since")
+
+
+def _flat(lists: Sequence[Sequence[int]]) -> Words:
+    return np.array([word for words in lists for word in words], np.int64)
+
+
+def _address(array: NDArray[Any]) -> int:
+    return array.ctypes.data

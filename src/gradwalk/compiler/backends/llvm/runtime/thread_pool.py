@@ -1,0 +1,278 @@
+"""The one thread pool of compiled code.
+
+Every thread runs the same tape and takes its share of each kernel; runtime.py has the native part
+and how threads find one another. Workers are started by the first call that wants them, spin for
+SPIN_SECONDS after a call and then sleep, which costs nothing.
+
+- On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
+  Python threads that wait in native code, and sleep in a Python condition.
+- Two compiled functions called from two Python threads at once: one has the pool, the other runs
+  alone on its own thread. Results never depend on the number of threads.
+- A forked process has no workers: its first call starts them anew.
+- A signal such as Ctrl-C waits till the call is over; workers take no signals.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwalk.compiler.backends.llvm import target
+from gradwalk.compiler.backends.llvm.runtime import calling, object_code, parking, tape_loop
+from gradwalk.engine import threads
+
+SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
+# In a call, before waiting threads let others have the core. With a core each it makes no
+# difference; where others keep one core busy, 5 µs made meetings four times slower.
+YIELD_SECONDS = 0.5e-6
+
+_lock = threading.RLock()  # of everything that changes the pool
+_wanted: int | None = threads.chosen
+_native: Native | None = None
+# What a fork may catch in the middle: the words of every program (runtime.PROGRAM).
+live_programs: weakref.WeakValueDictionary[int, NDArray[np.int64]] = weakref.WeakValueDictionary()
+
+
+# -- how many ------------------------------------------------------------------------------------
+
+
+def set_num_threads(count: int) -> None:
+    """Let compiled calls run on `count` threads, at most 64; more than cores is allowed.
+
+    Waits for a call that is under way. The new threads start with the next one.
+    """
+    global _wanted
+    with _lock:
+        _wanted = max(1, min(count, tape_loop.MOST_THREADS))
+        if _native is not None:
+            with _owned(_native):
+                _apply(_native)
+
+
+threads.on_change.append(set_num_threads)  # gradwalk.set_num_threads
+
+
+def get_num_threads() -> int:
+    """The threads compiled calls run on: by default the cores this process may use."""
+    return _wanted or min(target.usable_cores(), tape_loop.MOST_THREADS)
+
+
+# -- workers ---------------------------------------------------------------------------------------
+
+
+def start() -> None:
+    """Start the workers that are missing. Calls do that by themselves, when they need them."""
+    found = native()
+    with _lock, _owned(found):
+        count = get_num_threads()
+        for thread in range(1 + found.alive(), count):
+            found.start(thread)
+        _wait_until(lambda: found.alive() >= count - 1)
+
+
+def stop() -> None:
+    """End all workers; the next call starts new ones."""
+    with _lock:
+        if _native is not None:
+            with _owned(_native):
+                _dismiss(_native, keep=1)
+
+
+def native() -> Native:
+    """The runtime, compiled on first use."""
+    global _native
+    with _lock:
+        if _native is None:
+            # GRADWALK_POOL=python is how Linux tests what other systems do.
+            futex = parking.has_futex(target.host())
+            _native = Native(futex and os.environ.get("GRADWALK_POOL") != "python")
+            _apply(_native)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_after_fork)
+            if not _native.futex:
+                atexit.register(stop)  # a Python thread should not be in there when Python ends
+        return _native
+
+
+def _apply(found: Native) -> None:
+    """Tell the runtime how many threads there are to be, and send the others home."""
+    count = get_num_threads()
+    if found.alive() > count - 1:
+        _dismiss(found, keep=count)
+    # With more threads than cores, a thread that spins keeps another one from its work.
+    crowded = count > target.usable_cores()
+    idle = 0 if crowded else found.pauses(SPIN_SECONDS)
+    spins = 0 if crowded else found.pauses(YIELD_SECONDS)
+    found.limits(count, idle, spins)
+
+
+def _dismiss(found: Native, keep: int) -> None:
+    """Send the threads from number `keep` on home (thread 0 is the caller's)."""
+    found.dismiss(keep)
+    _wait_until(lambda: found.alive() <= keep - 1)
+
+
+@contextmanager
+def _owned(found: Native) -> Iterator[None]:
+    """Be the only one who uses the pool, as a call is."""
+    _wait_until(found.own)
+    try:
+        yield
+    finally:
+        found.disown()
+
+
+def _wait_until(condition: Callable[[], Any]) -> None:
+    while not condition():
+        time.sleep(20e-6)
+
+
+def _after_fork() -> None:
+    """In the forked process: no workers, nobody owns the pool, nothing is running."""
+    global _lock
+    _lock = threading.RLock()  # another thread may have held it
+    if _native is not None:
+        _native.forget()
+    for program in list(live_programs.values()):
+        program[tape_loop.FIELD["running"]] = 0
+
+
+class Native:
+    """The runtime's functions as Python callables."""
+
+    def __init__(self, futex: bool) -> None:
+        self.futex = futex
+        symbols = _yield_symbol()
+        if not futex:
+            self._parking = _PythonParking()
+            symbols |= self._parking.symbols()
+        text = tape_loop.pool_text(target.host(), futex) + calling.call_text(object.__basicsize__)
+        for name in calling.SYMBOLS:
+            symbols[name] = _address(getattr(ctypes.pythonapi, name))
+        names = re.findall(r"^define \w+ @(gradwalk_\w+)", text, re.MULTILINE)
+        self.library = object_code.compile_module(text, names, symbols)
+        self.method = calling.method(self.library["gradwalk_call"])
+        number = ctypes.c_int64
+        function = self.library.function
+        self.run = function("gradwalk_run", ctypes.c_int32, ctypes.c_void_p)
+        self.own = function("gradwalk_own", ctypes.c_int32)
+        self.disown = function("gradwalk_disown", None)
+        self.alive = function("gradwalk_alive", number)
+        self.limits = function("gradwalk_limits", None, number, number, number)
+        self.dismiss = function("gradwalk_dismiss", None, number)
+        self._forget = function("gradwalk_forget", None)
+        self._pause = function("gradwalk_pause", None, number)
+        self._worker = function("gradwalk_worker", ctypes.c_void_p, ctypes.c_void_p)
+
+    def forget(self) -> None:
+        """Begin anew in a forked process."""
+        self._forget()
+        if not self.futex:
+            self._parking.forget()
+
+    @functools.cached_property
+    def _pause_seconds(self) -> float:
+        """How long one pause takes: a nanosecond to fifty, by machine."""
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            self._pause(1000)
+            times.append(time.perf_counter() - begin)
+        return max(min(times) / 1000, 1e-9)
+
+    def pauses(self, seconds: float) -> int:
+        """How many pauses take so long."""
+        return int(seconds / self._pause_seconds)
+
+    def start(self, thread: int) -> None:
+        """Start one worker."""
+        if not self.futex:
+            threading.Thread(
+                target=self._worker, args=(thread,), name=f"gradwalk-{thread}", daemon=True
+            ).start()
+            return
+        process = ctypes.CDLL(None)
+        handle = ctypes.c_size_t()
+        address = ctypes.c_void_p(self.library["gradwalk_worker"])
+        with _no_signals():
+            error = process.pthread_create(
+                ctypes.byref(handle), None, address, ctypes.c_void_p(thread)
+            )
+        if error:
+            raise RuntimeError(
+                f"no thread {thread} could be started ({os.strerror(error)}): "
+                f"gradwalk.set_num_threads({thread}) asks for no more than there are"
+            )
+        process.pthread_detach(handle)
+
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    """Threads started here take no signals: they are for Python's own threads to notice. Faults
+    stay, so that faulthandler can report them."""
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# -- where there is no futex -----------------------------------------------------------------------
+
+
+class _PythonParking:
+    """Sleeping in a Python condition: for systems whose futex we do not know."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._park = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self.park)
+        self._unpark = ctypes.CFUNCTYPE(None)(self.unpark)
+
+    def forget(self) -> None:
+        """Begin anew in a forked process: another thread may have held the condition."""
+        self._condition = threading.Condition()
+
+    def symbols(self) -> dict[str, int]:
+        """What the runtime calls."""
+        found = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
+        return {name: _address(function) for name, function in found.items()}
+
+    def park(self, word: int, last: int) -> None:
+        """Sleep while the word is the last one. The timeout is for a wake-up that a signal cut."""
+        now = ctypes.c_int64.from_address(word)
+        with self._condition:
+            while now.value == last:
+                self._condition.wait(0.1)
+
+    def unpark(self) -> None:
+        """Wake everyone."""
+        with self._condition:
+            self._condition.notify_all()
+
+
+def _yield_symbol() -> dict[str, int]:
+    """sched_yield where the system calls it otherwise."""
+    if sys.platform != "win32":
+        return {}
+    windows: Any = ctypes.CDLL("kernel32")
+    return {"sched_yield": _address(windows.SwitchToThread)}
+
+
+def _address(function: Any) -> int:
+    """Where a C function is."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

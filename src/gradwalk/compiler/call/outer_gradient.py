@@ -1,0 +1,91 @@
+"""The node of a compiled function whose results are differentiated outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradwalk.compiler.ir.program import Argument
+from gradwalk.compiler.tracing.gradient import Gradient
+from gradwalk.engine.errors import AutogradError, made_at
+from gradwalk.graph.node import Node
+from gradwalk.graph.source import caller
+from gradwalk.graph.versions import clock
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.call.specialization import Variant
+
+Array = np.ndarray[Any, Any]
+
+
+class CompiledOp:
+    """The op of such a node: its rule is the second program."""
+
+    elementwise = False
+    broadcasts = False
+    variadic = True
+    array_only = False
+    multiple = True
+    inputs = ("input",)
+    outputs: tuple[str, ...] = ()
+
+    def __init__(self, name: str, variant: Variant) -> None:
+        self.name = name
+        self.variant = variant
+
+    def pull(self, node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> list[Any]:
+        """Run the second program on the gradients of the outputs."""
+        if wrap is not None:
+            raise AutogradError(
+                f"a second derivative through the compiled function {self.name}: only its first "
+                f"was compiled.\n  made at:   {made_at(node)}\n"
+                "Fix: take the inner derivative inside the compiled function."
+            )
+        seeds = [
+            np.zeros(shape, dtype) if part is None else np.asarray(part)
+            for part, (shape, dtype) in zip(g, node.out_metas, strict=True)
+        ]
+        given = [
+            np.require(array, requirements=("C", "A"))
+            for array in (*node.saved["residuals"], *seeds)
+        ]
+        results, _ = self.variant.gradient()(given, [], [])
+        return list(results)
+
+
+def attach(
+    variant: Variant,
+    gradient: Gradient,
+    tensors: list[Any],
+    values: list[Any],
+    results: list[Array],
+    arguments: list[Array],
+) -> None:
+    """Give the results a history: one node for the whole function."""
+    residuals = []
+    for number, term in enumerate(gradient.residuals):
+        source: Any = term.source
+        if number in gradient.among_results:
+            residuals.append(results[gradient.among_results[number]])
+        elif isinstance(source, Argument):
+            residuals.append(arguments[source.position])
+        else:
+            residuals.append(variant.arrays[source.number])
+    leaves = [place.get(values) for place in gradient.leaves]
+    node = Node()
+    node.op = CompiledOp(variant.name, variant)
+    node.plan = None
+    node.inputs = tuple(leaf._node or leaf for leaf in leaves)
+    node.picks = tuple(leaf._index for leaf in leaves)
+    node.metas = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    node.many = True
+    outputs = [tensors[slot] for slot in gradient.outputs]
+    (node.shape, node.dtype), *others = [(o.shape, o.dtype) for o in outputs]
+    node.other_metas = tuple(others)
+    node.clock = clock.now
+    node.code, node.position = caller()
+    node.saved = {"residuals": tuple(residuals)}
+    for index, output in enumerate(outputs):
+        output._node, output._index = node, index

@@ -1,0 +1,52 @@
+"""What a trace takes hold of outside: tensors, and the memory they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradwalk.compiler.capture.locations import OfArgument
+from gradwalk.compiler.ir.program import Term
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.tracing.traced import Traced
+
+
+class Held:
+    """A tensor whose array is replaced while the trace lasts, and how it was before."""
+
+    def __init__(self, tensor: Any, place: Any) -> None:
+        self.tensor = tensor
+        self.place = place
+        self.array = tensor._array
+        self.node, self.index = tensor._node, tensor._index
+        self.attributes = dict(tensor.__dict__)
+        hooks = tensor.hooks or {}
+        self.hooks = [(functions, dict(functions)) for functions in hooks.values()]
+        self.needed = bool(tensor._requires_grad) or tensor._node is not None
+        self.grad_was = "untouched"  # by the function: then "read" or "replaced"
+        self.traced: Any = None
+
+    def restore(self) -> None:
+        """Put everything back; a stand-in for an argument stays abstract, in case it was kept."""
+        tensor = self.tensor
+        if isinstance(self.place, OfArgument):
+            self.array = tensor._grad = None
+            return
+        tensor._array, tensor._node, tensor._index = self.array, self.node, self.index
+        tensor.__dict__.clear()
+        tensor.__dict__.update(self.attributes)
+        for functions, before in self.hooks:
+            functions.clear()
+            functions.update(before)
+
+
+class Storage:
+    """Captured memory: the array that owns it, where that is found, and what stands for it."""
+
+    def __init__(self, array: np.ndarray[Any, Any], traced: Traced, source: Term) -> None:
+        self.array = array
+        self.places: list[Any] = []  # of the tensors that have just this array
+        self.traced = traced
+        self.source = source

@@ -1,0 +1,88 @@
+"""Number: a Python number that is read at every call of the compiled function.
+
+Learning rates, step counts and float arguments change from call to call. While a function is
+traced a Number takes their place: arithmetic with it becomes part of the program, and a branch on
+it (`if decay:`) becomes a condition under which the program is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gradwalk.compiler.ir.program import Term
+from gradwalk.compiler.tracing.errors import untraceable
+from gradwalk.graph.abstract import AbstractArray, AbstractNumber
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.operators import Arithmetic
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.tracing.tracer import Tracer
+
+
+class Number(AbstractNumber, Arithmetic):
+    """A number known at the call, or made of such by arithmetic."""
+
+    __slots__ = ("key", "name", "read", "term", "tracer", "value")
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        name: str,
+        key: Any,
+        term: Term,
+        value: Any,
+        read: Callable[[list[Any]], Any],
+    ) -> None:
+        self.tracer = tracer
+        self.name = name  # for errors
+        self.key = key  # equal for equal expressions
+        self.term = term
+        self.value = value  # now, in this trace
+        self.read = read  # computes it from the arguments of a later call
+
+    @staticmethod
+    def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        for argument in args:
+            if hasattr(argument, "_node"):
+                return argument._apply(op, args, attrs)
+        for argument in args:
+            if isinstance(argument, AbstractArray):
+                array: Any = argument
+                return array.tracer.compute(op, args, attrs)
+        one = next(a for a in args if isinstance(a, Number))
+        return one.tracer.combine(op, args, attrs)
+
+    def __bool__(self) -> bool:
+        return self.tracer.decide(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, a number read at every call>"
+
+    def _refuse(self, how: str) -> Exception:
+        return untraceable(
+            f"{how} of {self!r}: the result would stay as it is in every later call.",
+            "use arithmetic (x ** 0.5 instead of math.sqrt(x)); or, if it is an argument, name it "
+            "in static= of gradwalk.compile, which compiles anew for every value.",
+        )
+
+    def __str__(self) -> str:
+        raise self._refuse("the text")
+
+    def __format__(self, spec: str) -> str:
+        raise self._refuse("the text")
+
+    def __hash__(self) -> int:
+        raise self._refuse("a key made")
+
+    def __float__(self) -> float:
+        raise self._refuse("float()")
+
+    def __int__(self) -> int:
+        raise self._refuse("int()")
+
+    def __index__(self) -> int:
+        raise self._refuse("an integer")
+
+    def __getitem__(self, key: Any) -> Any:
+        raise TypeError("a number cannot be indexed")

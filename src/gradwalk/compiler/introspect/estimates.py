@@ -1,0 +1,65 @@
+"""How much work a kernel is: floating-point operations and bytes, by its shapes.
+
+An elementwise op counts as one operation, whatever it is; a multiplication and the addition of its
+result as two. Bytes are those of every array that is read or written, once; caches may serve them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gradwalk.compiler.ir.program import Call
+from gradwalk.compiler.plan.buffers import Place, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Draw, Loops, Reduce
+from gradwalk.compiler.plan.lowering import ProductSteps
+from gradwalk.compiler.plan.schedule import Entry
+from gradwalk.compiler.plan.synchronization import operations as of_product
+from gradwalk.ops.network.convolution import conv_weight
+
+
+def operations(entry: Entry) -> int:
+    """About how many floating-point operations an entry does."""
+    work = entry.work
+    if isinstance(work, Loops):
+        return _of_loops(work)
+    if isinstance(work, ProductSteps):
+        after = sum(isinstance(step, Apply) for step in work.loops.steps)
+        return of_product(work) + math.prod(work.outputs[0].shape) * after
+    return _of_call(work)
+
+
+def _of_loops(loops: Loops) -> int:
+    """Steps that vary run for every element, the others once per row."""
+    rows = math.prod((*loops.outer, *loops.reduced))
+    elements = rows * math.prod(loops.row)
+    found = 0
+    for step, varies in zip(loops.steps, loops.varies(), strict=True):
+        if isinstance(step, Reduce):
+            found += elements
+        elif isinstance(step, (Apply, Draw)):
+            found += elements if varies else rows
+    return found
+
+
+def _of_call(call: Call) -> int:
+    """Of the gradient of a filter: each number of y meets all of it; else every element once."""
+    if call.op is conv_weight:
+        _, y = call.terms
+        return 2 * y.size * math.prod(call.outputs[0].shape[1:])
+    return max((term.size for term in (*call.outputs, *call.terms)), default=0)
+
+
+def traffic(entry: Entry) -> int:
+    """The bytes an entry reads and writes, without its scratch memory."""
+    read = {_identity(place): place for place in entry.reads}
+    written = {_identity(place): place for place in entry.writes if not is_scratch(place)}
+    return sum(bytes_of(place) for place in (*read.values(), *written.values()))
+
+
+def is_scratch(place: Place) -> bool:
+    """Whether only the kernel itself uses it."""
+    return place.buffer.in_arena and not place.buffer.readers
+
+
+def _identity(place: Place) -> tuple[object, ...]:
+    return id(place.buffer), place.offset, place.shape, place.strides

@@ -1,0 +1,161 @@
+"""What a compiled function tells about itself: explain(), source(), graph."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
+from gradwalk.compiler.ir.listing import lines_of, listing
+from gradwalk.graph.source import caller, source_line
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.introspect.explain import Explanation
+    from gradwalk.inspect.trace.trace import Trace
+
+FORMS = ("llvm", "assembly")
+
+
+class Text(str):
+    """A text that a prompt shows as it is printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Looking:
+    """The part of `Compiled` that looks at what was compiled: at its newest program."""
+
+    function: Any
+    name: str
+    names: list[str]
+    variants: dict[Any, list[Variant]]
+    newest: Variant | None
+
+    def _newest(self) -> Variant:
+        if self.newest is None:
+            raise RuntimeError(
+                f"{self.name} has not been compiled yet: that happens at its first call. "
+                "Fix: call it once."
+            )
+        return self.newest
+
+    def explain(self, *, time: bool = False) -> Explanation:
+        """What was captured, and what runs: kernels, what was fused into each, memory, FLOPs.
+
+        With `time`, each kernel is run by itself on copies and made-up arguments; the shortest of
+        five runs is told. Nothing of yours changes.
+
+        >>> import gradwalk as gw
+        >>> @gw.compile
+        ... def f(x):
+        ...     return (x * 2).exp().sum()
+        >>> y = f(gw.ones(3))
+        >>> f.explain().programs[0].kernels[0].ops
+        ['mul', 'exp', 'sum']
+        """
+        from gradwalk.compiler.introspect.explain import explain
+
+        return explain(self, self._newest(), time)  # type: ignore[arg-type]
+
+    def source(self, kernel: int | None = None, form: str | None = None) -> Text:
+        """The kernels as LLVM text and as this machine's assembly.
+
+        Of all kernels or one, by its number in `explain()`; `form` is "llvm" or "assembly", or
+        both.
+        """
+        check_form(form)
+        executable = self._newest().executable
+        if not hasattr(executable, "kernels"):
+            return Text(f"; {self.name} runs as NumPy, op by op: there is no code")
+        kernels = executable.kernels
+        if kernel is not None and not -len(kernels) <= kernel < len(kernels):
+            raise IndexError(f"there is no kernel {kernel}: explain() has {len(kernels)}")
+        chosen = range(len(kernels)) if kernel is None else [kernel % len(kernels)]
+        parts: dict[str, str] = {}  # by function: several kernels may be one
+        for number in chosen:
+            one = kernels[number]
+            if one is None:
+                reason = executable.reasons[number]
+                parts[f"NumPy {number}"] = f"; kernel {number} runs as NumPy: {reason}"
+            elif one.name not in parts:
+                same = [k for k in chosen if getattr(kernels[k], "name", None) == one.name]
+                head = f"; kernel {', '.join(map(str, same))}\n"
+                parts[one.name] = head + code_of(one, form)
+        return Text("\n\n".join(parts.values()))
+
+    @property
+    def graph(self) -> Trace:
+        """The program as a trace, which `gradwalk.studio.show` and the tools of `inspect` read.
+
+        It is the program that runs, after all passes: forward, backward and optimizer in one
+        graph, and every kernel a group. Its arrays have shapes and no numbers, as no call is
+        recorded; `graph_of(*arguments)` has them.
+        """
+        from gradwalk.compiler.introspect.program_trace import trace_of
+
+        return trace_of(self, self._newest())  # type: ignore[arg-type]
+
+    def graph_of(self, *args: Any, **keywords: Any) -> Trace:
+        """The same with the numbers of one call, which the reference computes op by op; nothing
+        that the function would change is changed."""
+        from gradwalk.compiler.introspect.program_trace import trace_of
+
+        return trace_of(self, self._newest(), (args, keywords))  # type: ignore[arg-type]
+
+    @property
+    def program(self) -> Text:
+        """The traced program, before all passes, as text."""
+        variant = self._newest()
+        return Text(listing(variant.trace.program, meanings(self, variant)))
+
+
+def check_form(form: str | None) -> None:
+    """Complain of a form of code that there is not."""
+    if form not in (None, *FORMS):
+        raise ValueError(f"form is one of {', '.join(FORMS)}, not {form!r}")
+
+
+def code_of(kernel: Any, form: str | None) -> str:
+    """One function as LLVM text, as assembly, or as both."""
+    from gradwalk.compiler.backends.llvm.runtime.object_code import assembly
+
+    parts = [] if form == "assembly" else [kernel.text]
+    if form != "llvm":
+        parts.append(assembly({kernel.name: kernel.text}, kernel.declarations))
+    return "\n".join(part.rstrip("\n") for part in parts)
+
+
+def meanings(compiled: Any, variant: Variant) -> dict[str, str]:
+    """What the sources of a listing are, by their names in it."""
+    trace = variant.trace
+    found = {f"a{i}": name for i, name in enumerate(argument_names(compiled.names, trace))}
+    found |= {f"m{i}": name for i, name in enumerate(captured_names(compiled.function, trace))}
+    return found | {f"n{i}": str(place) for i, place in enumerate(trace.lates)}
+
+
+def warn_of_numpy(name: str, executable: Any) -> bool:
+    """Warn of ops that have no native kernel; whether there were some."""
+    reasons: dict[int, str] = getattr(executable, "reasons", {})
+    if not reasons:
+        return False
+    lines = []
+    for number, reason in reasons.items():
+        places = lines_of(executable.plan.entries[number].calls)
+        lines += [f"  {place}\n    {reason}" for place in places] or [f"  {reason}"]
+    message = "\n".join(
+        [
+            f"{name} needs ops that have no native kernel:",
+            *dict.fromkeys(lines),
+            "They run as NumPy between native ones, with the same results (docs/native-ops.md).",
+        ]
+    )
+    line = source_line(*caller())
+    if line is None:
+        warnings.warn(message, UserWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, UserWarning, line.file, line.line)
+    return True

@@ -1,0 +1,1 @@
+"""Program, and the ops that only the compiler uses."""

@@ -1,0 +1,209 @@
+"""Programs and kernels as text, to be read at 80 columns.
+
+    a0  x               float32 (100, 2)
+    m0  model.0.weight  float32 (16, 2)   updated
+    # step.py:9: loss = F.cross_entropy(model(x), y)
+    t0 = linear(a0, m0, m1)                                       float32 (100, 16)
+
+a: an argument, m: captured memory, n: a number read at every call, c: a constant, t: computed.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.plan.loop_nest import (
+    Apply,
+    Draw,
+    Given,
+    Load,
+    Number,
+    Pick,
+    Position,
+    Reduce,
+    Step,
+    Store,
+)
+from gradwalk.compiler.plan.lowering import ProductSteps
+from gradwalk.compiler.plan.schedule import Work
+from gradwalk.graph.source import SourceLine, source_line
+
+WIDTH = 80
+_STUCK = "\N{NO-BREAK SPACE}"
+_LETTERS = {Argument: "a", Memory: "m", Late: "n", Constant: "c"}
+
+
+class Listing:
+    """The names that the terms of a program have in its listing."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.names: dict[Term, str] = {}
+        constants = 0
+        for term in program.sources():
+            match term.source:
+                case Argument(position):
+                    self.names[term] = f"a{position}"
+                case Memory(number) | Late(number):
+                    self.names[term] = f"{_LETTERS[type(term.source)]}{number}"
+                case Constant(array):
+                    if array.ndim:
+                        self.names[term] = f"c{constants}"
+                        constants += 1
+                    else:
+                        self.names[term] = repr(array.item())
+        outputs = (term for call in program.calls for term in call.outputs)
+        for number, term in enumerate(outputs):
+            self.names[term] = f"t{number}"
+
+    def operand(self, operand: Any) -> str:
+        """A term's name, or the number."""
+        return self.names[operand] if isinstance(operand, Term) else repr(operand)
+
+    def call(self, call: Call) -> str:
+        """One call; its type on the right."""
+        outputs = ", ".join(self.names[term] for term in call.outputs)
+        inside = [self.operand(a) for a in call.args]
+        inside += [f"{name}={_attribute(value)}" for name, value in call.attrs.items()]
+        kinds = [typed(term) for term in call.outputs]
+        kind = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
+        return _aligned(f"{outputs} = {call.op.name}({', '.join(inside)})", kind)
+
+    def sources(self, meanings: dict[str, str]) -> list[str]:
+        """Where the program's terms come from: name, what it means, type."""
+        updated = {term for term, _ in self.program.updates}
+        rows = []
+        for term in sorted(self.program.sources(), key=self._source_order):
+            if isinstance(term.source, Constant) and not term.ndim:
+                continue  # it stands in the calls as a number
+            name = self.names[term]
+            note = "updated" if term in updated else ""
+            rows.append((name, meanings.get(name, ""), typed(term), note))
+        return columns(rows)
+
+    def _source_order(self, term: Term) -> tuple[int, int]:
+        name = self.names[term]
+        known = [*_LETTERS.values()]
+        return (known.index(name[0]), int(name[1:])) if name[0] in known else (len(known), 0)
+
+    def text(self, meanings: dict[str, str] | None = None) -> str:
+        """The whole program."""
+        program = self.program
+        lines = self.sources(meanings or {})
+        last: SourceLine | None = None
+        for call in program.calls:
+            line = line_of(call)
+            if line is not None and line != last:
+                lines.append(shortened(f"# {line}"))
+                last = line
+            lines.append(self.call(call))
+        if program.results:
+            lines += _wrapped("return", (self.names[t] for t in program.results))
+        if program.updates:
+            pairs = (f"{self.names[place]} ← {self.names[v]}" for place, v in program.updates)
+            lines += _wrapped("update", pairs)
+        return "\n".join(lines)
+
+
+def listing(program: Program, meanings: dict[str, str] | None = None) -> str:
+    """A program as text; `meanings` say what its arguments and memories are, by a0, m0, n0."""
+    return Listing(program).text(meanings)
+
+
+def typed(term: Any) -> str:
+    """The dtype and the shape of a term or an array."""
+    return f"{term.dtype.name} {term.shape}" if term.shape else str(term.dtype.name)
+
+
+def line_of(call: Call) -> SourceLine | None:
+    """The user's line that a call stands for."""
+    return None if call.line is None else source_line(*call.line)
+
+
+def lines_of(calls: Sequence[Call]) -> list[SourceLine]:
+    """The different lines of some calls, in order of the program."""
+    return list(dict.fromkeys(line for c in calls if (line := line_of(c)) is not None))
+
+
+def kernel_listing(work: Work) -> str:
+    """What a kernel does (`work` of an entry of the plan): its loops, and what one turn of them
+    loads, computes and stores."""
+    if isinstance(work, Call):
+        kinds = ", ".join(typed(term) for term in work.terms)
+        return shortened(f"{work.op.name} of {kinds}")
+    if isinstance(work, ProductSteps):
+        left, right = (f"{'×'.join(map(str, p.shape))}" for p in (work.left, work.right))
+        head, steps = f"{work.call.op.name} of {left} and {right}, then", work.loops.steps
+    else:
+        parts = [("outer", work.outer), ("reduced", work.reduced), ("row", work.row)]
+        head = ", ".join(f"{name} {'×'.join(map(str, n))}" for name, n in parts if n)
+        steps = work.steps
+    lines = [head, *(f"{number:3} {_step(step)}" for number, step in enumerate(steps))]
+    return "\n".join(map(shortened, lines))
+
+
+def _step(step: Step) -> str:
+    match step:
+        case Load(access, dtype):
+            return f"load    array {access}, {dtype.name}"
+        case Pick(access, picked, dtype):
+            return f"pick    array {access} at {', '.join(str(p.index) for p in picked)}"
+        case Given(dtype):
+            return f"given   the element of the product, {dtype.name}"
+        case Number(value, _):
+            return f"number  {value!r}"
+        case Position(dimension):
+            return f"index   of loop {dimension}"
+        case Apply(op, args, attrs, _):
+            inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
+            return f"apply   {op.name} {', '.join(inside)}"
+        case Draw(access, op, args, skip, attrs, _):
+            inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
+            where = f"array {access}, {skip} blocks on"
+            return f"draw    {op.name} {', '.join([where, *inside])}"
+        case Reduce(how, arg, _):
+            return f"reduce  {how} {arg}"
+        case Store(access, arg):
+            return f"store   {arg} to array {access}"
+
+
+def _attribute(value: Any) -> str:
+    return getattr(value, "name", None) or repr(value)
+
+
+def _aligned(left: str, right: str) -> str:
+    """Two texts, the second at the right edge; on a line of its own if there is no room."""
+    if len(left) + 2 + len(right) <= WIDTH:
+        return left + right.rjust(WIDTH - len(left))
+    lines = textwrap.wrap(left, WIDTH, subsequent_indent=" " * 6)
+    if len(lines[-1]) + 2 + len(right) <= WIDTH:
+        lines[-1] += right.rjust(WIDTH - len(lines[-1]))
+    else:
+        lines.append(right.rjust(WIDTH))
+    return "\n".join(lines)
+
+
+def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows with each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    found = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
+        found.append(shortened("  ".join(cells).rstrip()))
+    return found
+
+
+def _wrapped(head: str, parts: Iterable[str]) -> list[str]:
+    text = ", ".join(part.replace(" ", _STUCK) for part in parts)
+    lines = textwrap.wrap(
+        text, WIDTH, initial_indent=f"{head} ", subsequent_indent=" " * (len(head) + 1)
+    )
+    return [line.replace(_STUCK, " ") for line in lines]
+
+
+def shortened(line: str) -> str:
+    """A line that fits."""
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

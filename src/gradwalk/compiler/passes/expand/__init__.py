@@ -1,0 +1,1 @@
+"""Passes that replace an op by its definition in other ops."""

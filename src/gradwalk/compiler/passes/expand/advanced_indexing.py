@@ -1,0 +1,206 @@
+"""Index arrays beside integers, slices and an ellipsis: first the view, then what the arrays pick.
+
+    x[0, 2:, i]       is  x[0, 2:, :][:, i]
+    x[i, :, j]        is  x with its last two dimensions exchanged, [i, j]
+    x[0, 2:, i] = v   is  the same part of x with v written at [:, i], written to [0, 2:, :]
+    x[mask] = v       is  where(mask, v, x)
+
+So kernels that pick and scatter see whole arrays, and a mask needs none of them. And a write to a
+view of a view is one write:
+
+    y = x[0]; y[2] = v   is  x[0][2] = v
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.index.indexing import Index, getitem, put, setitem, write_view
+from gradwalk.ops.shape.reshaping import cast, expand_op, permute, reshape
+
+WHOLE = ("slice", None, None, None)
+
+
+def separate_views(program: Program) -> Program:
+    """Write every index as a view and index arrays beside whole dimensions."""
+    return rewrite(program, _visit, (getitem, put, setitem, write_view))
+
+
+def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+    if call.op is write_view:
+        return _through_both(call, args, build)
+    first, *arrays = args
+    value = arrays.pop(0) if call.op is setitem else 0
+    assert isinstance(first, Term)
+    index = call.attrs["index"]
+    if not arrays or not all(t.size for t in call.terms) or (None in index and _has_mask(index)):
+        return None
+    parts = _parts(index, call.attrs["shape"] if call.op is put else first.shape)
+    if call.op is put:
+        plain = _reshaped(first, _picked(parts, arrays), build)
+        found = build.apply(put, (plain, *arrays), {"index": parts.arrays, "shape": parts.ordered})
+        found = _unordered(found, parts, build)
+        if not parts.is_whole:
+            found = build.apply(put, (found,), {"index": parts.view, "shape": parts.shape})
+        return [found]
+    seen = first if parts.is_whole else build.apply(getitem, (first,), {"index": parts.view})
+    if parts.in_other_order:
+        seen = build.apply(permute, (seen,), {"axes": parts.order})
+    if call.op is getitem:
+        found = build.apply(getitem, (seen, *arrays), {"index": parts.arrays})
+        return [_reshaped(found, call.outputs[0].shape, build)]
+    if isinstance(value, Term) and None in index:  # it has dimensions for these
+        shapes = [a.shape for a in arrays if isinstance(a, Term)]
+        value = build.apply(expand_op, (value,), {"shape": _shape(first.shape, shapes, index)})
+        value = _reshaped(value, _picked(parts, arrays), build)
+    changed = _changed(seen, value, arrays, parts, build)
+    if changed is None:
+        return None
+    changed = _unordered(changed, parts, build)
+    if not parts.is_whole:
+        changed = build.apply(setitem, (first, changed), {"index": parts.view})
+    return [changed]
+
+
+# -- the parts of an index -------------------------------------------------------------------------
+
+
+@dataclass
+class _Parts:
+    """What an index does to an array of some shape: a view of it, its dimensions in another order,
+    and index arrays over that."""
+
+    shape: Shape
+    view: Index  # an integer or a slice for each dimension
+    order: tuple[int, ...]  # of the dimensions that the view leaves
+    ordered: Shape  # what they are then
+    arrays: Index  # index arrays and whole dimensions
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the view is the array itself."""
+        return all(part == WHOLE for part in self.view)
+
+    @property
+    def in_other_order(self) -> bool:
+        """Whether dimensions change places."""
+        return self.order != tuple(range(len(self.order)))
+
+
+def _parts(index: Index, shape: Shape) -> _Parts:
+    taken = sum(_dimensions(part) for part in index)
+    place = index.index("...") if "..." in index else len(index)
+    dots = [WHOLE] * (len(shape) - taken)
+    view: list[Any] = []
+    left: list[Any] = []  # what is done to the dimensions of the view
+    for part in (*index[:place], *dots, *index[place + 1 :]):
+        is_slice = isinstance(part, tuple) and part[0] == "slice"
+        view += [part] if is_slice or isinstance(part, int) else [WHOLE] * _dimensions(part)
+        if not isinstance(part, int):
+            left.append(WHOLE if is_slice else part)
+    chosen = [i for i, part in enumerate(left) if part is not None and part != WHOLE]
+    apart = chosen[-1] - chosen[0] >= len(chosen)
+    axes = [part for part in left if part is not None]
+    order = range(sum(_dimensions(part) for part in axes))
+    if apart:  # as in NumPy arrays that something stands between are taken as if they came first
+        order = sorted(order, key=lambda i: axes[i] == WHOLE)  # type: ignore[assignment]
+        axes = [axes[i] for i in order]
+    seen = np.broadcast_to(False, shape)[tuple(_subscript(part) for part in view)].shape
+    ordered = tuple(seen[i] for i in order)
+    return _Parts(shape, tuple(view), tuple(order), ordered, tuple(axes))
+
+
+def _dimensions(part: Any) -> int:
+    """How many dimensions of the array a part of an index stands for."""
+    if part is None or part == "...":
+        return 0
+    return int(part[2]) if isinstance(part, tuple) and part[0] == "mask" else 1
+
+
+def _has_mask(index: Index) -> bool:
+    return any(isinstance(part, tuple) and part[0] == "mask" for part in index)
+
+
+def _subscript(part: Any) -> Any:
+    return part if isinstance(part, int) else slice(*part[1:])
+
+
+def _picked(parts: _Parts, arrays: Sequence[Operand]) -> Shape:
+    """The shape of what the arrays pick."""
+    lead = next(i for i, part in enumerate(parts.arrays) if part != WHOLE)
+    shape = np.broadcast_shapes(*(a.shape for a in arrays if isinstance(a, Term)))
+    return (*parts.ordered[:lead], *shape, *parts.ordered[lead + len(arrays) :])
+
+
+def _shape(x: Shape, arrays: Sequence[Shape], index: Index) -> Shape:
+    """The shape of x[index]."""
+    assert getitem.shape is not None
+    return tuple(getitem.shape(x, *arrays, index=index))
+
+
+def _reshaped(x: Term, shape: Shape, build: Builder) -> Term:
+    """Without, or with, the new dimensions of an index."""
+    return x if x.shape == shape else build.apply(reshape, (x,), {"shape": shape})
+
+
+def _unordered(x: Term, parts: _Parts, build: Builder) -> Term:
+    """With dimensions back where they were."""
+    if not parts.in_other_order:
+        return x
+    return build.apply(permute, (x,), {"axes": tuple(int(i) for i in np.argsort(parts.order))})
+
+
+# -- writes ----------------------------------------------------------------------------------------
+
+
+def _changed(
+    x: Term, value: Operand, arrays: Sequence[Operand], parts: _Parts, build: Builder
+) -> Term | None:
+    """x with the value at some places; None if the places are masks and there is another number
+    for each that is true."""
+    if not isinstance(value, Term):
+        given = Term((), x.dtype, source=Constant(np.asarray(value).astype(x.dtype)))
+    else:
+        same = value.dtype == x.dtype
+        given = value if same else build.apply(cast, (value,), {"dtype": x.dtype})
+    if not _has_mask(parts.arrays):
+        return build.apply(setitem, (x, given, *arrays), {"index": parts.arrays})
+    mask = arrays[0]
+    assert isinstance(mask, Term)
+    if len(arrays) > 1 or not mask.ndim:
+        return None
+    before = next(i for i, part in enumerate(parts.arrays) if part != WHOLE)
+    behind = x.ndim - before - mask.ndim  # dimensions after those of the mask
+    if given.ndim > behind:
+        lead, (count, *own) = given.shape[: -behind - 1], given.shape[-behind - 1 :]
+        if count != 1:
+            return None
+        given = _reshaped(given, (*lead, *(1,) * mask.ndim, *own)[-x.ndim :], build)
+    return build.apply(where, (_reshaped(mask, (*mask.shape, *(1,) * behind), build), given, x))
+
+
+def _through_both(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+    """What was written to a slice of a view, and then through the view, in one write."""
+    base, value = args
+    written = value.call if isinstance(value, Term) else None
+    if written is None or written.op is not setitem or len(written.args) != 2:
+        return None
+    chain = call.attrs["chain"]
+    seen, given = written.args
+    for op, attrs, which in reversed(chain):
+        if not isinstance(seen, Term) or seen.call is None or seen.index != which:
+            return None
+        if seen.call.op is not op or seen.call.attrs != attrs:
+            return None
+        seen = seen.call.args[0]
+    if seen is not base:
+        return None
+    chain = (*chain, (getitem, {"index": written.attrs["index"]}, 0))
+    return [build.apply(write_view, (base, given), {"chain": chain})]

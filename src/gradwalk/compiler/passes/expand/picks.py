@@ -1,0 +1,87 @@
+"""Picking one element along an axis, as a comparison with the positions.
+
+    x[row, index[row]]         is  Σ where(position == index, x, 0)  along the axis
+    zeros with g put there     is  where(position == index, g, 0)
+
+Both are then part of the kernel that computes what is picked from, or what is added to it: cross
+entropy reads its logits once. For long axes a gather is better, and stays. (Of a −0 that is picked
+the sum makes 0.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradwalk.compiler.ir.index_ops import checked_index
+from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.ops.core.op import Shape
+from gradwalk.ops.elementwise.arithmetic import add
+from gradwalk.ops.elementwise.choice import equal, where
+from gradwalk.ops.index.indexing import getitem, put
+from gradwalk.ops.reduce.reduction import sum_op
+from gradwalk.ops.shape.reshaping import cast, expand_op
+
+LONGEST = 4096
+
+
+def pick_by_comparing(program: Program) -> Program:
+    """Replace picks along one axis by comparisons."""
+    return rewrite(program, _visit, (getitem, put))
+
+
+def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
+    first, *arrays = args
+    assert isinstance(first, Term)
+    shape = first.shape if call.op is getitem else call.attrs["shape"]
+    axis = _picked_axis(call.attrs["index"], arrays, shape)
+    if axis is None or not 0 < shape[axis] <= LONGEST:
+        return None
+    index = arrays[axis]
+    assert isinstance(index, Term)
+    length = shape[axis]
+    positions = np.arange(length, dtype=np.int64).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    constant = Term(positions.shape, positions.dtype, source=Constant(positions))
+    if index.dtype != np.int64:  # a short one may not hold the count from the start
+        index = build.apply(cast, (index,), {"dtype": np.dtype(np.int64)})
+    there = build.apply(checked_index, (index,), {"length": length})
+    here = build.apply(equal, (constant, there))
+    if call.op is getitem:
+        found = build.apply(where, (here, first, 0))
+        found = build.apply(sum_op, (found,), {"axis": (axis,), "keepdim": True})
+    else:
+        given = build.apply(add, (first, 0)) if first.dtype.kind == "f" else first  # −0 becomes 0
+        found = build.apply(where, (here, given, 0))
+        if found.shape != shape:
+            found = build.apply(expand_op, (found,), {"shape": shape})
+    return [found] if found.dtype == call.outputs[0].dtype else None
+
+
+def _picked_axis(index: tuple[object, ...], arrays: list[Operand], shape: Shape) -> int | None:
+    """The axis that is picked along, if all others are gone through in order."""
+    if index != tuple(("array", i) for i in range(len(shape))) or len(arrays) != len(shape):
+        return None
+    picked = None
+    for axis, array in enumerate(arrays):
+        if not isinstance(array, Term) or array.ndim != len(shape):
+            return None
+        if not _counts(array, axis, shape[axis]):
+            if picked is not None or array.shape[axis] != 1:
+                return None
+            picked = axis
+    if picked is None:
+        return None
+    whole = tuple(1 if i == picked else n for i, n in enumerate(shape))
+    index_term = arrays[picked]
+    assert isinstance(index_term, Term)
+    return picked if index_term.shape == whole else None
+
+
+def _counts(array: Term, axis: int, length: int) -> bool:
+    """Whether an index array is 0, 1, 2, ... along its own axis and nothing else."""
+    if not isinstance(array.source, Constant) or array.size != length:
+        return False
+    if array.shape[axis] != length:
+        return False
+    return bool(np.array_equal(array.source.array.reshape(-1), np.arange(length)))

@@ -1,0 +1,352 @@
+"""Fusion: which calls become one kernel.
+
+Every call starts as a group of its own; going through the program in order, a call joins the groups
+of its operands where one set of loops can serve both:
+
+    map      elementwise: the loops run over its output
+    rows     a reduction along the last axis (and perhaps others) and whatever is as large as its
+             input or its output
+    columns  a reduction that keeps the last axis; what consumes its result comes later
+    product  a matrix product and what is done to its output element by element
+    alone    everything else
+
+Two groups may only become one if no third has to run between them: if no way leads from the second
+back to the first through another group.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from gradwalk.compiler.ir.index_ops import checked_index
+from gradwalk.compiler.ir.program import Call, Program, Term, in_order
+from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
+from gradwalk.compiler.plan.loop_kinds import Kind, kind_of, picking
+from gradwalk.ops.core.op import Shape
+
+MOST_ARRAYS = 28  # of one kernel: more would not fit the registers
+MOST_CALLS = 128  # of one kernel: no stretch of code grows with the program
+LARGE_SUM = 1 << 15  # elements reduced to one number: too many for a single thread's row
+
+
+@dataclass(eq=False)
+class Group:
+    """Calls that become one kernel."""
+
+    number: int
+    kind: Kind
+    shape: Shape  # of the loops
+    axes: tuple[int, ...] = ()  # of the loops that reductions run over
+    calls: list[Call] = field(default_factory=list)
+    sources: set[Group] = field(default_factory=set)  # groups that have to come before
+    wholes: list[Call] = field(default_factory=list)  # calls that need all of an operand at once
+    first: int = 0  # positions in the program of its first and its last call
+    last: int = 0
+    level: int = 0  # greater than that of any group that has to come before
+
+    @property
+    def row_shape(self) -> Shape:
+        """The shape of what is one number per row."""
+        return tuple(1 if i in self.axes else n for i, n in enumerate(self.shape))
+
+
+class Fusion:
+    """The groups of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.consumers = program.consumers()
+        self.ends = set(program.ends())
+        self._positions = {call: i for i, call in enumerate(program.calls)}
+        self._numbers = len(program.calls)  # of groups
+        self.groups: dict[Group, None] = {}
+        self.of: dict[Call, Group] = {}
+        self.users: dict[Group, set[Group]] = {}
+        for position, call in enumerate(program.calls):
+            self._add(position, call)
+        self._join_numbers()
+
+    def _add(self, position: int, call: Call) -> None:
+        kind, shape, axes = kind_of(call)
+        group = Group(position, kind, shape, axes, [call], first=position, last=position)
+        if _needs_whole(call):
+            group.wholes = [call]
+        self.groups[group] = None
+        self.users[group] = set()
+        self.of[call] = group
+        for term in call.terms:
+            if term.call is not None:
+                self.depends(group, self.of[term.call])
+        # The latest first: what was computed just now is what a kernel should go on with.
+        for source in sorted(group.sources, key=lambda g: -g.last):
+            if source in self.groups and self._joins(source, group):
+                group = self._merge(source, group)
+
+    def _join_numbers(self) -> None:
+        """Work on single numbers, such as an optimizer's corrections, in as few kernels as can be,
+        though nothing connects them."""
+        single = [g for g in self.groups if g.kind is Kind.MAP and g.shape == ()]
+        for position, group in enumerate(single):
+            for other in single[position + 1 :]:
+                if group in self.groups and other in self.groups and self._joins(group, other):
+                    self._merge(group, other)
+
+    def depends(self, group: Group, source: Group) -> None:
+        """Note that `group` comes after `source`."""
+        group.sources.add(source)
+        self.users[source].add(group)
+        if group.level <= source.level:
+            self._raise(group, source.level + 1)
+
+    def _raise(self, group: Group, level: int) -> None:
+        """Note that a group is at this level or above, and all that come after it higher still."""
+        waiting = deque([(group, level)])
+        while waiting:
+            here, level = waiting.popleft()
+            if here.level < level:
+                assert level <= len(self._positions), "groups wait for one another"
+                here.level = level
+                waiting += [(user, level + 1) for user in self.users[here] if user.level <= level]
+
+    def _leads_to(self, source: Group, group: Group, *, directly: bool) -> bool:
+        """Whether `group` has to come after `source`; without `directly`, because of a third."""
+        if group.level <= source.level:
+            return False
+        if directly and source in group.sources:
+            return True
+        waiting = [g for g in group.sources if g.level > source.level]
+        seen = set(waiting)
+        while waiting:
+            here = waiting.pop()
+            if source in here.sources:
+                return True
+            for before in here.sources:
+                # What comes after the source is at a higher level.
+                if before not in seen and before.level > source.level:
+                    seen.add(before)
+                    waiting.append(before)
+        return False
+
+    # -- which groups go together ------------------------------------------------------------------
+
+    def _joins(self, first: Group, second: Group) -> bool:
+        """Whether two groups can be one kernel; `second` is the later one."""
+        if first is second or first.kind not in _FUSED or second.kind not in _FUSED:
+            return False
+        if not self._same_loops(first, second):
+            return False
+        if len(first.calls) + len(second.calls) > MOST_CALLS:
+            return False
+        if any(
+            t.call is not None and self.of[t.call] in (first, second)
+            for call in (*first.wholes, *second.wholes)
+            for t in call.terms
+        ):
+            return False
+        few = len(first.calls) + len(second.calls) < MOST_ARRAYS // 3
+        if not few and self.arrays([*first.calls, *second.calls]) > MOST_ARRAYS:
+            return False
+        return not (
+            self._leads_to(first, second, directly=False)
+            or self._leads_to(second, first, directly=False)
+        )
+
+    def _same_loops(self, first: Group, second: Group) -> bool:
+        kinds = {first.kind, second.kind}
+        if Kind.PRODUCT in kinds:
+            other = first if first.kind is Kind.MAP else second
+            fits = kinds == {Kind.PRODUCT, Kind.MAP} and first.shape == second.shape
+            # Its kernel picks nothing, and its epilogue has no way to tell an error.
+            return fits and not other.wholes and not any(map(may_fail, other.calls))
+        if Kind.COLUMNS in kinds:
+            if first.wholes or second.wholes:
+                return False  # nor does this one
+            if first.kind is Kind.COLUMNS:
+                # Its results are there only at the end; so nothing joins that uses them.
+                uses = {t for c in second.calls for t in c.terms}
+                if any(o in uses for c in first.calls for o in c.outputs if _reduces(c)):
+                    return False
+                return first.shape == second.shape and second.axes in ((), first.axes)
+            return first.kind is Kind.MAP and first.shape == second.shape
+        if first.kind is Kind.MAP and second.kind is Kind.MAP:
+            return first.shape == second.shape
+        if first.axes and second.axes:
+            return first.axes == second.axes and first.shape == second.shape
+        rows, other = (first, second) if first.axes else (second, first)
+        if rows is first and math.prod(rows.row_shape) == 1 and math.prod(rows.shape) > LARGE_SUM:
+            return False
+        return other.shape == rows.shape or (rows is first and other.shape == rows.row_shape)
+
+    def arrays(self, calls: list[Call]) -> int:
+        """How many arrays a kernel of these calls would read and write."""
+        inside = {o for c in calls for o in c.outputs}
+        outside = {t for c in calls for t in c.terms if t not in inside}
+        return len(outside) + len(self.stored(calls))
+
+    def stored(self, calls: list[Call]) -> list[Term]:
+        """The outputs of some calls that others, or the caller, ask for."""
+        inside = set(calls)
+        return [
+            o for c in calls for o in c.outputs
+            if o in self.ends or not inside.issuperset(self.consumers.get(o, ()))
+        ]  # fmt: skip
+
+    def _merge(self, first: Group, second: Group) -> Group:
+        """One group of two; the first takes in the second."""
+        if first.kind is Kind.MAP and second.kind is not Kind.MAP:
+            first.kind, first.shape, first.axes = second.kind, second.shape, second.axes
+        in_order = first.last < second.first
+        first.calls += second.calls
+        if not in_order:
+            first.calls.sort(key=self._position)
+        first.wholes += second.wholes
+        first.first = min(first.first, second.first)
+        first.last = max(first.last, second.last)
+        for call in second.calls:
+            self.of[call] = first
+        del self.groups[second]
+        for source in second.sources:
+            self.users[source].discard(second)
+            if source is not first:
+                self.depends(first, source)
+        first.sources.discard(second)
+        for user in self.users.pop(second):
+            user.sources.discard(second)
+            if user is not first:
+                self.depends(user, first)
+        self.users[first].discard(second)
+        return first
+
+    def move(self, calls: list[Call], group: Group, target: Group) -> None:
+        """Let another group, which comes later, have some calls of a group."""
+        moved = set(calls)
+        group.calls = [c for c in group.calls if c not in moved]
+        group.wholes = [c for c in group.wholes if c not in moved]
+        target.calls = sorted([*target.calls, *calls], key=self._position)
+        target.wholes += [c for c in calls if _needs_whole(c)]
+        for call in calls:
+            self.of[call] = target
+            for term in call.terms:
+                if term.call is not None and self.of[term.call] is not target:
+                    self.depends(target, self.of[term.call])
+
+    def leads_to(self, first: Group, second: Group) -> bool:
+        """Whether one group has to come after another."""
+        return self._leads_to(first, second, directly=True)
+
+    # -- changes to the program (rematerialise.py) -------------------------------------------------
+
+    def add_group(self, kind: Kind, shape: Shape, first: int) -> Group:
+        """A new group, at this position of the program; its calls are still to be added."""
+        self._numbers += 1
+        group = Group(self._numbers, kind, shape, first=first, last=first)
+        self.groups[group] = None
+        self.users[group] = set()
+        return group
+
+    def add_calls(self, calls: list[Call], group: Group) -> None:
+        """Let a group compute new calls."""
+        for call in calls:
+            self.of[call] = group
+            self._positions[call] = group.first
+            for term in call.terms:
+                self.consumers.setdefault(term, []).append(call)
+                if term.call is not None and self.of[term.call] is not group:
+                    self.depends(group, self.of[term.call])
+        group.calls = in_order([*group.calls, *calls])
+
+    def replace(self, call: Call, old: Term, new: Term) -> None:
+        """Let a call read another term."""
+        for operand in call.terms:
+            if operand is old:
+                self.consumers[old].remove(call)
+                self.consumers.setdefault(new, []).append(call)
+        call.take(tuple(new if a is old else a for a in call.args))
+        assert new.call is not None
+        group, source = self.of[call], self.of[new.call]
+        if source is group:
+            group.calls = in_order(group.calls)
+        else:
+            self.depends(group, source)
+
+    def prune(self, term: Term) -> None:
+        """Take away the call that makes a term, and what only it needs, if nobody uses it."""
+        call = term.call
+        if call is None or call not in self.of:
+            return
+        if any(out in self.ends or self.consumers.get(out) for out in call.outputs):
+            return
+        group = self.of.pop(call)
+        group.calls.remove(call)
+        for operand in call.terms:
+            self.consumers[operand].remove(call)
+        if not group.calls:
+            del self.groups[group]
+            for source in group.sources:
+                self.users[source].discard(group)
+            for user in self.users.pop(group):
+                user.sources.discard(group)
+        for operand in call.terms:
+            self.prune(operand)
+
+    def renew_program(self) -> None:
+        """Make a program of the calls that there are now."""
+        calls = list(self.of)
+        if calls != self.program.calls:
+            self.program = self.program.with_calls(in_order(calls), {})
+
+    def in_order(self) -> list[Group]:
+        """The groups in an order in which each finds its operands made, near the program's own.
+
+        Single numbers come as soon as they can: an optimizer's corrections, which nearly nothing
+        waits for in the program, would otherwise hold up every update, and all it reads.
+        """
+
+        def key(group: Group) -> tuple[int, int, Group]:
+            return (group.first if group.shape else -1), group.number, group
+
+        left = {group: len(group.sources) for group in self.groups}
+        ready = [key(g) for g, count in left.items() if not count]
+        heapq.heapify(ready)
+        found = []
+        while ready:
+            *_, group = heapq.heappop(ready)
+            found.append(group)
+            for user in self.users[group]:
+                left[user] -= 1
+                if not left[user]:
+                    heapq.heappush(ready, key(user))
+        assert len(found) == len(self.groups), "groups wait for one another"
+        return found
+
+    def put_after(self, group: Group, others: list[Group]) -> bool:
+        """Make a group wait for some others; False, and no change, if one has to wait for it."""
+        if any(self._leads_to(group, other, directly=True) for other in others):
+            return False
+        for other in others:
+            self.depends(group, other)
+        return True
+
+    def _position(self, call: Call) -> int:
+        return self._positions[call]
+
+
+_FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)
+
+
+def _needs_whole(call: Call) -> bool:
+    """Whether a call reads its operands elsewhere than at the place it computes."""
+    drawn = call.op in ELEMENTWISE_DRAWS  # from the state of a generator
+    return drawn or picking(call) is not None or kind_of(call)[0] is Kind.PRODUCT
+
+
+def may_fail(call: Call) -> bool:
+    """Whether a call may meet numbers that are an error."""
+    return call.op is checked_index
+
+
+def _reduces(call: Call) -> bool:
+    return kind_of(call)[0] in (Kind.ROWS, Kind.COLUMNS)

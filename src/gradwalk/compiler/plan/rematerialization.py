@@ -1,0 +1,372 @@
+"""Rematerialisation: what backward needs again is computed again, where that is cheap.
+
+An array that forward makes and backward reads is kept all the while, and at the peak of memory that
+is most of what there is. Many of these arrays are a few elementwise calls away from others that are
+kept anyway: of a layer norm one array is enough, and of a gelu its input. So every array that is
+kept over the peak is looked at: if those who read it later can have it from what is there anyway,
+they compute it themselves, element by element as they read it. Who needs it as a whole, as a matrix
+product does, finds it stored again shortly before, by a kernel that goes through the same elements.
+
+Calls are copied as they are, so results stay the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
+from gradwalk.compiler.ir.index_ops import checked_index
+from gradwalk.compiler.ir.program import Call, Term, replaced
+from gradwalk.compiler.plan.fusion import MOST_ARRAYS, MOST_CALLS, Fusion, Group
+from gradwalk.compiler.plan.loop_kinds import Kind, is_map
+
+WORTH_IT = 1 << 20  # bytes at the peak: less fits a cache, and costs next to nothing
+SMALL = 1 << 14  # bytes of arrays that are left alone
+OWN_KERNEL = 1 << 16  # bytes of an array that may be stored again by a kernel of its own
+LONG = 8  # times the work of an addition: a function such as exp
+CHEAP = 2 * LONG  # work per element: about as long as to store and to load it
+ROUNDS = 8
+
+_TAKES = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
+_HOSTS = {Kind.MAP, Kind.ROWS, Kind.PRODUCT}  # columns are gone through in another order
+
+
+class Use(NamedTuple):
+    """A call that reads an array: as it is, or the last of some views of it, each of the one
+    before."""
+
+    position: int  # of its group
+    call: Call
+    views: tuple[Term, ...]
+
+
+@dataclass
+class Life:
+    """An array of the arena, not a small one: the group that stores it, and who reads it."""
+
+    size: int  # bytes
+    made: int
+    uses: list[Use]
+
+    @property
+    def last(self) -> int:
+        """The last group that needs it."""
+        return max((use.position for use in self.uses), default=self.made)
+
+    def spans(self, position: int) -> bool:
+        """Whether it is needed at a group and after it."""
+        return self.made <= position < self.last
+
+
+class Chain(NamedTuple):
+    """Calls that compute a term again, in order, and the terms that they start from."""
+
+    calls: list[Call]
+    ends: list[Term]
+
+
+def rematerialise(fusion: Fusion) -> None:
+    """Lower the peak of memory by computing again what is cheap."""
+    sizes = (_bytes(out) for call in fusion.program.calls for out in call.outputs)
+    if sum(size for size in sizes if size > SMALL) < WORTH_IT:
+        return
+    work = _Rematerialisation(fusion)
+    for _ in range(ROUNDS):
+        if not work.lower_peak():
+            break
+    fusion.renew_program()
+
+
+class _Rematerialisation:
+    def __init__(self, fusion: Fusion) -> None:
+        self.fusion = fusion
+        self.writers = {  # by what they overwrite
+            source: fusion.of[value.call]
+            for source, value in fusion.program.updates
+            if value.call is not None
+        }
+        self.copies: dict[tuple[Group, Call], Call] = {}  # of calls, in later groups
+        self.origins: dict[Call, Call] = {}  # of those
+        self.order: list[Group] = []
+        self.positions: dict[Group, int] = {}
+        self.lives: dict[Term, Life] = {}
+        self.living: list[int] = []  # bytes at every group
+        self.peak = 0
+
+    def lower_peak(self) -> bool:
+        """One round: all that can be had again of what is kept over the peak; whether any could."""
+        self.order = self.fusion.in_order()
+        self.positions = {group: i for i, group in enumerate(self.order)}
+        self.lives = {}
+        for group in self.order:
+            if group.kind is not Kind.VIEW:
+                for term in self.fusion.stored(group.calls):
+                    if _bytes(term) > SMALL:
+                        self._look_at(term)
+        self.living = self._living()
+        most = max(self.living, default=0)
+        if not self.living or most < WORTH_IT:
+            return False
+        self.peak = self.living.index(most)
+        changed = False
+        for term in sorted(self.lives, key=lambda t: -self.lives[t].size):
+            life = self.lives.get(term)
+            if life is not None and life.spans(self.peak) and self._drop(term, life):
+                changed = True
+        return changed
+
+    # -- what is kept ------------------------------------------------------------------------------
+
+    def _look_at(self, term: Term) -> None:
+        """Note how long a stored term lives; a result or an update has memory of its own."""
+        fusion = self.fusion
+        assert term.call is not None
+        home = fusion.of[term.call]
+        uses: list[Use] = []
+        waiting: list[tuple[Term, tuple[Term, ...]]] = [(term, ())]
+        for here, views in waiting:
+            if here in fusion.ends:
+                self.lives.pop(term, None)
+                return
+            for call in dict.fromkeys(fusion.consumers.get(here, ())):
+                group = fusion.of[call]
+                if group.kind is Kind.VIEW:
+                    waiting += [(out, (*views, out)) for out in call.outputs]
+                elif group is not home:
+                    uses.append(Use(self.positions[group], call, views))
+        self.lives[term] = Life(_bytes(term), self.positions[home], uses)
+
+    def _look_again(self, term: Term) -> None:
+        """The same after a change of who reads it."""
+        base = self._base(term)
+        if base.call is None or _bytes(base) <= SMALL:
+            return
+        group = self.fusion.of.get(base.call)
+        if group is not None and base in self.fusion.stored(group.calls):
+            self._look_at(base)
+        else:
+            self.lives.pop(base, None)
+
+    def _living(self) -> list[int]:
+        """The bytes needed at every group."""
+        changes = [0] * (len(self.order) + 1)
+        for life in self.lives.values():
+            changes[life.made] += life.size
+            changes[life.last + 1] -= life.size
+        now, found = 0, []
+        for change in changes[:-1]:
+            now += change
+            found.append(now)
+        return found
+
+    def _base(self, term: Term) -> Term:
+        """What a view is a view of."""
+        while term.call in self.fusion.of and self.fusion.of[term.call].kind is Kind.VIEW:
+            term = term.call.terms[0]
+        return term
+
+    # -- how to have it again ----------------------------------------------------------------------
+
+    def _chain(self, term: Term, room: int) -> Chain | None:
+        """How to compute a term from what is kept over the peak anyway, and at most so many bytes
+        more: numbers of rows and the like."""
+        chain = Chain([], [])
+        assert term.call is not None
+        found = self._lead_to(term.call, chain, room)
+        return None if found is None else chain
+
+    def _lead_to(self, call: Call, chain: Chain, room: int) -> int | None:
+        """Add a call to a chain; how much room is left, None if there is no such chain."""
+        if not _can_be_copied(call):
+            return None
+        calls, ends = len(chain.calls), len(chain.ends)
+        for term in call.terms:
+            left = self._start_from(term, chain, room)
+            if left is None:
+                del chain.calls[calls:], chain.ends[ends:]
+                return None
+            room = left
+        chain.calls.append(call)
+        return room
+
+    def _start_from(self, term: Term, chain: Chain, room: int) -> int | None:
+        """Let a term be an end of a chain, or what leads to it."""
+        if term in chain.ends or term.call in chain.calls:
+            return room
+        if self._is_kept(term):
+            chain.ends.append(term)
+            return room
+        assert term.call is not None
+        left = None
+        if _bytes(term) > room or not self._is_stored(term):
+            left = self._lead_to(term.call, chain, room)
+        if left is None and _bytes(term) <= room:
+            chain.ends.append(term)
+            left = room - _bytes(term)
+        return left
+
+    def _is_stored(self, term: Term) -> bool:
+        """Whether a term is computed by one group and read by others."""
+        assert term.call is not None
+        home = self.fusion.of[term.call]
+        return any(self.fusion.of[call] is not home for call in self.fusion.consumers[term])
+
+    def _is_kept(self, term: Term) -> bool:
+        """Whether a term is there over the peak in any case, or in memory of its own."""
+        base = self._base(term)
+        if base.call is None or base in self.fusion.ends:
+            return True
+        life = self.lives.get(base)
+        return life is not None and life.spans(self.peak)
+
+    def _keeps_peak(self, chain: Chain, life: Life) -> bool:
+        """Whether memory stays below the peak where ends of a chain have to be kept longer."""
+        ends = [self.lives.get(self._base(end)) for end in chain.ends]
+        longer = [end for end in ends if end is not None and end.last < life.last]
+        more = sum(end.size for end in longer) - life.size
+        if more <= 0:
+            return True
+        since = min(end.last for end in longer)
+        return max(self.living[since : life.last + 1]) + more < self.living[self.peak]
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def _drop(self, term: Term, life: Life) -> bool:
+        """Let those who read a term after the peak compute it; False if they cannot."""
+        if term.call in self.origins or any(use.position == self.peak for use in life.uses):
+            return False
+        chain = self._chain(term, room=life.size // 8)
+        if chain is None or not self._keeps_peak(chain, life):
+            return False
+        late = [use for use in life.uses if use.position > self.peak]
+        single = [use for use in late if self._takes(use, term)]
+        groups = dict.fromkeys(self.fusion.of[use.call] for use in single)
+        if not all(self._fits(group, chain) for group in groups):
+            return False
+        whole = sorted((use for use in late if use not in single), key=lambda use: use.position)
+        if whole:
+            host = self._host(term, chain, whole[0])
+            if host is None:
+                return False
+            self._read_again(term, self._copy(chain, host), whole)
+        for use in single:
+            again = self._copy(chain, self.fusion.of[use.call])
+            self.fusion.replace(use.call, term, again)
+        self.fusion.prune(term)
+        for each in (term, *chain.ends, *(call.outputs[0] for call in chain.calls)):
+            self._look_again(each)
+        return True
+
+    def _takes(self, use: Use, term: Term) -> bool:
+        """Whether a call uses a term element by element, in a group that can compute it so."""
+        group = self.fusion.of[use.call]
+        fits = group.kind in _TAKES and group.shape == term.shape
+        return fits and not use.views and is_map(use.call)
+
+    def _fits(self, group: Group, chain: Chain) -> bool:
+        """Whether a group can compute a chain, too."""
+        new = [c for c in chain.calls if (group, self._origin(c)) not in self.copies]
+        if sum(map(_work, new)) > CHEAP or len(group.calls) + len(new) > MOST_CALLS:
+            return False
+        if self.fusion.arrays([*group.calls, *new]) > MOST_ARRAYS:
+            return False
+        # With other arrays, loops over several axes may be put together in another way; no sum may
+        # change its order.
+        if sum(group.shape[axis] > 1 for axis in group.axes) > 1:
+            return False
+        return self._is_in_time(group, chain)
+
+    def _is_in_time(self, group: Group, chain: Chain) -> bool:
+        """Whether a group can read what a chain starts from, and all that is overwritten can still
+        be overwritten after it was read."""
+        for end in chain.ends:
+            base = self._base(end)
+            if base.call is not None:
+                if self.fusion.of[base.call] in self.writers.values():
+                    return False
+            elif base in self.writers and self.fusion.leads_to(self.writers[base], group):
+                return False
+        return True
+
+    def _host(self, term: Term, chain: Chain, use: Use) -> Group | None:
+        """A group that stores a term again before somebody reads it: one that reads what a chain
+        starts from, and goes through the same elements, or a new one."""
+        bases = {base for base in map(self._base, chain.ends) if base.call is not None}
+        for group in reversed(self.order[self.peak + 1 : use.position]):
+            if (
+                group.kind in _HOSTS
+                and group.shape == term.shape
+                and group not in self.writers.values()
+                and any(self._base(t) in bases for call in group.calls for t in call.terms)
+                and self._fits(group, chain)
+            ):
+                return group
+        # It comes after something that its reader waits for anyway, so nobody else has to wait.
+        reader = self.fusion.of[use.call]
+        before = [g for g in reader.sources if self.positions[g] > self.peak]
+        if not before or _bytes(term) < OWN_KERNEL or sum(map(_work, chain.calls)) > CHEAP:
+            return None
+        if not self._is_in_time(reader, chain):
+            return None
+        group = self.fusion.add_group(Kind.MAP, term.shape, reader.first)
+        self.fusion.depends(group, max(before, key=lambda g: (self.positions[g], g.number)))
+        self.positions[group] = use.position
+        return group
+
+    def _copy(self, chain: Chain, group: Group) -> Term:
+        """Let a group compute a chain; the copy of its last term."""
+        now: dict[Term, Term] = {}
+        new = []
+        for call in chain.calls:
+            origin = self._origin(call)
+            copy = self.copies.get((group, origin))
+            if copy is None:
+                copy = self.copies[group, origin] = _copied(call, now)
+                self.origins[copy] = origin
+                new.append(copy)
+            now[call.outputs[0]] = copy.outputs[0]
+        self.fusion.add_calls(new, group)
+        return now[chain.calls[-1].outputs[0]]
+
+    def _read_again(self, term: Term, again: Term, uses: list[Use]) -> None:
+        """Let some calls read a term that was stored again, through views as before."""
+        now = {term: again}
+        for use in uses:
+            reader = self.fusion.of[use.call]
+            for view in use.views:
+                if view not in now:
+                    assert view.call is not None
+                    copy = _copied(view.call, now)
+                    group = self.fusion.add_group(Kind.VIEW, view.shape, reader.first)
+                    self.positions[group] = use.position
+                    self.fusion.add_calls([copy], group)
+                    now |= zip(view.call.outputs, copy.outputs, strict=True)
+            read = use.views[-1] if use.views else term
+            self.fusion.replace(use.call, read, now[read])
+            for view in reversed(use.views):
+                self.fusion.prune(view)
+
+    def _origin(self, call: Call) -> Call:
+        return self.origins.get(call, call)
+
+
+def _can_be_copied(call: Call) -> bool:
+    """Whether a call is elementwise work, and nothing else comes of it."""
+    return is_map(call) and call.op is not checked_index and len(call.outputs) == 1
+
+
+def _work(call: Call) -> int:
+    """How much work a call is for one element."""
+    if is_cheap(call.op):
+        return 1
+    return LONG if call.outputs[0].dtype.itemsize <= 4 else CHEAP + 1  # C's, lane by lane
+
+
+def _copied(call: Call, now: dict[Term, Term]) -> Call:
+    metas = [(t.shape, t.dtype) for t in call.outputs]
+    return Call(call.op, replaced(call, now), call.attrs, metas, call.line)
+
+
+def _bytes(term: Term) -> int:
+    return term.size * term.dtype.itemsize

@@ -1,0 +1,105 @@
+"""Which entries all threads share, and where they have to meet.
+
+A short entry is not worth sharing: thread 0 runs it alone. All threads meet before an entry that
+touches what another thread may still be writing, or writes what another may still be reading.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gradwalk.compiler.ir.program import Call
+from gradwalk.compiler.plan.buffers import Place, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Draw, Loops, Reduce, Step
+from gradwalk.compiler.plan.lowering import ProductSteps, elements
+from gradwalk.compiler.plan.schedule import ARENA, Entry
+from gradwalk.ops.linear.matmul import matmul_op
+from gradwalk.ops.network.convolution import conv_input
+
+SHORT = 4000  # nanoseconds that one thread may take before sharing pays
+LONG_OPS = {"exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "pow", "div", "sqrt"}
+
+
+class Sharing(NamedTuple):
+    """Whether thread 0 runs an entry alone, and whether all threads meet before it."""
+
+    alone: bool
+    meet: bool
+
+
+def nanoseconds(entry: Entry) -> float:
+    """About how long one thread takes: only to tell long entries from short ones."""
+    work = entry.work
+    moved = sum(bytes_of(p) for p in (*entry.reads, *entry.writes)) / 20
+    if isinstance(work, ProductSteps):
+        return operations(work) / 80 + 100
+    if isinstance(work, Loops):
+        return max(elements(work) * sum(map(_weight, work.steps)) / 40, moved) + 20
+    assert isinstance(work, Call)
+    return moved * 4 + 100
+
+
+def _weight(step: Step) -> int:
+    """How long a step takes, in short operations."""
+    match step:
+        case Draw():
+            return 30
+        case Apply(op):
+            return 8 if op.name in LONG_OPS else 1
+        case Reduce():
+            return 1
+    return 0
+
+
+def operations(work: ProductSteps) -> int:
+    """Multiplications and additions of a matrix product or convolution."""
+    if work.call.op is matmul_op:
+        return 2 * work.call.outputs[0].size * work.left.shape[-1]
+    _, *patch = work.right.shape
+    places = work.left if work.call.op is conv_input else work.outputs[0]
+    return 2 * math.prod(places.shape) * math.prod(patch)
+
+
+def runs_alone(entry: Entry, threads: int) -> bool:
+    """Whether one thread runs an entry; for a product whatever scratch memory it has."""
+    return threads == 1 or nanoseconds(entry) < SHORT
+
+
+def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
+    """For each entry who runs it, and whether to meet before."""
+    found = []
+    since: list[tuple[bool, set[Extent], set[Extent]]] = []  # alone, what is read, what is written
+    for entry in entries:
+        alone = runs_alone(entry, threads)
+        reads, writes = _extents(entry.reads), _extents(entry.writes)
+        meet = any(
+            not (alone and other_alone)
+            and (_clash(writes, was_read | was_written) or _clash(reads, was_written))
+            for other_alone, was_read, was_written in since
+        )
+        if meet:
+            since = []
+        since.append((alone, reads, writes))
+        found.append(Sharing(alone, meet))
+    return found
+
+
+Extent = tuple[int, int, int]  # a slot, and the first byte in it and the one behind the last
+
+
+def _extents(places: Sequence[Place]) -> set[Extent]:
+    """The memory of some arrays; an array of its own counts as a whole."""
+    return {
+        (ARENA, b.offset, b.offset + b.size) if b.in_arena else (b.slot, 0, 1)
+        for b in (place.buffer for place in places)
+    }
+
+
+def _clash(first: set[Extent], second: set[Extent]) -> bool:
+    return any(
+        slot == other and start < behind and begin < end
+        for slot, start, end in first
+        for other, begin, behind in second
+    )

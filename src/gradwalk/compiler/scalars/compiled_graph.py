@@ -1,0 +1,185 @@
+"""Replay: a recorded graph of Values, forward and backward, for other numbers in its leaves."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradwalk.compiler.backends.llvm.target import LLVMMissing
+from gradwalk.compiler.garbage import no_collections
+from gradwalk.compiler.introspect.methods import Text, check_form, code_of
+from gradwalk.compiler.scalars.flat_graph import Steps, read
+from gradwalk.compiler.scalars.native import Native, Reference
+from gradwalk.scalar.value import Value
+
+if TYPE_CHECKING:
+    from gradwalk.inspect.trace.trace import Trace
+
+Numbers = Sequence[float] | np.ndarray[Any, Any] | Mapping[Value | str, float]
+
+
+def compile_values(
+    loss: Value, leaves: Sequence[Value] | None = None, backend: str = "llvm"
+) -> Replay:
+    """The graph behind `loss` as native code: call the result with new numbers for its leaves.
+
+    >>> from gradwalk import Value
+    >>> from gradwalk.compiler.scalars import compile_values
+    >>> a, b = Value(2.0, label="a"), Value(-3.0, label="b")
+    >>> replay = compile_values(a * b + a)
+    >>> replay([5.0, 7.0])
+    40.0
+    >>> replay.gradients
+    array([8., 5.])
+    >>> replay({"b": 0.0}), replay.grad(a)
+    (2.0, 1.0)
+    """
+    with no_collections():
+        return Replay(loss, leaves, backend)
+
+
+class Replay:
+    """A graph of Values that can be computed again, with its gradients, for other leaves.
+
+    `leaves` are the Values it takes numbers for: those given to `compile_values`, otherwise all
+    without inputs, in the order in which the operations of the graph first use them. The numbers
+    of expressions (the 2 of `2 * x`) are none of them unless they were given a label; they, and
+    leaves that were not asked for, keep what they held when the graph was compiled.
+
+    What is replayed is the graph as it was recorded: a Python `if` on a Value, or a comparison,
+    was decided then. All numbers are float64, also where a Value held an int. Results are those
+    of running the same lines and `backward()` again, with the same bits as far as arithmetic goes:
+    every sum is added up in the same order. Functions such as exp and tanh are gradwalk's own
+    vector functions, not those of Python's math module, and may differ in the last bits.
+    """
+
+    def __init__(
+        self, loss: Value, leaves: Sequence[Value] | None = None, backend: str = "llvm"
+    ) -> None:
+        if not isinstance(loss, Value):
+            raise TypeError(f"compile_values takes a Value, not {type(loss).__name__}")
+        if backend not in ("llvm", "numpy"):
+            raise ValueError(f"backend is llvm or numpy, not {backend!r}")
+        steps = read(loss)
+        inputs = _inputs(steps) if leaves is None else _given(steps, leaves)
+        self.loss = loss
+        self.leaves = tuple([steps.leaves[n - len(steps.walk)] for n in inputs])
+        self._engine = _engine(steps, inputs, backend)
+        self._last = float("nan")
+        self._one_at_a_time = threading.Lock()
+        self._places: dict[Value | str, int] | None = None
+
+    def __call__(self, numbers: Numbers | None = None) -> float:
+        """The loss for these numbers; `gradients` has its derivatives then.
+
+        Numbers for all `leaves` in order, or {leaf or its label: number} for some of them; the
+        others, or all without an argument, have the number that is in their `data` now.
+        """
+        if numbers is None or isinstance(numbers, Mapping):
+            numbers = self._filled(numbers or {})
+        elif len(numbers) != len(self.leaves):
+            raise ValueError(
+                f"this graph has {len(self.leaves)} leaves and got {len(numbers)} numbers; "
+                "`replay.leaves` has their order"
+            )
+        with self._one_at_a_time:
+            self._engine.numbers[:] = numbers
+            self._last = loss = self._engine.run()
+        return loss
+
+    def _filled(self, some: Mapping[Value | str, float]) -> list[float]:
+        numbers = [leaf.data for leaf in self.leaves]
+        for name, number in some.items():
+            numbers[self._place(name)] = number
+        return numbers
+
+    def _place(self, name: Value | str) -> int:
+        """The position of a leaf, given itself or its label."""
+        if self._places is None:
+            labels = Counter(leaf.label for leaf in self.leaves)
+            self._places = {leaf: k for k, leaf in enumerate(self.leaves)}
+            for k, leaf in enumerate(self.leaves):
+                if leaf.label and labels[leaf.label] == 1:
+                    self._places[leaf.label] = k
+        place = self._places.get(name)
+        if place is None:
+            raise KeyError(
+                f"{name!r} is no leaf of this graph, nor a label that just one of them has; "
+                "`replay.leaves` has all that can be set (label a constant before compiling to "
+                "have it among them)"
+            )
+        return place
+
+    @property
+    def gradients(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Of the last call, d loss / d leaf for each of `leaves`."""
+        return self._engine.gradients.copy()
+
+    def grad(self, leaf: Value | str) -> float:
+        """Of the last call, d loss / d one leaf, given itself or its label."""
+        return float(self._engine.gradients[self._place(leaf)])
+
+    def write_back(self) -> None:
+        """Put the numbers of the last call into the Values: `data` of the leaves and of the loss,
+        `grad` of the leaves. The Values between are left as they were."""
+        engine = self._engine
+        self.loss.data = self._last
+        for leaf, number, gradient in zip(
+            self.leaves, engine.numbers.tolist(), engine.gradients.tolist(), strict=True
+        ):
+            leaf.data, leaf.grad = number, gradient
+
+    def explain(self) -> Text:
+        """What was recorded, and what runs."""
+        return Text(self._engine.explain())
+
+    def source(self, form: str | None = None) -> Text:
+        """The kernels as LLVM text and as assembly; `form` is "llvm" or "assembly", or both."""
+        check_form(form)
+        kernels = self._engine.texts
+        if not kernels:
+            return Text("; this graph is replayed by Python: there is no code")
+        return Text("\n\n".join(f"; {k.name}\n{code_of(k, form)}" for k in kernels))
+
+    @property
+    def graph(self) -> Trace:
+        """The graph as a trace, with the numbers that are in its Values now."""
+        from gradwalk.inspect.trace.recorder import as_trace
+
+        return as_trace(self.loss)
+
+
+def _engine(steps: Steps, inputs: list[int], backend: str) -> Native | Reference:
+    if backend == "llvm":
+        try:
+            return Native(steps, inputs)
+        except LLVMMissing as error:
+            warnings.warn(
+                f"{error} This graph is replayed by Python instead.", RuntimeWarning, stacklevel=5
+            )
+    return Reference(steps, inputs)
+
+
+def _inputs(steps: Steps) -> list[int]:
+    """The leaves that are no constants of expressions, or have a label."""
+    return [
+        number
+        for number, leaf in enumerate(steps.leaves, len(steps.walk))
+        if number not in steps.constants or leaf.label
+    ]
+
+
+def _given(steps: Steps, leaves: Sequence[Value]) -> list[int]:
+    """The numbers of leaves in a given order; those that are not in the graph are refused."""
+    number = {leaf: n for n, leaf in enumerate(steps.leaves, len(steps.walk))}
+    for leaf in leaves:
+        if leaf not in number:
+            raise ValueError(f"{leaf!r} is not a leaf of this graph")
+    if len(set(leaves)) < len(leaves):
+        raise ValueError("a leaf is given twice")
+    return [number[leaf] for leaf in leaves]

@@ -1,0 +1,120 @@
+"""What an op hands back to each operand, read from the op table once per op and attributes.
+
+It is always `gradient × factor`. Where the rule of the op is as simple as that (1 for `add`, the
+other operand for `mul`, the result for `exp`) the factor is a number that exists already, and
+nothing has to be computed but the product. All other rules are expressions of symbols, computed by
+a kernel of their own; the factor is then 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from gradwalk.ops import TABLE
+from gradwalk.ops.core.check import symbolic_env
+from gradwalk.ops.core.op import Op, Rule
+from gradwalk.ops.core.symbol import Symbol
+
+NOTHING = "nothing"  # no gradient, or zero
+NUMBER = "number"  # gradient × a fixed number
+OPERAND = "operand"  # gradient × an operand
+RESULT = "result"  # gradient × the result
+COMPUTED = "computed"  # an expression
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """What goes back along one edge."""
+
+    kind: str
+    number: float = 1.0
+    operand: int = -1
+    expression: Any = None  # of g, out and the inputs' names; None: only Python can compute it
+
+    @property
+    def reads(self) -> list[str]:
+        """The names an expression asks for: g, the inputs, out."""
+        found: dict[str, None] = {}
+
+        def look(part: Any) -> None:
+            if isinstance(part, Symbol):
+                if part.op is None:
+                    found[part.name] = None
+                for argument in part.args:
+                    look(argument)
+
+        look(self.expression)
+        return list(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """An op with its attributes, and the factor of each operand."""
+
+    op: Op
+    attrs: dict[str, Any]
+    key: tuple[Any, ...]
+    factors: tuple[Factor, ...]
+
+
+def rules_of(op: Op, attrs: dict[str, Any]) -> Rules:
+    """The rules of an op with these attributes; the same object for the same ones."""
+    return _rules_of(op, tuple((name, _Exact(value)) for name, value in attrs.items()))
+
+
+class _Exact:
+    """An attribute that equals only what is the same number of the same type: 1, 1.0, True."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._key = (type(value), repr(value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Exact) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=1024)
+def _rules_of(op: Op, exact: tuple[tuple[str, _Exact], ...]) -> Rules:
+    attrs = {name: value.value for name, value in exact}
+    factors = tuple(_factor(op, attrs, position) for position in range(len(op.inputs)))
+    return Rules(op, attrs, (op, exact), factors)
+
+
+def _factor(op: Op, attrs: dict[str, Any], position: int) -> Factor:
+    rule = op.rule(position)
+    if rule is None:
+        return Factor(NOTHING)
+    if rule.constant is not None:
+        return _of_number(rule.constant)
+    try:
+        return _traced(op, attrs, rule)
+    except Exception:  # a user's rule that is no formula: it still works on numbers
+        return Factor(COMPUTED)
+
+
+def _of_number(number: float) -> Factor:
+    return Factor(NUMBER, float(number)) if number != 0 else Factor(NOTHING)
+
+
+def _traced(op: Op, attrs: dict[str, Any], rule: Rule) -> Factor:
+    env = symbolic_env(op, ((),) * len(op.inputs), attrs)
+    g = env["g"]
+    found = rule.local(env, g)
+    if not rule.partial:
+        return Factor(COMPUTED, expression=found)
+    if not isinstance(found, Symbol):
+        return _of_number(found)
+    if found.op is None:
+        if found.name == "out":
+            return Factor(RESULT)
+        return Factor(OPERAND, operand=op.inputs.index(found.name))
+    return Factor(COMPUTED, expression=g * found)
+
+
+ADD = rules_of(TABLE["add"], {})
+MUL = rules_of(TABLE["mul"], {})

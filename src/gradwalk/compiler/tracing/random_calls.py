@@ -1,0 +1,112 @@
+"""Random numbers in traced functions: every draw is a call (compiler/ir/random_ops.py).
+
+The state of a generator is captured memory; at the end it is updated once. So a program draws what
+eager code would have drawn, and the next call, compiled or not, goes on from there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradwalk.compiler.capture.locations import OfGenerator
+from gradwalk.compiler.ir.program import Constant, Term
+from gradwalk.compiler.ir.random_ops import (
+    random_bernoulli,
+    random_bernoulli_each,
+    random_exponential,
+    random_integers,
+    random_normal,
+    random_permutation,
+    random_uniform,
+)
+from gradwalk.compiler.tracing.errors import untraceable
+from gradwalk.ops.core.dtypes import float64, int64
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.elementwise.arithmetic import add
+
+if TYPE_CHECKING:
+    from gradwalk.compiler.tracing.traced import Traced
+    from gradwalk.compiler.tracing.tracer import Tracer
+
+
+class TracedStream:
+    """A random.Stream whose draws are calls."""
+
+    def __init__(self, tracer: Tracer, generator: Any) -> None:
+        if generator.like != "gradwalk":
+            raise untraceable(
+                "random numbers like PyTorch's inside a compiled function: that stream has a "
+                "memory of thousands of numbers, and compiled code draws by counting.",
+                "manual_seed(seed, like='gradwalk').",
+            )
+        self.tracer = tracer
+        self.state = tracer.random_state(OfGenerator(generator))
+        self.entry = self.state.term
+        self.blocks = 0  # drawn so far
+
+    def _draw(self, op: Op, size: Any, words: int, *operands: Any, **attrs: Any) -> Traced:
+        """One draw of so many 64-bit words (four are a block)."""
+        shape = tuple(int(n) for n in size)
+        attrs = {"skip": self.blocks, "shape": shape, **attrs}
+        self.blocks += -(-words // 4)
+        state = self.tracer.holding(self.entry)
+        found: Traced = self.tracer.compute(op, [state, *operands], attrs)
+        self._advanced()
+        return found
+
+    def _advanced(self) -> None:
+        """Let the captured state be the one after the blocks drawn so far."""
+        after = np.array([0, self.blocks], np.int64)
+        constant = Term((2,), int64, source=Constant(after))
+        self.state.assign(self.tracer.call(add, [self.entry, constant], {}))
+
+    def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Traced:
+        """Uniform from `low` to below `high`."""
+        words = _words(math.prod(size), dtype)
+        kind = np.dtype(dtype)
+        return self._draw(random_uniform, size, words, dtype=kind, low=low, high=high)
+
+    def normal(self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0) -> Traced:
+        """Normal."""
+        count = math.prod(size)
+        words = _words(count + count % 2, dtype)
+        return self._draw(random_normal, size, words, dtype=np.dtype(dtype), mean=mean, std=std)
+
+    def exponential(self, size: Any, dtype: Any) -> Traced:
+        """Exponential of rate 1."""
+        words = _words(math.prod(size), dtype)
+        return self._draw(random_exponential, size, words, dtype=np.dtype(dtype))
+
+    def bernoulli(self, p: Any, size: Any) -> Traced:
+        """True with probability p."""
+        words = _words(math.prod(size), np.float32)
+        if hasattr(p, "shape"):
+            return self._draw(random_bernoulli_each, size, words, p)
+        return self._draw(random_bernoulli, size, words, p=float(p))
+
+    def integers(self, low: int, high: int, size: Any) -> Traced:
+        """Whole numbers from `low` to below `high`."""
+        return self._draw(random_integers, size, math.prod(size), low=low, high=high)
+
+    def permutation(self, n: int) -> Traced:
+        """0 to n − 1 in random order."""
+        return self._draw(random_permutation, (n,), n)
+
+    def get_state(self) -> dict[str, Any]:
+        """How far it is, for `set_state` in the same trace."""
+        return {"blocks": self.blocks}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go back to where `get_state` was called (a checkpointed region draws again)."""
+        if "blocks" not in state:
+            self.tracer.refuse("set_rng_state", "set it outside.")
+        self.blocks = state["blocks"]
+        self._advanced()
+
+
+def _words(count: int, dtype: Any) -> int:
+    """64-bit words in a draw: a float64 takes one, a float32 half of one."""
+    return count if np.dtype(dtype) == float64 else (count + 1) // 2

@@ -1,0 +1,216 @@
+"""`gradwalk course check`: a learner's Value class is tried on graphs, graded, and told why.
+
+The file runs in a process of its own (`process.py`, `runner.py`), which is given graphs and answers
+numbers; the right numbers stay here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gradwalk.course.checker.diagnosis import diagnose
+from gradwalk.course.checker.outcomes import NOT_TRIED, SLOW, Mistake, Outcome
+from gradwalk.course.checker.process import (
+    Ended,
+    Failure,
+    Forbidden,
+    LearnerProcess,
+    Limits,
+    TooSlow,
+    printable,
+    supported,
+)
+from gradwalk.course.checker.trials import OUT_OF, STAGES, Trial, trials
+from gradwalk.inspect.report import Report
+
+__all__ = ["CheckedFile", "CheckedStage", "check_file", "check_files", "starter"]
+
+LARGEST_FILE = 2**20
+MOST_RESTARTS = 3  # of a process that did not come back
+_STARTER = Path(__file__).with_name("starter.txt")
+
+
+@dataclass
+class CheckedStage(Report):
+    """One part of the exercise."""
+
+    key: str
+    title: str
+    right: int  # trials
+    tried: int
+    points: int
+    out_of: int
+
+
+@dataclass
+class CheckedFile(Report):
+    """What came of one file."""
+
+    file: str
+    points: int = 0
+    out_of: int = OUT_OF
+    stages: list[CheckedStage] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    reason: str = ""  # why it scores nothing, where it was not graded at all
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is right."""
+        return self.points == self.out_of
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        mistakes = [mistake._asdict() for mistake in self.mistakes]
+        return {**Report.to_dict(self), "passed": self.passed, "mistakes": mistakes}
+
+    def __str__(self) -> str:
+        lines = [f"{self.file}: {self.points} of {self.out_of} points"]
+        if self.reason:
+            lines.append(f"  {self.reason}")
+        wide = max((len(stage.title) for stage in self.stages), default=0)
+        for stage in self.stages:
+            wrong = stage.tried - stage.right
+            note = f"  {wrong} of {stage.tried} wrong" if wrong else ""
+            lines.append(f"  {stage.title:<{wide}}  {stage.points:>2} of {stage.out_of}{note}")
+        for mistake in self.mistakes:
+            lines += ["", f"It {mistake.title}.", f"  {mistake.text}"]
+        return "\n".join(lines)
+
+
+def starter() -> str:
+    """The file a learner begins with; it says what is asked."""
+    return _STARTER.read_text(encoding="utf-8")
+
+
+def check_file(path: str | Path, seed: int = 0, limits: Limits | None = None) -> CheckedFile:
+    """Run the class Value in a file on every trial, in a process of its own, and grade it.
+
+    It never raises for what the file is or does: a file that cannot be graded has a `reason`.
+    """
+    found = CheckedFile(printable(str(path), most=1000))
+    missing = supported()
+    if missing:
+        raise OSError(missing)
+    try:
+        source = _read(Path(path))
+        outcomes = _run(source, trials(seed), limits or Limits())
+    except (Forbidden, OSError, ValueError) as error:
+        found.reason = f"Not graded: {error}."
+    except _NotLoaded as error:
+        found.reason = f"The file does not run: {error}."
+    else:
+        found.stages = _grade(outcomes)
+        found.points = sum(stage.points for stage in found.stages)
+        found.mistakes = diagnose(outcomes)
+    return found
+
+
+def check_files(
+    paths: Sequence[str | Path],
+    seed: int = 0,
+    limits: Limits | None = None,
+    workers: int | None = None,
+    on_done: Callable[[CheckedFile], None] = lambda checked: None,
+) -> list[CheckedFile]:
+    """Check many files at once, as many as there are cores; answers in the order of `paths`.
+
+    Whatever is wrong with one of them is in its own answer. `on_done` hears of each as it is ready.
+    """
+    trials(seed)  # made once, before several threads ask for them
+    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    try:
+        waiting = {pool.submit(_checked, path, seed, limits): i for i, path in enumerate(paths)}
+        found: dict[int, CheckedFile] = {}
+        for done in as_completed(waiting):
+            found[waiting[done]] = done.result()
+            on_done(done.result())
+        return [found[i] for i in range(len(paths))]
+    finally:
+        pool.shutdown(cancel_futures=True)  # who interrupts a class waits for no more than a few
+
+
+def _checked(path: str | Path, seed: int, limits: Limits | None) -> CheckedFile:
+    try:
+        return check_file(path, seed, limits)
+    except Exception as error:  # a fault of the checker's must not stop a class either
+        name = printable(str(path), most=1000)
+        return CheckedFile(
+            name, reason=f"Not graded: the checker failed ({printable(repr(error))})."
+        )
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+class _NotLoaded(Exception):
+    pass
+
+
+def _read(path: Path) -> bytes:
+    if not path.is_file():
+        wanted = f"this is a folder; name its files: {path / '*.py'}"
+        raise ValueError(wanted if path.is_dir() else "there is no such file")
+    with path.open("rb") as file:
+        source = file.read(LARGEST_FILE + 1)
+    if len(source) > LARGEST_FILE:
+        raise ValueError(f"the file is larger than {LARGEST_FILE // 2**20} MB")
+    return source
+
+
+def _run(source: bytes, asked: Sequence[Trial], limits: Limits) -> list[Outcome]:
+    """Ask everything; after a trial that did not come back go on with the next in a new process."""
+    outcomes: list[Outcome] = []
+    for _ in range(1 + MOST_RESTARTS):
+        with LearnerProcess(source, limits) as process:
+            _load(process, limits)
+            for trial in asked[len(outcomes) :]:
+                try:
+                    answer = process.ask(trial.request, 2 * len(trial.watched))
+                except TooSlow:
+                    outcomes.append(Outcome(trial, ended=SLOW))
+                    break
+                except Ended as error:
+                    outcomes.append(Outcome(trial, ended=f"the process {error}"))
+                    break
+                if isinstance(answer, Failure):
+                    outcomes.append(Outcome(trial, failure=answer))
+                else:
+                    outcomes.append(Outcome(trial, numbers=tuple(answer)))
+        if len(outcomes) == len(asked):
+            return outcomes
+    return outcomes + [Outcome(trial, ended=NOT_TRIED) for trial in asked[len(outcomes) :]]
+
+
+def _load(process: LearnerProcess, limits: Limits) -> None:
+    try:
+        failure = process.load()
+    except TooSlow:
+        raise _NotLoaded(
+            f"it takes more than {limits.seconds} s before anything is asked of it"
+        ) from None
+    except Ended as error:
+        raise _NotLoaded(f"the process {error}") from None
+    if failure is not None:
+        where = f"line {failure.line}: " if failure.line else ""
+        what = (
+            failure.message
+            if failure.kind == "LookupError"
+            else (f"{failure.kind}: {failure.message}".removesuffix(": "))
+        )
+        raise _NotLoaded(f"{where}{what}")
+
+
+def _grade(outcomes: Sequence[Outcome]) -> list[CheckedStage]:
+    found = []
+    for stage in STAGES:
+        right = [o.right for o in outcomes if o.trial.stage == stage.key]
+        points = stage.points * sum(right) // len(right)
+        found.append(
+            CheckedStage(stage.key, stage.title, sum(right), len(right), points, stage.points)
+        )
+    return found

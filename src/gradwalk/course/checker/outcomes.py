@@ -1,0 +1,102 @@
+"""What a learner's engine made of each trial, and what is said about it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gradwalk.course.checker.process import Failure
+from gradwalk.course.checker.trials import Trial
+from gradwalk.printers.scalars import number
+
+SLOW, NOT_TRIED = "slow", "not tried"  # how a trial may end, beside what a process says
+TOLERANCE = 1e-9  # relative above 1, absolute below
+
+
+def close(got: float, want: float) -> bool:
+    """Whether two numbers are the same but for rounding; NaN is close to nothing."""
+    if got == want:
+        return True
+    return math.isfinite(got) and abs(got - want) <= TOLERANCE * max(1.0, abs(want))
+
+
+class Difference(NamedTuple):
+    """A number that is not what it should be."""
+
+    node: int  # its index
+    what: str  # "value" or "gradient"
+    got: float
+    want: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One trial: the numbers that came back, or why none did."""
+
+    trial: Trial
+    numbers: tuple[float, ...] | None = None
+    failure: Failure | None = None
+    ended: str = ""  # SLOW, NOT_TRIED, or what ended the process
+
+    @functools.cached_property
+    def differences(self) -> list[Difference]:
+        """Of the numbers that came back, those that are wrong."""
+        found = []
+        for place, got in enumerate(self.numbers or ()):
+            want = self.trial.expected[place]
+            if not close(got, want):
+                what = "gradient" if place % 2 else "value"
+                found.append(Difference(self.trial.watched[place // 2], what, got, want))
+        return found
+
+    @property
+    def right(self) -> bool:
+        """Whether everything came back and all of it is right."""
+        return self.numbers is not None and not self.differences
+
+    def of(self, name: str, what: str = "gradient") -> float:
+        """A number that came back."""
+        assert self.numbers is not None
+        place = self.trial.watched.index(self.trial.names.index(name))
+        return self.numbers[2 * place + (what == "gradient")]
+
+    def in_words(self) -> str:
+        """The first thing that is wrong here, as a sentence."""
+        if self.failure is not None:
+            return f"{self.trial.text}: {raised(self.failure)}."
+        if not self.differences:
+            ended = "no answer in the time allowed" if self.ended == SLOW else self.ended
+            return f"{self.trial.text}: {ended}."
+        # Nearest to the leaves is where a learner looks; a leaf is best.
+        gradients = [d for d in self.differences if d.what == "gradient"]
+        leaves = [d for d in gradients if self.trial.steps[d.node][0] == "leaf"]
+        values = [d for d in self.differences if d.what == "value"]
+        first = (values or leaves or gradients)[0]
+        name = self.trial.names[first.node]
+        return (
+            f"{self.trial.text}: the {first.what} of {name} is {precise(first.got)} with yours, "
+            f"and {precise(first.want)} is right."
+        )
+
+
+def precise(x: float) -> str:
+    """A number as people write it, with as many digits as tell it from others."""
+    short = not math.isfinite(x) or close(float(f"{x:.4f}"), x)
+    return number(x) if short else f"{x:.6g}".replace("-", "−")
+
+
+def raised(failure: Failure) -> str:
+    """An exception as a phrase."""
+    where = f" (line {failure.line})" if failure.line else ""
+    message = f": {failure.message}" if failure.message else ""
+    return f"raises {failure.kind}{message}{where}"
+
+
+class Mistake(NamedTuple):
+    """Something an engine does wrong."""
+
+    key: str  # the same in every release: for tables and statistics
+    title: str
+    text: str

@@ -1,0 +1,269 @@
+"""The graphs an engine is tried on: one for each thing that can go wrong, then whole ones."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gradwalk.course.checker import runner
+from gradwalk.course.checker.random_graphs import random_graph
+from gradwalk.graph.order import inputs_first
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.inspect.trace.recorder import record
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.printers.scalars import number
+from gradwalk.scalar.value import Value
+
+CHECKED_VALUES = Path(__file__).with_name("checked_values.json")
+LONG = 20_000  # operations in the longest chain
+RANDOM_GRAPHS = 12
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the exercise, with its points."""
+
+    key: str
+    title: str
+    points: int
+
+
+STAGES = (
+    Stage("values", "values", 15),
+    Stage("locals", "local derivatives", 20),
+    Stage("adding", "adding what arrives", 15),
+    Stage("order", "order of visits", 15),
+    Stage("graphs", "whole graphs", 15),
+    Stage("again", "backward again", 10),
+    Stage("long", "long chains", 10),
+)
+OUT_OF = sum(stage.points for stage in STAGES)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One graph, what is done with it, and which of its nodes are looked at afterwards."""
+
+    stage: str
+    text: str  # for people
+    steps: tuple[tuple[Any, ...], ...]
+    names: tuple[str, ...]  # of every node
+    calls: tuple[tuple[str, int], ...]  # backward, or setting a gradient to zero
+    watched: tuple[int, ...]
+    source: str = ""  # the expression it was made from
+    values: Mapping[str, float] = field(default_factory=dict)
+    checked: tuple[float, ...] | None = None  # what PyTorch says
+
+    @functools.cached_property
+    def expected(self) -> tuple[float, ...]:
+        """Value and gradient of each watched node, one after the other."""
+        if self.checked is not None:
+            return self.checked
+        nodes = runner.compute(Value, self.steps)
+        runner.run_calls(nodes, self.calls)
+        return tuple(runner.numbers_of(nodes, self.watched))
+
+    @property
+    def request(self) -> tuple[Any, Any, Any]:
+        """What the learner's process is told."""
+        return self.steps, self.calls, self.watched
+
+    @property
+    def ops(self) -> set[str]:
+        """Those it uses."""
+        return {step[0] for step in self.steps} - {"leaf"}
+
+    @functools.cached_property
+    def trace(self) -> Trace:
+        """Its recording; its node names are those of the expression."""
+        trace: Trace = record(parse(self.source).build(self.values).root)
+        return trace
+
+    def step_text(self, index: int) -> str:
+        """One step, as a person writes it: `2 − a`."""
+        op, *operands = self.steps[index]
+        shown = [self.names[x[0]] if isinstance(x, tuple) else number(x) for x in operands]
+        if op in _SIGNS:
+            return f"{shown[0]} {_SIGNS[op]} {shown[1]}"
+        return f"−{shown[0]}" if op == "neg" else f"{op}({shown[0]})"
+
+
+_SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "power": "**"}
+
+
+def trial(
+    stage: str,
+    source: str,
+    values: Mapping[str, float],
+    calls: Sequence[str] | None = None,
+    leaves_only: bool = False,
+) -> Trial:
+    """A trial from an expression; `calls` names the nodes that backward is called on.
+
+    In `calls`, `0 x` sets the gradient of x to zero. None: backward of the last node, once.
+    """
+    root = parse(source).build(values).root
+    steps: list[tuple[Any, ...]] = []
+    names: list[str] = []
+    place: dict[int, int] = {}
+    for v in inputs_first([root]):
+        if not v.inputs and not v.label:
+            continue  # a constant: a plain number where it is used
+        if v.inputs:
+            assert not isinstance(v.op, str)
+            operands = [(place[id(i)],) if id(i) in place else _plain(i.data) for i in v.inputs]
+            steps.append((v.op.name, *operands, *map(_plain, v.attrs.values())))
+        else:
+            steps.append(("leaf", float(v.data)))
+        place[id(v)] = len(names)
+        names.append(v.label)
+    called = [names[-1]] if calls is None else calls
+    watched = range(len(names))
+    return Trial(
+        stage=stage,
+        text=_text(source, values) + _calls_in_words(calls or ()),
+        steps=tuple(steps),
+        names=tuple(names),
+        calls=tuple(
+            ("zero" if name.startswith("0 ") else "backward", names.index(name.removeprefix("0 ")))
+            for name in called
+        ),
+        watched=tuple(i for i in watched if not leaves_only or steps[i][0] == "leaf"),
+        source=source,
+        values=values,
+    )
+
+
+def _plain(x: float) -> float:
+    """Whole numbers as int: people write a**2 and 1 + a."""
+    return int(x) if float(x).is_integer() else float(x)
+
+
+def _text(source: str, values: Mapping[str, float]) -> str:
+    shown = source.replace(" * ", "·").replace("*", "·").replace("-", "−")
+    return f"{shown} at {', '.join(f'{name} = {number(x)}' for name, x in values.items())}"
+
+
+def _calls_in_words(calls: Sequence[str]) -> str:
+    parts = [
+        f"the gradient of {name[2:]} set to 0" if name.startswith("0 ") else f"backward of {name}"
+        for name in calls
+    ]
+    return f", {', then '.join(parts)}" if parts else ""
+
+
+# -- what is tried ---------------------------------------------------------------------------------
+
+ONE_OPERATION: tuple[tuple[str, dict[str, float]], ...] = (
+    ("f = a + b", {"a": 3, "b": -2}),
+    ("f = a - b", {"a": 3, "b": -2}),
+    ("f = a*b", {"a": 3, "b": -2}),
+    ("f = a/b", {"a": 3, "b": -2}),
+    ("f = -a", {"a": 3}),
+    ("f = a^3", {"a": 2}),
+    ("f = a^-1", {"a": -2}),
+    ("f = a^0.5", {"a": 2.25}),
+    ("f = exp(a)", {"a": 0.5}),
+    ("f = tanh(a)", {"a": 0.5}),
+    ("f = tanh(a)", {"a": -1.25}),
+    ("f = relu(a)", {"a": 1.5}),
+    ("f = relu(a)", {"a": -1.5}),
+    ("f = a + 1", {"a": 3}),
+    ("f = a - 2", {"a": 3}),
+    ("f = a*4", {"a": 3}),
+    ("f = a/4", {"a": 3}),
+    ("f = 1 + a", {"a": 3}),
+    ("f = 2 - a", {"a": 3}),
+    ("f = 4*a", {"a": 3}),
+    ("f = 6/a", {"a": 4}),
+)
+# A leaf with several uses; a + and · of plain numbers, so that nothing else can be wrong.
+ADDING: tuple[tuple[str, dict[str, float]], ...] = (
+    ("f = a*a", {"a": 3}),
+    ("b = a + a", {"a": 5}),
+    ("f = a*b + a*c", {"a": 2, "b": 3, "c": -4}),
+    ("f = a + a*b", {"a": 2, "b": 3}),
+    ("e = a*a; f = e*b + a", {"a": 3, "b": 2}),
+    ("y = x^3 + 5*x", {"x": 2}),
+)
+# An inner node with several uses.
+ORDER: tuple[tuple[str, dict[str, float]], ...] = (
+    ("b = a + 1; c = 3*a; d = b*c", {"a": 2}),
+    ("a = x*1; b = a + 1; c = 3*a; d = b*c", {"x": 2}),
+    ("a = 2*x; b = 3*a; c = b + 1; d = a*c", {"x": 1}),
+    ("a = 2*x; b = 3*a; c = b + 1; d = c*a", {"x": 1}),
+    ("h = x*w; g = h*h; L = g + h", {"x": 2, "w": 3}),
+    ("h = x*w; r = h*v; s = r + h; L = s*r", {"x": 2, "w": 3, "v": -2}),
+)
+GRAPHS: tuple[tuple[str, dict[str, float]], ...] = (
+    ("e = a + b; f = e*c", {"a": 2, "b": -3, "c": 10}),
+    ("e = a*b; d = e + c; L = d*f", {"a": 2, "b": -3, "c": 5, "f": -2}),
+    (
+        "n = x1*w1 + x2*w2 + b; o = tanh(n)",
+        {"x1": 2, "w1": -3, "x2": 0, "w2": 1, "b": 6.8813735870195432},
+    ),
+    ("o = (exp(2*n) - 1)/(exp(2*n) + 1)", {"n": 0.8813735870195432}),
+    ("m = (a + b + relu(a - b) + relu(b - a))/2", {"a": 2, "b": -3}),  # the larger of a and b
+    ("m = (a + b + relu(a - b) + relu(b - a))/2", {"a": 2, "b": 2}),  # ½ and ½ at a tie
+)
+DIAMOND = "a = x*1; b = a + 1; c = 3*a; d = b*c"
+AGAIN: tuple[tuple[str, dict[str, float], tuple[str, ...]], ...] = (
+    (DIAMOND, {"x": 2}, ("d", "d")),
+    (DIAMOND, {"x": 2}, ("d", "0 x", "d")),
+    (DIAMOND, {"x": 2}, ("b", "d")),
+    ("p = a*b; L = p*p + a", {"a": 2, "b": -1}, ("p", "L", "p")),
+)
+
+
+@functools.lru_cache(maxsize=4)
+def trials(seed: int) -> tuple[Trial, ...]:
+    """Everything an engine is tried on, in the order it is asked; the seed draws random graphs."""
+    drawn = [random_graph(f"{seed}/{i}") for i in range(RANDOM_GRAPHS)]
+    return (
+        *(trial("values", source, at, calls=()) for source, at in ONE_OPERATION),
+        *(trial("locals", source, at) for source, at in ONE_OPERATION),
+        *(trial("adding", source, at) for source, at in ADDING),
+        *(trial("order", source, at) for source, at in ORDER),
+        *(trial("graphs", source, at) for source, at in (*GRAPHS, *drawn)),
+        *checked_trials(),
+        *(trial("again", source, at, calls, leaves_only=True) for source, at, calls in AGAIN),
+        *long_trials(),
+    )
+
+
+def checked_trials() -> list[Trial]:
+    """Graphs whose numbers PyTorch computed, once: learners need no PyTorch.
+
+    `python -m tests.course.freeze` writes the file, and a test computes it again.
+    """
+    found = []
+    for entry in json.loads(CHECKED_VALUES.read_text(encoding="utf-8")):
+        made = trial("graphs", entry["source"], entry["values"])
+        numbers = [x for name in made.names for x in (entry["data"][name], entry["grad"][name])]
+        found.append(replace(made, checked=tuple(numbers)))
+    return found
+
+
+def long_trials() -> list[Trial]:
+    """Deep graphs: no recursion, no walk along every path, no searching through a list."""
+    chain: list[tuple[Any, ...]] = [("leaf", 2.0)]
+    for i in range(LONG // 2):
+        chain += [("mul", (2 * i,), 1), ("add", (2 * i + 1,), 0)]
+    reused: list[tuple[Any, ...]] = [("leaf", 0.5), ("mul", (0,), 1)]
+    reused += [("add", (i,), (0,)) for i in range(1, LONG // 10)]
+    doubled: list[tuple[Any, ...]] = [("leaf", 1.0), *(("add", (i,), (i,)) for i in range(50))]
+    return [
+        _long(f"a chain of {LONG:,} operations", chain),
+        _long(f"a sum that uses one leaf {LONG // 10:,} times, one after the other", reused),
+        _long("v = v + v, 50 times: 2⁵⁰ paths, 100 edges", doubled),
+    ]
+
+
+def _long(text: str, steps: list[tuple[Any, ...]]) -> Trial:
+    last = len(steps) - 1
+    names = ("x", *(f"v{i}" for i in range(1, last + 1)))
+    return Trial("long", text, tuple(steps), names, (("backward", last),), (0, last))

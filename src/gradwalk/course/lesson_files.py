@@ -1,0 +1,266 @@
+"""Lesson files, read as the page reads them: their blocks, and what is wrong with those.
+
+The format is in docs/lessons.md; the page's reader is web/src/lessons/reader.ts, and tests compare
+the two.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from gradwalk.course.quiz.quantities import Quantities, read_number
+from gradwalk.inspect.expression.parser import parse
+
+_COMMON = ("id", "source", "set")
+_ASKING = ("ask", "hint", "explain")
+# By kind, what a block may say; the first it must.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "graph": ("id", "step", *_COMMON),
+    "question": ("ask", "answer", "choice", "wrong", *_ASKING, *_COMMON),
+    "order": ("goal", "overwrite", *_ASKING, *_COMMON),
+    "byhand": ("asks", *_ASKING, *_COMMON),
+}
+TASKS = ("question", "order", "byhand")  # blocks that count as done or not
+_SEVERAL = ("hint", "wrong", "choice")
+_FENCE = re.compile(r"```\s*(\w*)\s*")
+_FIELD = re.compile(r"(\w+):\s*(.*)", re.ASCII)
+_ALL_OF_A_KIND = ("values", "locals", "gradients")
+_GOAL = re.compile(r"(\w+)\s*(?:=\s*(.+)|correct)", re.ASCII)
+# The words of quantities that the page knows; Python's have a few more.
+_QUANTITY = re.compile(
+    r"(?:minus )*(?:(?:value|gradient|overwritten|paths) \w+|(?:local|push) \w+\.\d"
+    r"|received \w+ \((?P<order>.+)\))"
+)
+_ASKED = re.compile(r"(?:value|gradient) \w+|local \w+\.\d")
+_NEAR = 0.012  # closer than this, a rounded answer may be either of two numbers
+
+_SAID = {
+    "field": "'{}' is not understood",
+    "missing": "'{}' is missing",
+    "twice": "'{}' is there twice",
+    "quantity": "'{}' cannot be computed",
+    "source": "{}",
+    # What the page shows all the same.
+    "id": "the id '{}' cannot stand in links: letters, digits, - and _ can, but not digits alone",
+    "near": "'{}' is too near to another answer to be told from it",
+}
+
+
+class Fault(NamedTuple):
+    """What keeps a block from working."""
+
+    line: int  # of the file, where the block begins
+    block: str  # its kind and id
+    key: str  # in strings.json: lesson.wrong.KEY, where the page has words for it
+    text: str  # what it is about
+
+    def __str__(self) -> str:
+        return f"line {self.line}, {self.block}: {_SAID[self.key].format(self.text)}"
+
+
+class _Wrong(Exception):
+    """The first thing that is wrong with a block: key and text of a fault."""
+
+
+@dataclass
+class Block:
+    """A thing to look at or to do."""
+
+    kind: str
+    line: int  # of the file, the first inside it
+    fields: list[tuple[str, str]]
+    source: str = ""  # its own, or that of the block before it
+    values: dict[str, float] = field(default_factory=dict)
+    wrong_at_once: tuple[str, str] | None = None  # found while reading
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a field."""
+        return [value for key, value in self.fields if key == name]
+
+    def one(self, name: str) -> str:
+        """The value of a field that occurs once; empty if it does not."""
+        return next(iter(self.all(name)), "")
+
+    @property
+    def id(self) -> str:
+        """Its name in the lesson."""
+        return self.one("id")
+
+    @property
+    def wrong(self) -> list[tuple[str, str]]:
+        """Quantity and feedback of each known mistake."""
+        return [(cells[0], cells[1]) for cells in (_cells(x, 2) for x in self.all("wrong"))]
+
+    @property
+    def choices(self) -> list[tuple[bool, str, str]]:
+        """Whether it is right, its text, and what is said to it."""
+        cells = (_cells(text, 3) for text in self.all("choice"))
+        return [(right == "yes", text, says) for right, text, says in cells]
+
+    @cached_property
+    def quantities(self) -> Quantities:
+        """The numbers of its graph; without one, of a graph nobody asks about."""
+        return Quantities(self.source or "x", self.values)
+
+    def number(self, quantity: str) -> float:
+        """A quantity of its graph."""
+        return self.quantities(quantity)
+
+    @property
+    def answer(self) -> float:
+        """Of a question that asks for a number."""
+        return self.number(self.one("answer"))
+
+    def fault(self) -> Fault | None:
+        """The first thing that is wrong with it."""
+        try:
+            if self.wrong_at_once:
+                raise _Wrong(*self.wrong_at_once)
+            self._check()
+        except _Wrong as wrong:
+            return Fault(self.line, f"{self.kind} {self.id}".strip(), *wrong.args)
+        return None
+
+    # -- what can be wrong with it -----------------------------------------------------------------
+
+    def _check(self) -> None:
+        if re.search(r"[^\w-]|^\d+$", self.id, re.ASCII):
+            raise _Wrong("id", self.id)
+        if self.source:
+            try:
+                parse(self.source)
+            except ValueError as error:
+                raise _Wrong("source", str(error).partition("\n")[0]) from None
+        elif self.kind != "question":
+            raise _Wrong("missing", "source")
+        if self.kind == "order":
+            goal = _GOAL.fullmatch(self.one("goal"))
+            if not goal or goal[1] not in self.quantities.index:
+                raise _Wrong("quantity", self.one("goal"))
+            if goal[2] and self._computed(goal[2]) is None:
+                raise _Wrong("quantity", self.one("goal"))
+        if self.kind == "byhand" and self.one("asks") not in _ALL_OF_A_KIND:
+            parts = [part.strip() for part in self.one("asks").split(",")]
+            if not all(_ASKED.fullmatch(p) and self._computed(p) is not None for p in parts):
+                raise _Wrong("quantity", self.one("asks"))
+        if self.kind == "question":
+            self._check_answers()
+
+    def _check_answers(self) -> None:
+        texts = [x for x in (self.one("answer"), *(wrong for wrong, _ in self.wrong)) if x]
+        numbers = []
+        for text in texts:
+            number = self._computed(text)
+            if number is None:
+                raise _Wrong("quantity", text)
+            numbers.append((text, number))
+        for (_, one), (text, other) in itertools.combinations(numbers, 2):
+            if not told_apart(one, other):
+                raise _Wrong("near", text)
+        if [right for right, _, _ in self.choices].count(True) > 1:
+            raise _Wrong("twice", "yes")
+
+    def _computed(self, text: str) -> float | None:
+        """A quantity as the page knows it; None if it is none, or no finite number."""
+        number = read_number(text)
+        if number is None:
+            match = _QUANTITY.fullmatch(text)
+            order = (match["order"] or "").split() if match else []
+            if not match or not self.source or set(order) - set(self.quantities.index):
+                return None
+            try:
+                number = self.number(text)
+            except ValueError:
+                return None
+        return number if math.isfinite(number) else None
+
+
+def told_apart(one: float, other: float) -> bool:
+    """Far enough from each other that a rounded answer is one of them only."""
+    return not math.isclose(one, other, rel_tol=_NEAR, abs_tol=1e-9)
+
+
+def fenced(text: str) -> Iterator[tuple[str, int, list[str]]]:
+    """The fenced parts of a file: what they are called, their first line's number, their lines."""
+    lines = re.split(r"\r?\n", text.removeprefix("\ufeff"))
+    at = 0
+    while at < len(lines):
+        fence = _FENCE.fullmatch(lines[at])
+        at += 1
+        if fence:
+            ends = (i for i in range(at, len(lines)) if re.fullmatch(r"```\s*", lines[i]))
+            end = next(ends, len(lines))
+            yield fence[1], at + 1, lines[at:end]
+            at = end + 1
+
+
+def read_blocks(text: str) -> list[Block]:
+    """The blocks of a lesson, good or not."""
+    found: list[Block] = []
+    for kind, line, lines in fenced(text):
+        if kind in FIELDS:
+            found.append(_block(kind, line, lines, found))
+    return found
+
+
+def faults(text: str) -> list[Fault]:
+    """What is wrong with the blocks of a lesson, one fault for each that is not good."""
+    return [fault for block in read_blocks(text) if (fault := block.fault())]
+
+
+def _block(kind: str, line: int, lines: Sequence[str], before: Sequence[Block]) -> Block:
+    block = Block(kind, line, [])
+    try:
+        _fill(block, lines, {other.id for other in before})
+    except _Wrong as wrong:
+        block.wrong_at_once = wrong.args
+    if block.one("source"):
+        block.source = block.one("source")
+    elif before:
+        block.source, block.values = before[-1].source, before[-1].values
+    return block
+
+
+def _fill(block: Block, lines: Sequence[str], ids: set[str]) -> None:
+    """Put in what the lines say, all of it; then tell of the first that is wrong."""
+    wrong: list[tuple[str, str]] = []
+    for text in lines:
+        match = _FIELD.fullmatch(text)
+        if text.startswith("  ") and block.fields:
+            name, value = block.fields.pop()
+            block.fields.append((name, f"{value} {text.strip()}"))
+        elif not match or match[1] not in FIELDS[block.kind]:
+            if text.strip():
+                wrong.append(("field", text.strip()))
+        else:
+            if block.all(match[1]) and match[1] not in _SEVERAL:
+                wrong.append(("twice", match[1]))
+            block.fields.append((match[1], match[2].strip()))
+    must = ("id", FIELDS[block.kind][0])
+    wrong += [("missing", name) for name in must if not block.one(name)]
+    chosen = any(re.match(r"yes\s*\|", text) for text in block.all("choice"))
+    if block.kind == "question" and bool(block.all("answer")) == chosen:
+        wrong.append(("missing", "answer"))
+    if block.id in ids:
+        wrong.append(("twice", block.id))
+    for pair in block.one("set").split():
+        name, _, text = pair.partition("=")
+        number = read_number(text)
+        if not name or number is None:
+            wrong.append(("field", pair))
+        else:
+            block.values[name] = number
+    if wrong:
+        raise _Wrong(*wrong[0])
+
+
+def _cells(text: str, count: int) -> list[str]:
+    """`a | b | c`; the last cell may hold further bars, and those that lack are empty."""
+    cells = [cell.strip() for cell in text.split("|", count - 1)]
+    return cells + [""] * (count - len(cells))

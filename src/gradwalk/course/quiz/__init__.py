@@ -1,0 +1,1 @@
+"""Quizzes: the question bank, and drawing from it."""

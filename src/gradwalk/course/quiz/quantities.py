@@ -1,0 +1,172 @@
+"""Quantities: what a question asks for and what a mistake would give, as text, computed here.
+
+The same words as in lessons (docs/lessons.md), which the page computes, and a few more for the
+question bank (docs/course.md has all of them).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gradwalk.inspect.expression.parser import expression, parse
+from gradwalk.inspect.order.lab import run_order
+from gradwalk.inspect.order.recipes import recipe_called
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.inspect.why.path_counts import local_derivatives
+from gradwalk.inspect.why.why import why
+
+_FORM = re.compile(
+    r"(?P<word>[a-z]+)(?: (?P<name>\w+)(?:\.(?P<argument>\d))?)?(?: \((?P<more>.+)\))?"
+)
+_MOST_PATHS = 64
+# 1,500 may be meant as one and a half or as a thousand and more: it is neither.
+_NUMBER = re.compile(
+    r"(?![1-9]\d?\d?,\d{3}$)(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII
+)
+_NAMED = {"inf": math.inf, "∞": math.inf, "nan": math.nan}
+
+
+def read_number(text: str) -> float | None:
+    """A number as people write it, read as the page reads it; None if it is nothing such.
+
+    >>> read_number("1,5"), read_number("− 3/2"), read_number("1,500")
+    (1.5, -1.5, None)
+    """
+    above, slash, below = (part.strip() for part in re.sub("[−–]", "-", text).partition("/"))
+    top, bottom = _read_plain(above), _read_plain(below) if slash else 1.0
+    if top is None or bottom is None:
+        return None
+    if bottom == 0:
+        return math.nan if top == 0 else math.copysign(math.inf, top) * math.copysign(1, bottom)
+    return top / bottom
+
+
+def _read_plain(text: str) -> float | None:
+    sign, size = ("", text) if text[:1] not in ("+", "-") else (text[0], text[1:].strip())
+    plain = _NUMBER.fullmatch(size)
+    number = float(size.replace(",", ".")) if plain else _NAMED.get(size.lower())
+    return -number if number is not None and sign == "-" else number
+
+
+class Quantities:
+    """The numbers of one graph at certain values.
+
+    >>> found = Quantities("f = a*a", {"a": 3})
+    >>> found("gradient a"), found("overwritten a"), found("paths a"), found("compute a + grad_a")
+    (6.0, 3.0, 2.0, 9.0)
+    """
+
+    def __init__(self, source: str, values: Mapping[str, float]) -> None:
+        program = parse(source)
+        self.trace: Trace = program.build(values).trace()
+        self.index = {node.label: node.index for node in self.trace if node.label}
+
+    def __call__(self, text: str, **more: float) -> float:
+        """One quantity; `more` are further names that `compute` may use."""
+        if text.startswith("minus "):
+            return -self(text.removeprefix("minus "), **more)
+        if text.startswith("compute "):
+            return self._compute(text.removeprefix("compute "), more)
+        plain = read_number(text)
+        if plain is not None:
+            return plain
+        match = _FORM.fullmatch(text)
+        measure = _MEASURES.get(match["word"]) if match else None
+        if match is None or measure is None:
+            raise ValueError(f"'{text}' is no quantity; there are: {', '.join(_MEASURES)}")
+        given = [x for x in (match["name"], match["argument"], match["more"]) if x is not None]
+        try:
+            return float(measure(self, *given))
+        except (TypeError, LookupError) as error:
+            raise ValueError(f"'{text}' cannot be computed: {error}") from None
+
+    def _compute(self, source: str, more: Mapping[str, float]) -> float:
+        """An expression over values by name, gradients as grad_name, path counts as paths_name."""
+        known = {}
+        for used in parse(source).leaves:
+            word, _, name = used.rpartition("_")
+            if used in more:
+                known[used] = more[used]
+            elif used in self.index:
+                known[used] = self.value(used)
+            elif name in self.index and word in ("grad", "paths"):
+                known[used] = self.gradient(name) if word == "grad" else self.paths(name)
+            else:
+                raise ValueError(f"'compute {source}': nothing is called {used}")
+        return float(expression(source, known).data)
+
+    # -- one method per word -----------------------------------------------------------------------
+
+    def value(self, name: str) -> float:
+        """Of a node."""
+        return float(self.trace.nodes[self.index[name]].values[0])
+
+    def gradient(self, name: str) -> float:
+        """Of the root with respect to a node."""
+        found = self.trace.sweep.grad(self.index[name], 0)
+        return 0.0 if found is None else float(found)
+
+    def local(self, name: str, argument: str) -> float:
+        """The local derivative along the edge into a node from one of its operands."""
+        consumer = self.index[name]
+        return float(local_derivatives(self.trace, [consumer])[consumer][int(argument)])
+
+    def push(self, name: str, argument: str) -> float:
+        """What a right backward pass hands along that edge."""
+        return self.local(name, argument) * self.gradient(name)
+
+    def overwritten(self, name: str) -> float:
+        """Its gradient if each arrival overwrites, visits in a right order."""
+        return float(run_order(self.trace, "overwrite")[self.index[name]].got)
+
+    def received(self, name: str, order: str) -> float:
+        """Its gradient after visits in this order, or by this recipe."""
+        return float(self._run(order)[self.index[name]].got)
+
+    def lost(self, name: str, order: str) -> float:
+        """What is lost of it by that."""
+        return float(self._run(order)[self.index[name]].lost.total)
+
+    def _run(self, order: str) -> Any:
+        if recipe_called(order):
+            return run_order(self.trace, order)
+        return run_order(self.trace, [self.index[name] for name in order.split()])
+
+    def through(self, name: str, other: str) -> float:
+        """The part of its gradient that comes along paths through another node."""
+        asked = why(self.index[name], self.trace, top=_MOST_PATHS)
+        if asked.path_count > _MOST_PATHS:
+            raise KeyError(f"{asked.path_count} paths are too many")
+        return sum(path.amount for path in asked.paths if self.index[other] in path.nodes)
+
+    def paths(self, name: str) -> float:
+        """How many lead to it from the root."""
+        return run_order(self.trace)[self.index[name]].paths
+
+    def edges(self) -> float:
+        """How many the graph has; a·a has two. Constants have none."""
+        return sum(edge.node in self.index.values() for n in self.trace for _, edge in n.edges)
+
+    def uses(self, name: str) -> float:
+        """How many edges leave it."""
+        return sum(edge.node == self.index[name] for n in self.trace for _, edge in n.edges)
+
+    def visits(self, recipe: str) -> float:
+        """How many visits a recipe makes."""
+        found = recipe_called(recipe)
+        if found is None:
+            raise KeyError(f"there is no recipe {recipe}")
+        run = run_order(self.trace, found.name)
+        return sum(len(visits) for visits in run.passes)
+
+
+_MEASURES: dict[str, Callable[..., float]] = {
+    word: getattr(Quantities, word)
+    for word in (
+        "value", "gradient", "local", "push", "overwritten", "received", "lost", "through", "paths",
+        "edges", "uses", "visits",
+    )
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Expressions as text, read into graphs of Values."""

@@ -1,0 +1,1 @@
+"""Whether the gradients of a network are healthy, now and during training."""

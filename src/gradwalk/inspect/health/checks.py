@@ -1,0 +1,459 @@
+"""What `health` looks for in forward and backward: one function per sickness.
+
+Each takes an `Anatomy` and the `Limits` and returns findings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.health.findings import Finding, Limits, percent, strongest, together
+from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of, typical
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.replay import NotReplayable, operands
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, TraceNode
+from gradwalk.ops import TABLE
+
+LARGE_INPUT = 4.0  # typical size above which an input was forgotten to be scaled
+
+# Ops that may be a ReLU, see `_is_relu`.
+RELUS = ("relu", "threshold", "clip", "hardtanh", "maximum", "clamp_min", "rnn")
+RECURRENT = ("lstm", "gru", "rnn", "lstm_layer")
+# The slope of an activation by its largest slope, from its output.
+SLOPES: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": lambda out: 4 * out * (1 - out),
+    "tanh": lambda out: 1 - out * out,
+}
+BOUNDED = {"sigmoid": "at most 0.25", "tanh": "below 1 everywhere but at 0"}
+
+
+# -- the gradient from layer to layer --------------------------------------------------------------
+
+
+def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
+    """Layers whose gradient is far smaller, or larger, than that of the last layer above them."""
+    if not anatomy.layers:
+        return []
+    tops = _tops(anatomy)
+    spine = {layer.node for layer in anatomy.spine()}
+    small: list[tuple[float, Layer]] = []
+    large: list[tuple[float, Layer]] = []
+    for layer in anatomy.layers:
+        top = tops.get(layer.node)
+        if layer.node not in anatomy.sweep.grads or top is None:
+            continue
+        reference, own = anatomy.gradient(top), anatomy.gradient(layer.node)
+        if not math.isfinite(own):
+            if not anatomy.sweep.thrown_away:
+                large.append((math.inf, layer))
+        elif reference > 0:
+            ratio = own / reference
+            # Off the spine (queries and keys, gates) a gradient may be small by nature.
+            if ratio < (limits.vanishing if layer.node in spine else limits.vanishing**2):
+                small.append((ratio, layer))
+            elif ratio > limits.exploding:
+                large.append((ratio, layer))
+    found = []
+    small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
+    if small:
+        found.append(_flow(anatomy, min(small, key=_first), small, growing=False))
+    if large:
+        found.append(_flow(anatomy, max(large, key=_first), large, growing=True))
+    return found
+
+
+def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
+    """Whether the gradient ends only at weights that are 0 and have a gradient of their own."""
+    zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
+    by_node = {each.node: each for each in anatomy.layers}
+    return bool(zeros) and all(
+        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(by_node[f.node].weight)) > 0
+        for f in zeros
+    )
+
+
+def _first(item: tuple[float, Layer]) -> float:
+    return item[0]
+
+
+def _tops(anatomy: Anatomy) -> dict[int, int]:
+    """For every node the last layer on its main path."""
+    tops: dict[int, int] = {}
+    layers = {layer.node for layer in anatomy.layers}
+    for node in reversed(anatomy.trace.nodes):
+        if node.index not in anatomy.sweep.grads:
+            continue
+        above = anatomy.above(node.index)
+        if above is not None and above in tops:
+            tops[node.index] = tops[above]
+        elif node.index in layers:
+            tops[node.index] = node.index
+    return tops
+
+
+def _flow(
+    anatomy: Anatomy,
+    worst: tuple[float, Layer],
+    among: list[tuple[float, Layer]],
+    growing: bool,
+) -> Finding:
+    ratio, layer = worst
+    if not math.isfinite(ratio):  # its factors would be 0, inf and NaN, which tell nothing
+        return Finding(
+            "exploding",
+            layer.title,
+            ratio,
+            f"the gradient of layer {layer.title} is not finite",
+            "find_nan names the operation it began at, its line and a fix",
+            anatomy.trace.nodes[layer.node].line,
+            others=[other.title for _, other in among if other is not layer],
+            _nodes={layer.node},
+        )
+    factors = anatomy.factors(layer.node)
+    path = anatomy.main_path(layer.node)
+    by_node = {each.node: each for each in anatomy.layers}
+    above = [by_node[n] for n in path if n in by_node]
+    blamed = strongest(factors, growing)
+    guilty = by_node.get(blamed.node) if blamed is not None else None
+    return Finding(
+        "exploding" if growing else "vanishing",
+        layer.title,
+        ratio,
+        f"the gradient of layer {layer.title} is {short(ratio)} times that of layer "
+        f"{above[-1].title}, {len(above) - 1} layer(s) above it",
+        _change(blamed, growing),
+        blamed.line if blamed is not None else anatomy.trace.nodes[layer.node].line,
+        anatomy.written_at(guilty) if guilty is not None else None,
+        factors,
+        [other.title for _, other in among if other is not layer],
+    )
+
+
+def _change(blamed: Factor | None, growing: bool) -> str:
+    if growing and blamed is not None and not blamed.layer:
+        return (
+            f"a smaller factor at {blamed.op}, a normalisation, or nn.utils.clip_grad_norm_ before "
+            "each step"
+        )
+    if growing:
+        return (
+            "smaller or orthogonal initial weights (nn.init), a normalisation between the layers, "
+            "or nn.utils.clip_grad_norm_ before each step"
+        )
+    if blamed is not None and blamed.op in BOUNDED:
+        return (
+            f"relu or gelu in place of {blamed.op}, whose slope is {BOUNDED[blamed.op]}; or a "
+            "residual connection (x + layer(x)), or a normalisation before it"
+        )
+    if blamed is not None and blamed.layer:
+        return (
+            "larger initial weights (nn.init.kaiming_normal_ before relu, xavier_normal_ before "
+            "tanh), a residual connection (x + layer(x)), or a normalisation"
+        )
+    return "a residual connection (x + layer(x)) around the layers between, or a normalisation"
+
+
+# -- units that no longer answer -------------------------------------------------------------------
+
+
+def dead_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
+    """ReLU units that give 0 for every row; also the share of them, by node."""
+    found, shares = [], {}
+    for node in anatomy.trace.nodes:
+        if not (node.needs_grad and node.op in RELUS and _is_relu(anatomy, node)):
+            continue
+        kept = anatomy.value(node.index)
+        out = array_of(kept)
+        if isinstance(kept, Statistics) and kept.zeros == kept.count:  # no need of the array
+            out = np.zeros(kept.shape, np.bool_)
+        layer = anatomy.layer_of(node.index)
+        if out is None or out.ndim < 2 or layer is None:
+            continue
+        of_channels = anatomy.trace.nodes[layer.node].op.startswith("conv") and out.ndim > 2
+        axis = 1 if of_channels else out.ndim - 1
+        units = out.shape[axis]
+        if not units or out.size // units < limits.samples:
+            continue
+        alive = (out > 0).any(tuple(i for i in range(out.ndim) if i != axis))
+        shares[node.index] = share = 1 - float(np.count_nonzero(alive)) / units
+        if share >= limits.dead:
+            found.append(_dead(anatomy, node, layer, share, units))
+    return together(found), shares
+
+
+def _is_relu(anatomy: Anatomy, node: TraceNode) -> bool:
+    """Whether an op gives 0, with no slope, to all that is below 0."""
+    attrs = node.attrs
+    if node.op in ("relu", "threshold"):
+        return not attrs.get("value")
+    if node.op == "rnn":
+        return bool(attrs["nonlinearity"] == "relu")
+    if node.op in ("clip", "hardtanh"):
+        return attrs.get("min", attrs.get("min_val")) == 0
+    if node.op not in ("maximum", "clamp_min") or len(node.args) < 2:
+        return False
+    other = node.args[1]
+    if isinstance(other, Edge):
+        constant = not anatomy.trace.nodes[other.node].needs_grad
+        other = array_of(anatomy.value(other.node)) if constant else None
+    return other is not None and not np.any(other)
+
+
+def _dead(anatomy: Anatomy, node: TraceNode, layer: Layer, share: float, units: int) -> Finding:
+    inside = node.op == "rnn"  # what enters the relu is inside, too
+    before = None if inside else array_of(anatomy.value(node.inputs[0]))
+    message = f"{percent(share)} of the {units} units of layer {layer.title} give 0 for all rows"
+    if before is not None:
+        message += f": what enters {node.op} is {short(before.mean())} ± {short(before.std())}"
+        bias = _bias(anatomy, layer)
+        if bias is not None and abs(bias.mean()) > before.std():
+            message += f", of which the bias is {short(bias.mean())}"
+    return Finding(
+        "dead",
+        layer.title,
+        share,
+        message,
+        "a bias that starts at 0, a smaller learning rate, or leaky_relu, whose slope is never 0",
+        node.line,
+        anatomy.written_at(layer, matrix_only=False),
+        [_factor(anatomy, node)],
+    )
+
+
+def _bias(anatomy: Anatomy, layer: Layer) -> Any:
+    for index in layer.parameters:
+        if len(anatomy.trace.nodes[index].shape) == 1:
+            return array_of(anatomy.value(index))
+    return None
+
+
+def _factor(anatomy: Anatomy, node: TraceNode) -> Factor:
+    """What one node did to the gradient that it handed to its first operand."""
+    arrived = anatomy.gradient(node.index)
+    pushed = anatomy.sweep.pushed.get(node.index) or (None,)
+    return Factor(
+        node.index,
+        node.op,
+        norm_of(pushed[0]) / arrived if arrived else math.nan,
+        "",
+        node.line,
+    )
+
+
+def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
+    """Hidden sigmoids, tanhs and softmaxes that are mostly flat; also how much, by node."""
+    found, shares = [], {}
+    for node in anatomy.trace.nodes:
+        if not node.needs_grad or node.op not in (*SLOPES, "softmax", "attention"):
+            continue
+        layer = anatomy.layer_of(node.index)
+        if layer is None or not anatomy.feeds_a_layer(node.index):
+            continue
+        share = flat_share(anatomy, node, limits.flat)
+        if share is None:
+            continue
+        shares[node.index] = share
+        if share >= limits.saturated:
+            found.append(saturated_finding(anatomy, node, layer, share, limits))
+    return together(found), shares
+
+
+def flat_share(anatomy: Anatomy, node: TraceNode, flat: float) -> float | None:
+    """The share of outputs (of a softmax: rows) where the slope is nearly 0."""
+    if node.op in SLOPES:
+        out = array_of(anatomy.value(node.index))
+        if out is None or not out.size:
+            return None
+        return float(np.count_nonzero(SLOPES[node.op](out) < flat)) / out.size
+    weights = softmax_weights(anatomy, node)
+    if weights is None or weights.shape[-1] < 2 or not weights.size:
+        return None
+    return float(np.mean(1 - (weights * weights).sum(-1) < flat))
+
+
+def softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
+    """The weights of a softmax, with the summed axis last."""
+    if node.op == "softmax":
+        out = array_of(anatomy.value(node.index))
+        return None if out is None else np.moveaxis(out, node.attrs["axis"], -1)
+    try:
+        args = operands(anatomy.trace, node)
+        if all(array_of(a) is not None for a in args):
+            return TABLE["attention"].forward(*args, **node.attrs)[1]
+    except NotReplayable:
+        pass
+    return None
+
+
+def saturated_finding(
+    anatomy: Anatomy, node: TraceNode, layer: Layer, share: float, limits: Limits
+) -> Finding:
+    softmax = node.op not in SLOPES
+    what = "rows" if softmax else "outputs"
+    entering = typical(anatomy.value(node.inputs[0]))
+    message = (
+        f"{percent(share)} of the {what} of {node.op} after layer {layer.title} are flat (slope "
+        f"below {percent(limits.flat)} of the largest): what enters it has size {short(entering)}"
+    )
+    cause, change = why_so_large(anatomy, layer, node)
+    if softmax:
+        change = (
+            "divide what enters the softmax by its size (attention: by the root of the width), or "
+            "normalise it"
+        )
+    return Finding(
+        "saturated", layer.title, share, message, change, node.line, cause, [_factor(anatomy, node)]
+    )
+
+
+def why_so_large(anatomy: Anatomy, layer: Layer, node: TraceNode) -> tuple[SourceLine | None, str]:
+    """Whether the input of the layer or its weights are to blame."""
+    data, line = anatomy.data_of(layer)
+    if data is not None and layer.below is None and typical(data) > LARGE_INPUT:
+        size = short(typical(data))
+        return line, f"scale the input, whose typical size is {size}, to about 1"
+    if node.op in RECURRENT:
+        change = "smaller initial weights (nn.init.orthogonal_ for weight_hh), biases near 0"
+        return anatomy.written_at(layer, matrix_only=False), change
+    return (
+        anatomy.written_at(layer),
+        f"smaller initial weights (nn.init.xavier_normal_), or a normalisation before {node.op}",
+    )
+
+
+# -- the start -------------------------------------------------------------------------------------
+
+
+def activation_scale(anatomy: Anatomy, limits: Limits) -> list[Finding]:
+    """Activations that grow or shrink from layer to layer."""
+    hidden = [
+        layer for layer in anatomy.spine()[:-1] if anatomy.trace.nodes[layer.node].op != "embedding"
+    ]
+    sizes = [typical(anatomy.value(layer.node)) for layer in hidden]
+    if len(hidden) < 2 or not all(0 < size < math.inf for size in sizes):
+        return []
+    growth = sizes[-1] / sizes[0]
+    if 1 / limits.growth <= growth <= limits.growth:
+        return []
+    factors = []
+    for layer, before, after in zip(hidden[1:], sizes, sizes[1:], strict=False):
+        node = anatomy.trace.nodes[layer.node]
+        row = anatomy.row_norm(layer.weight)
+        factors.append(Factor(node.index, node.op, after / before, layer.title, node.line, row))
+    growing = growth > 1
+    blamed = strongest(factors, growing)
+    assert blamed is not None
+    guilty = next(layer for layer in hidden if layer.node == blamed.node)
+    return [
+        Finding(
+            "initialisation",
+            guilty.title,
+            growth,
+            f"activations {'grow' if growing else 'shrink'} from {short(sizes[0])} at layer "
+            f"{hidden[0].title} to {short(sizes[-1])} at layer {hidden[-1].title}",
+            "weights whose rows have norm 1 (nn.init.xavier_normal_; before relu "
+            "kaiming_normal_, norm √2), or a normalisation after each layer",
+            blamed.line,
+            anatomy.written_at(guilty),
+            factors,
+            [layer.title for layer in hidden[1:] if layer is not guilty],
+        )
+    ]
+
+
+def symmetric_weights(anatomy: Anatomy) -> list[Finding]:
+    """Matrices whose rows are equal and stay so, because their gradients are equal too."""
+    stuck: list[tuple[Layer, bool]] = []
+    seen: set[int] = set()
+    for layer in anatomy.layers:
+        weight = array_of(anatomy.value(layer.weight))
+        gradient = array_of(anatomy.sweep.grad(layer.weight))
+        if layer.weight in seen or weight is None or gradient is None:
+            continue
+        seen.add(layer.weight)
+        zero = not weight.any()
+        alike = zero if len(weight) < 2 else _equal_rows(weight, 0.0)
+        if alike and (_equal_rows(gradient, 1e-4) if len(weight) > 1 else not gradient.any()):
+            stuck.append((layer, zero))
+    if not stuck:
+        return []
+    layer, zero = stuck[0]
+    rows = anatomy.trace.nodes[layer.weight].shape[0]
+    what = "0" if zero else "alike"
+    return [
+        Finding(
+            "initialisation",
+            layer.title,
+            float(rows),
+            f"the weights of all {rows} units of layer {layer.title} are {what}, and so are their "
+            "gradients: they will learn the same, if anything",
+            "random initial weights (nn.init.xavier_normal_, kaiming_normal_); only biases, and "
+            "the last layer of a residual branch, may start at 0",
+            anatomy.trace.nodes[layer.node].line,
+            anatomy.written_at(layer),
+            _zero_factors(anatomy, layer),
+            [other.title for other, _ in stuck[1:]],
+        )
+    ]
+
+
+def _equal_rows(matrix: Any, tolerance: float) -> bool:
+    rows = matrix.reshape(len(matrix), -1)
+    if not np.array_equal(rows[0], rows[-1]) and not tolerance:
+        return False  # mostly: no need to look at all of them
+    return bool(np.abs(rows - rows[0]).max(initial=0) <= tolerance * np.abs(rows).max(initial=0))
+
+
+def _zero_factors(anatomy: Anatomy, layer: Layer) -> list[Factor]:
+    """The gradient's way down to the layer, as far as it got."""
+    return [f for f in anatomy.factors(layer.node) if not math.isnan(f.value)]
+
+
+# -- parameters without a gradient -----------------------------------------------------------------
+
+
+def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
+    """Parameters that should learn and get no gradient; one finding per module."""
+    groups: dict[str, list[tuple[str, Any, int | None]]] = {}
+    known = {name: index for index, name in anatomy.names.items()}
+    for name, parameter in model.named_parameters():
+        index = known.get(name)
+        if parameter.requires_grad and (index is None or anatomy.sweep.grad(index) is None):
+            place = name.rpartition(".")[0] or name
+            groups.setdefault(place, []).append((name, parameter, index))
+    found = []
+    for place, members in groups.items():
+        names = ", ".join(name for name, _, _ in members)
+        cut = next((c for _, _, i in members if i is not None and (c := _cut(anatomy, i))), None)
+        if cut is None:
+            message = f"{names} got no gradient: the loss was computed without it"
+            change = "use it in forward, delete it, or freeze it with requires_grad_(False)"
+        else:
+            message = f"{names} got no gradient: the way to the loss ends at {cut.note or cut.op}"
+            change = f"take the {cut.note or cut.op} away; why_no_grad shows the way"
+        write = anatomy.trace.last_write(members[0][1])
+        made = getattr(members[0][1], "line", None) or (None if write is None else write[1])
+        line = made if cut is None else cut.line
+        found.append(Finding("unused", place, float(len(members)), message, change, line, made))
+    return found
+
+
+def _cut(anatomy: Anatomy, index: int) -> TraceNode | None:
+    """The first node above a parameter that no gradient goes through, and says why."""
+    seen, queue = {index}, [index]
+    for at in queue:
+        for consumer, _ in anatomy.trace.consumers[at]:
+            if consumer in seen:
+                continue
+            seen.add(consumer)
+            queue.append(consumer)
+            node = anatomy.trace.nodes[consumer]
+            if node.note:
+                return node
+    return None

@@ -1,0 +1,319 @@
+"""The layers in a trace, and how the gradient changes from one to the next.
+
+A layer is an operation that multiplies by a learned matrix. Between two layers the gradient goes
+along many edges; its **main path** follows, from each node, the consumer that sent it most. The
+ratio of gradient norms at two neighbours on that path is the **factor** of the operation between
+them, and the product of the factors is the ratio at its ends, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.modes import quietly
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace
+
+# Operations that multiply by a matrix, or look rows up in one.
+LOOK_UP = frozenset(("embedding", "getitem", "gather_last"))
+MULTIPLY = LOOK_UP | frozenset((
+    "linear", "matmul", "addmm", "baddbmm", "einsum", "conv", "conv_bias", "conv_input", "lstm",
+    "gru", "rnn", "lstm_layer",
+))  # fmt: skip
+SMALLEST_SQUARE = 1e-30  # below, squares of float32 numbers lose their digits
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The norm of an array that was not kept, and how many elements it had."""
+
+    norm: float
+    count: int
+
+    @classmethod
+    def of(cls, array: Any) -> Size:
+        """Of an array or a number."""
+        array = np.asarray(array)
+        return cls(norm_of(array), array.size)
+
+
+def norm_of(kept: Kept) -> float:
+    """The root of the sum of squares; 0 of nothing, NaN or Inf where there is one."""
+    if kept is None:
+        return 0.0
+    if isinstance(kept, Size):
+        return kept.norm
+    if isinstance(kept, Statistics):
+        return kept.norm if kept.finite else math.inf
+    flat = np.asarray(kept).ravel(order="K")  # no copy, whatever the order of the axes in memory
+    if flat.dtype.kind != "f":
+        flat = flat.astype(np.float64)
+    square = float(quietly(np.dot, flat, flat))
+    if flat.dtype != np.float64 and not SMALLEST_SQUARE < square < math.inf:
+        flat = flat.astype(np.float64)
+        square = float(quietly(np.dot, flat, flat))
+    return math.sqrt(square) if square >= 0 else math.nan
+
+
+def count_of(kept: Kept) -> int:
+    """How many elements."""
+    if kept is None:
+        return 0
+    return int(kept.count) if isinstance(kept, (Size, Statistics)) else int(np.size(kept))
+
+
+def typical(kept: Kept) -> float:
+    """The size of a typical element: the root of the mean square."""
+    return norm_of(kept) / math.sqrt(max(count_of(kept), 1))
+
+
+def array_of(kept: Kept) -> Any:
+    """The array, if it was kept."""
+    return None if kept is None or isinstance(kept, (Size, Statistics)) else np.asarray(kept)
+
+
+@dataclass(slots=True)
+class Factor:
+    """What one operation did to the norm of the gradient on its way down."""
+
+    node: int
+    op: str
+    value: float  # norm below / norm above
+    layer: str  # of a layer, its name
+    line: SourceLine | None
+    weight_norm: float | None = None  # per row: what a random gradient would be multiplied by
+
+
+@dataclass(slots=True)
+class Layer:
+    """One operation with a learned matrix."""
+
+    node: int
+    name: str  # "blocks.0.mlp.2", or the parameter's own name if it belongs to the model itself
+    weight: int  # the node of its matrix (the largest, if there are several)
+    parameters: list[int] = field(default_factory=list)
+    call: int = 1  # the how manieth time it is used
+    below: int | None = None  # the layer that feeds it, as a position in the list of layers
+
+    @property
+    def title(self) -> str:
+        """The name, and which call where there were several."""
+        return self.name if self.call == 1 else f"{self.name} (call {self.call})"
+
+
+class Anatomy:
+    """A trace seen as layers; everything `health` asks of a trace."""
+
+    def __init__(self, trace: Trace, model: Any = None) -> None:
+        self.trace = trace
+        self.sweep = trace.sweep
+        self.tensors: dict[int, Any] = {}  # parameters that are alive -> themselves
+        self.names = self._parameter_names(model)
+        self.layers: list[Layer] = []
+        self.fed_by: list[int | None] = []  # node -> the last layer before it
+        # Nodes made of parameters alone -> those parameters.
+        self._derived: dict[int, tuple[int, ...]] = {}
+        self._main: dict[int, int | None] = {}
+        self._norms: dict[int, float] = {}
+        self._find_layers()
+
+    def _parameter_names(self, model: Any) -> dict[int, str]:
+        trace = self.trace
+        if model is None:
+            leaves = [n for n in trace.nodes if n.is_leaf and n.needs_grad]
+            return {n.index: trace.name(n.index) for n in leaves}
+        listed = {name: index for index, name in trace.names.items()}
+        found = {}
+        for name, parameter in model.named_parameters():
+            index = trace.lookup(parameter)
+            if index is None:
+                index = listed.get(name)  # of a trace that was read from a file
+            if index is not None:
+                found[index] = name
+                self.tensors[index] = parameter
+        return found
+
+    # -- layers ------------------------------------------------------------------------------------
+
+    def _find_layers(self) -> None:
+        calls: dict[str, int] = {}
+        for node in self.trace.nodes:
+            if node.is_leaf:
+                if node.index in self.names:
+                    self._derived[node.index] = (node.index,)
+                self.fed_by.append(None)
+                continue
+            learned = {a.node for a in node.args if isinstance(a, Edge) and a.node in self._derived}
+            data = [i for i in node.inputs if i not in learned]
+            alone = not data and all(isinstance(a, (Edge, int, float)) for a in node.args)
+            feeding = self._strongest([f for i in data if (f := self.fed_by[i]) is not None])
+            if learned and alone and node.op not in LOOK_UP:
+                self._derived[node.index] = self._sources(learned)
+            elif self._is_layer(node.op, learned):
+                feeding = self._add_layer(node.index, learned, feeding, calls)
+            self.fed_by.append(feeding)
+
+    def _sources(self, learned: set[int]) -> tuple[int, ...]:
+        """All parameters behind some nodes, each once."""
+        return tuple(dict.fromkeys(p for i in sorted(learned) for p in self._derived[i]))
+
+    def _strongest(self, feeding: list[int]) -> int | None:
+        """Of several layers that feed a node, the one with the largest gradient: the main one."""
+        if len(feeding) < 2:
+            return feeding[0] if feeding else None
+        return max(feeding, key=lambda position: self.gradient(self.layers[position].node))
+
+    def _is_layer(self, op: str, learned: set[int]) -> bool:
+        return op in MULTIPLY and any(len(self.trace.nodes[i].shape) > 1 for i in learned)
+
+    def _add_layer(
+        self, node: int, learned: set[int], below: int | None, calls: dict[str, int]
+    ) -> int:
+        matrices = [i for i in learned if len(self.trace.nodes[i].shape) > 1]
+        largest = max(matrices, key=lambda i: math.prod(self.trace.nodes[i].shape))
+        weight = self._derived[largest][0]
+        full = self.names[weight]
+        name = full.rpartition(".")[0] or full
+        calls[name] = call = calls.get(name, 0) + 1
+        parameters = sorted(self._sources(learned))
+        self.layers.append(Layer(node, name, weight, parameters, call, below))
+        return len(self.layers) - 1
+
+    def layer_of(self, node: int) -> Layer | None:
+        """The layer that a node is, or that feeds it."""
+        position = self.fed_by[node]
+        return None if position is None else self.layers[position]
+
+    def feeds_a_layer(self, node: int) -> bool:
+        """Whether some layer is computed from it: it is hidden, not an output."""
+        return node in self._hidden
+
+    @cached_property
+    def _hidden(self) -> set[int]:
+        hidden: set[int] = set()
+        layers = {layer.node for layer in self.layers}
+        for node in reversed(self.trace.nodes):
+            if node.index in hidden or node.index in layers:
+                hidden.update(node.inputs)
+        return hidden
+
+    def data_of(self, layer: Layer) -> tuple[Kept, SourceLine | None]:
+        """The operand of a layer that is not learned, and the line it was made at, if known."""
+        for argument in self.trace.nodes[layer.node].args:
+            if isinstance(argument, np.ndarray):
+                return argument, None
+            if isinstance(argument, Edge) and argument.node not in self._derived:
+                return self.value(argument.node), self.trace.nodes[argument.node].line
+        return None, None
+
+    def spine(self) -> list[Layer]:
+        """The layers from the first to the last, each fed by the one before it."""
+        reached = [layer for layer in self.layers if self.gradient(layer.node) > 0]
+        found: list[Layer] = []
+        at: Layer | None = reached[-1] if reached else self.layers[-1] if self.layers else None
+        while at is not None:
+            found.append(at)
+            at = None if at.below is None else self.layers[at.below]
+        return found[::-1]
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    def gradient(self, node: int) -> float:
+        """The norm of the gradient of a node, over all its outputs; 0 if nothing arrived."""
+        if node not in self._norms:
+            parts = self.sweep.grads.get(node, ())
+            self._norms[node] = math.hypot(*(norm_of(part) for part in parts))
+        return self._norms[node]
+
+    def above(self, node: int) -> int | None:
+        """The next node on the main path to the loss: the consumer that sent most."""
+        if node not in self._main:
+            best, most = None, -1.0
+            for consumer, argument in self.trace.consumers[node]:
+                pushed = self.sweep.pushed.get(consumer)
+                if pushed is None or consumer not in self.sweep.grads:
+                    continue
+                sent = norm_of(pushed[argument]) if argument < len(pushed) else 0.0
+                if sent > most or math.isnan(sent):
+                    best, most = consumer, math.inf if math.isnan(sent) else sent
+            self._main[node] = best
+        return self._main[node]
+
+    def main_path(self, node: int) -> list[int]:
+        """From a node up to the loss."""
+        path = [node]
+        while (following := self.above(path[-1])) is not None:
+            path.append(following)
+        return path
+
+    def factors(self, node: int, top: int | None = None) -> list[Factor]:
+        """The factors on the main path from `top` (default: its last layer) down to a node.
+
+        Their product is the gradient norm of the node by that of `top`.
+        """
+        path = self.main_path(node)
+        layers = {layer.node: layer for layer in self.layers}
+        if top is None:
+            top = next((n for n in reversed(path) if n in layers), node)
+        path = path[: path.index(top) + 1] if top in path else path
+        found = []
+        for below, above in reversed(list(pairwise(path))):
+            before = self.gradient(above)
+            value = self.gradient(below) / before if before else math.nan
+            step = self.trace.nodes[above]
+            layer = layers.get(above)
+            found.append(
+                Factor(
+                    above,
+                    step.op,
+                    value,
+                    "" if layer is None else layer.title,
+                    step.line,
+                    None if layer is None else self.row_norm(layer.weight),
+                )
+            )
+        return found
+
+    def row_norm(self, weight: int) -> float:
+        """The norm of a matrix by the root of its number of rows."""
+        rows = self.trace.nodes[weight].shape[0]
+        return norm_of(self.value(weight)) / math.sqrt(max(rows, 1))
+
+    # -- values and lines --------------------------------------------------------------------------
+
+    def value(self, node: int) -> Kept:
+        """The value of a node; where the trace has none, computed again from what it has."""
+        kept = self.trace.nodes[node].value
+        return self._computed.get(Edge(node)) if kept is None else kept
+
+    @cached_property
+    def _computed(self) -> dict[Edge, Any]:
+        """Values that a graph nobody recorded did not keep."""
+        found: dict[Edge, Any] = {}
+        for node in self.trace.nodes:
+            missing = [k for k, value in enumerate(node.values) if value is None]
+            if node.is_leaf or not missing or any(a is None for a in node.args):
+                continue
+            try:
+                outputs = replay.forward(self.trace, node, found)
+            except replay.NotReplayable:
+                continue
+            found.update({Edge(node.index, k): outputs[k] for k in missing if k < len(outputs)})
+        return found
+
+    def written_at(self, layer: Layer, matrix_only: bool = True) -> SourceLine | None:
+        """The line that last wrote a layer's matrix (or any parameter of it), or made it."""
+        asked = [layer.weight] if matrix_only else layer.parameters
+        writes = [self.trace.last_write(self.tensors.get(index)) for index in asked]
+        times = [write for write in writes if write is not None]
+        if times:
+            return max(times, key=lambda write: write[0])[1]
+        return self.trace.nodes[layer.weight].line

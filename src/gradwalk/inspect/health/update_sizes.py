@@ -1,0 +1,134 @@
+"""How far one step of an optimizer moves each weight, by the weight's own size."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import defaultdict
+from typing import Any
+
+from gradwalk.engine.modes import quietly
+from gradwalk.inspect.health.findings import Finding, Limits
+from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.live import gradient_of, guest
+from gradwalk.tensors.apply import wrap
+
+THOUSANDTH, HUNDREDTH = 1e-3, 1e-2  # one step should move a weight by between these
+
+
+def step_norms(
+    anatomy: Anatomy, optimizer: Any, lr: float | None = None, as_they_are: bool = False
+) -> dict[int, float]:
+    """The norm of the move that the next step would make, by parameter; nothing is changed.
+
+    It is made from the recorded gradients, or from the `.grad`s as they are (clipped, say).
+
+    The optimizer's own update runs on copies of the parameters and of its state. One that needs
+    more than gradients (LBFGS) gives nothing.
+    """
+    gradients = {}
+    for index, parameter in anatomy.tensors.items():
+        g = None if as_they_are else array_of(anatomy.sweep.grad(index))
+        if g is None:
+            g = gradient_of(parameter)
+        if g is not None:
+            gradients[index] = g
+    if optimizer is None:
+        if lr is None:
+            return {}
+        return {index: lr * norm_of(g) for index, g in gradients.items()}
+    if not hasattr(optimizer, "_flat_state"):
+        given = {anatomy.tensors[index]: g for index, g in gradients.items()}
+        norms = guest().moves(optimizer, given)
+        return {i: norms[p] for i, p in anatomy.tensors.items() if p in norms}
+    if optimizer._flat_state:
+        return {}
+    numbers = {id(parameter): index for index, parameter in anatomy.tensors.items()}
+    trial = copy.copy(optimizer)
+    trial.state = defaultdict(dict)
+    found = {}
+    for group in optimizer.param_groups:
+        copies = []
+        for parameter in group["params"]:
+            index = numbers.get(id(parameter), -1)
+            if index not in gradients:
+                continue
+            stand_in = wrap(parameter._array.copy())
+            stand_in._grad = wrap(gradients[index].copy())
+            if parameter in optimizer.state:
+                trial.state[stand_in] = copy.deepcopy(optimizer.state[parameter])
+            copies.append((index, parameter._array, stand_in))
+        if copies:
+            moved = [stand_in for _, _, stand_in in copies]
+            quietly(trial.update, moved, {**group, "params": moved})
+            for index, before, stand_in in copies:
+                found[index] = norm_of(stand_in._array - before)
+    return found
+
+
+def update_sizes(
+    anatomy: Anatomy, steps: dict[int, float], optimizer: Any, limits: Limits
+) -> tuple[list[Finding], dict[int, float]]:
+    """Weights that one step moves too far, or not at all; `steps` has the norm of each move."""
+    ratios: dict[int, float] = {}
+    owners: dict[int, Layer] = {}
+    for layer in anatomy.layers:
+        size = norm_of(anatomy.value(layer.weight))
+        if layer.weight in steps and layer.weight not in ratios and size > 0:
+            ratios[layer.weight] = steps[layer.weight] / size
+            owners[layer.weight] = layer
+    if not ratios:
+        return [], ratios
+    large = [i for i, ratio in ratios.items() if not ratio <= limits.large_update]
+    if large:
+        worst = max(large, key=lambda i: math.inf if math.isnan(ratios[i]) else ratios[i])
+        smaller = short(ratios[worst] / HUNDREDTH)
+        change = (
+            f"a learning rate about {smaller} times smaller: one step should move a weight by a "
+            "thousandth to a hundredth"
+        )
+        return [_update(anatomy, worst, ratios, owners, large, steps, optimizer, change)], ratios
+    # Weights without a gradient are another matter.
+    pulled = {i: ratio for i, ratio in ratios.items() if norm_of(anatomy.sweep.grad(i)) > 0}
+    middle = sorted(pulled.values())[len(pulled) // 2] if pulled else math.inf
+    if middle < limits.small_update:
+        worst = min(pulled, key=lambda i: pulled[i])
+        larger = f"{short(THOUSANDTH / middle)} times" if middle else "much"
+        change = (
+            f"a learning rate about {larger} larger: one step should move a weight by a "
+            "thousandth to a hundredth"
+        )
+        small = [i for i, ratio in ratios.items() if ratio < limits.small_update]
+        return [_update(anatomy, worst, ratios, owners, small, steps, optimizer, change)], ratios
+    return [], ratios
+
+
+def _update(
+    anatomy: Anatomy,
+    worst: int,
+    ratios: dict[int, float],
+    owners: dict[int, Layer],
+    among: list[int],
+    steps: dict[int, float],
+    optimizer: Any,
+    change: str,
+) -> Finding:
+    line = getattr(optimizer, "made_at", None)
+    gradient = norm_of(anatomy.sweep.grad(worst))
+    weight = norm_of(anatomy.value(worst))
+    factors = [Factor(worst, "gradient / weight", gradient / weight, "", None)]
+    if gradient > 0:
+        factors.append(Factor(worst, "step / gradient", steps[worst] / gradient, "", None))
+    name = anatomy.names[worst]
+    return Finding(
+        "update",
+        owners[worst].name,
+        ratios[worst],
+        f"one step moves {name} by {short(ratios[worst])} of its norm",
+        change,
+        line,
+        None,
+        factors,
+        [owners[i].name for i in among if i != worst],
+    )

@@ -1,0 +1,1 @@
+"""What a graph keeps for backward, and where to checkpoint."""

@@ -1,0 +1,381 @@
+"""Where to checkpoint: cut a computation into segments so that what is alive fits a budget.
+
+The computation is seen as a row of units: calls of modules, and what is computed between them. A
+unit is kept (what it saves stays alive) or lies in a checkpointed segment (its arguments stay, and
+what it saves is alive only while the segment runs, once in forward and once more in backward).
+Among all ways to choose, the one that computes least again is found by going through the units
+once, keeping for every number of bytes held so far the cheapest way to get there. Bytes that two
+units share may be counted twice on the way, never too few; the plan that is returned is then
+played through exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradwalk.engine.checkpoint import checkpoint
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.memory.liveness import Regions, Saving, operations
+from gradwalk.inspect.report import Report
+from gradwalk.inspect.trace.statistics import in_bytes
+from gradwalk.inspect.trace.trace import Trace, TraceNode
+
+LARGEST_SHARE = 1 / 3  # of all bytes: a unit that keeps more is opened, if it has modules inside
+WAYS = 400  # to get to one unit that are followed up; of more, as many spread over the bytes
+BACKWARD = 2.0  # times the forward, where nothing was timed
+
+
+@dataclass
+class Unit:
+    """A call of a module, or what is computed between two of them."""
+
+    name: str  # "" between modules
+    nodes: list[TraceNode]
+    cost: float  # of its forward: seconds, or operations
+    own: dict[int, int] = field(default_factory=dict)  # memory it made and keeps -> bytes
+    given: dict[int, int] = field(default_factory=dict)  # memory it was given and keeps -> bytes
+
+    @property
+    def line(self) -> SourceLine | None:
+        """Of its first operation."""
+        return self.nodes[0].line
+
+
+@dataclass
+class Segment:
+    """Consecutive units to be wrapped in one checkpoint."""
+
+    first: int  # position among the plan's units
+    last: int
+    modules: list[str]
+    line: SourceLine | None
+    keeps: int  # bytes of its arguments
+    frees: int  # bytes that are no longer kept
+    cost: float  # of computing it again
+
+    def __str__(self) -> str:
+        inside = self.modules
+        return inside[0] if len(inside) == 1 else f"{inside[0]} … {inside[-1]}"
+
+
+@dataclass
+class CheckpointPlan(Report):
+    """Which modules to wrap in `gradwalk.checkpoint`, the peak it leads to, and what it costs."""
+
+    budget: int
+    peak: int  # bytes, predicted
+    without: int  # the peak if nothing is checkpointed
+    segments: list[Segment]
+    recomputed: float  # by all of forward and backward: 0.33 if every forward is done twice
+    timed: bool  # whether that is measured time, or a count of operations
+    units: list[str] = field(default_factory=list)  # the modules, in order
+    _between: list[int] = field(default_factory=list)  # units after which something is computed
+
+    def run(self, modules: Sequence[Callable[[Any], Any]], x: Any, under: str = "") -> Any:
+        """modules[-1](...(modules[0](x))), checkpointed as planned.
+
+        `modules` are those that were recorded one behind the other, such as an nn.Sequential; if
+        they are a part of the model, `under` is its name: `plan.run(model.blocks, x, "blocks")`.
+        """
+        if not under and len(self.units) == len(modules):
+            names = self.units  # also of modules that lie in no other
+        else:
+            names = [f"{under}.{k}" if under else str(k) for k in range(len(modules))]
+        # A module that no gradient goes through, such as a Flatten at the front, is not in a plan.
+        place = {self.units.index(name): k for k, name in enumerate(names) if name in self.units}
+        if not place or (not under and len(place) != len(self.units)):
+            raise ValueError(
+                f"the plan is about {len(self.units)} modules ({', '.join(self.units[:6])}, ...), "
+                f"not these {len(modules)}. Fix: give `under`, the name of the part they are, or "
+                "wrap what `segments` lists by hand."
+            )
+        if any(position in self._between for position in sorted(place)[:-1]):
+            raise ValueError(
+                "between these modules something else is computed, which `run` would leave out. "
+                "Fix: wrap what `segments` lists by hand, each with what is computed inside it."
+            )
+        starts = {
+            place[segment.first]: place[segment.last]
+            for segment in self.segments
+            if segment.first in place and segment.last in place
+        }
+        at = 0
+        while at < len(modules):
+            last = starts.get(at)
+            if last is None:
+                x = modules[at](x)
+                at += 1
+            else:
+                x = checkpoint(_chain, list(modules)[at : last + 1], x)
+                at = last + 1
+        return x
+
+    def __str__(self) -> str:
+        if not self.segments:
+            peak = in_bytes(self.peak)
+            return f"nothing to checkpoint: {peak} fit into {in_bytes(self.budget)}"
+        lines = [
+            f"checkpoint {len(self.segments)} segment(s): at most {in_bytes(self.peak)} alive "
+            f"instead of {in_bytes(self.without)}",
+            f"computes again {self.recomputed:.0%} of a step, "
+            + ("as timed" if self.timed else "by its operations (record(timing=True) measures)"),
+        ]
+        for segment in self.segments:
+            lines.append(
+                f"  {segment!s:<40} keeps {in_bytes(segment.keeps):>9}, frees "
+                f"{in_bytes(segment.frees):>9}"
+            )
+        return "\n".join(lines)
+
+
+def _chain(modules: list[Any], x: Any) -> Any:
+    for module in modules:
+        x = module(x)
+    return x
+
+
+def make_plan(trace: Trace, saving: Saving, budget: int) -> CheckpointPlan:
+    """The cheapest plan that stays within a budget; ValueError if there is none."""
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise TypeError(f"the budget is a number of bytes, such as 64 * 2**20, not {budget!r}")
+    if trace.regions:
+        raise ValueError(
+            "this recording has checkpointed regions already. Fix: plan from a recording of the "
+            "model without them."
+        )
+    timed = bool(trace.seconds)
+    units = _units(trace, saving, timed)
+    without = _peak(saving, units, [])
+    ranges = [] if without <= budget else _within(saving, units, budget)
+    forward = sum(unit.cost for unit in units)
+    again = sum(units[k].cost for first, last in ranges for k in range(first, last + 1))
+    backward = sum(trace.sweep.seconds.values()) if timed and trace.sweeps else BACKWARD * forward
+    named = [k for k, unit in enumerate(units) if unit.name]
+    number = {k: position for position, k in enumerate(named)}
+    segments = []
+    for first, last in ranges:
+        inside = [k for k in named if first <= k <= last]
+        nodes = [node for k in range(first, last + 1) for node in units[k].nodes]
+        kept = {s.memory: s.bytes for n in nodes for s in saving.kept.get(n.index, ())}
+        arguments = saving.read_by(nodes)
+        segments.append(
+            Segment(
+                number[inside[0]],
+                number[inside[-1]],
+                [units[k].name for k in inside],
+                units[first].line,
+                sum(a.bytes for a in arguments),
+                sum(kept.values()) - sum(kept.get(a.memory, 0) for a in arguments),
+                sum(units[k].cost for k in range(first, last + 1)),
+            )
+        )
+    return CheckpointPlan(
+        budget,
+        _peak(saving, units, ranges),
+        without,
+        segments,
+        again / (forward + backward) if forward + backward else 0.0,
+        timed,
+        [units[k].name for k in named],
+        [number[k] for k in named if k + 1 < len(units) and not units[k + 1].name],
+    )
+
+
+# -- units -----------------------------------------------------------------------------------------
+
+
+def _units(trace: Trace, saving: Saving, timed: bool) -> list[Unit]:
+    """The computation as a row of units, none of which keeps too much of it."""
+    sizes = {n.index: sum(s.bytes for s in saving.kept.get(n.index, ())) for n in saving.nodes}
+    total = sum(sizes.values()) or 1
+    inside: dict[int | None, set[int]] = {}
+    for number, group in enumerate(trace.groups):
+        inside.setdefault(group.above, set()).add(number)
+    opened: set[int] = set()
+    while True:
+        units = _row(trace, saving, opened, timed)
+        large = [
+            group
+            for unit, group in units
+            if group is not None
+            and inside.get(group)
+            and sum(sizes[n.index] for n in unit.nodes) > LARGEST_SHARE * total
+        ]
+        if not large:
+            return _measured(saving, [unit for unit, _ in units])
+        opened.update(large)
+
+
+def _row(
+    trace: Trace, saving: Saving, opened: set[int], timed: bool
+) -> list[tuple[Unit, int | None]]:
+    """Each node to the outermost group that is not opened; neighbours of one group together."""
+    found: list[tuple[Unit, int | None]] = []
+    for node in saving.nodes:
+        groups = []
+        at = node.group
+        while at is not None:
+            groups.append(at)
+            at = trace.groups[at].above
+        group = next((g for g in reversed(groups) if g not in opened), None)
+        cost = trace.seconds.get(node.index, 0.0) if timed else operations(trace, node)
+        if found and found[-1][1] == group:
+            found[-1][0].nodes.append(node)
+            found[-1][0].cost += cost
+        else:
+            name = "" if group is None else trace.groups[group].name
+            found.append((Unit(name, [node], cost), group))
+    return found
+
+
+def _measured(saving: Saving, units: list[Unit]) -> list[Unit]:
+    for unit in units:
+        unit.own, unit.given = _kept(saving, unit.nodes)
+    return units
+
+
+def _kept(saving: Saving, nodes: list[TraceNode]) -> tuple[dict[int, int], dict[int, int]]:
+    """The memory that nodes keep: what they made, and what was given to them."""
+    given = {s.memory for s in saving.read_by(nodes)}
+    kept = {s.memory: s.bytes for n in nodes for s in saving.kept.get(n.index, ())}
+    own = {memory: size for memory, size in kept.items() if memory not in given}
+    return own, {memory: size for memory, size in kept.items() if memory in given}
+
+
+def _peak(saving: Saving, units: list[Unit], ranges: list[tuple[int, int]]) -> int:
+    """The most that is alive at once, played through."""
+    regions = Regions()
+    for number, (first, last) in enumerate(ranges):
+        nodes = [node for k in range(first, last + 1) for node in units[k].nodes]
+        regions.of_node.update({node.index: number for node in nodes})
+        regions.kept[number] = saving.read_by(nodes)
+    return max((moment.bytes for moment in saving.timeline(regions, held=True)), default=0)
+
+
+def _within(saving: Saving, units: list[Unit], budget: int) -> list[tuple[int, int]]:
+    """The cheapest segments whose peak, played through, is within the budget."""
+    aim = budget
+    while (ranges := _cheapest(saving, units, aim)) is not None:
+        if _peak(saving, units, ranges) <= budget:
+            return ranges
+        aim = int(aim * 0.97)
+    raise ValueError(_too_small(saving, units, budget))
+
+
+# -- the choice ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _State:
+    """A way to get through the first units."""
+
+    held: int  # bytes
+    cost: float
+    before: _State | None
+    segment: tuple[int, int] | None  # the last thing: a segment, or a unit that is kept
+
+    @property
+    def kept(self) -> bool:
+        """Whether the last unit is kept: then what it made is alive anyway."""
+        return self.before is not None and self.segment is None
+
+
+def _cheapest(saving: Saving, units: list[Unit], budget: int) -> list[tuple[int, int]] | None:
+    """The segments of the cheapest plan, None if no plan stays within the budget."""
+    if budget <= 0:
+        return None
+    ways: list[dict[tuple[int, bool], _State]] = [{} for _ in range(len(units) + 1)]
+    _offer(ways[0], _State(0, 0.0, None, None))
+    for at, unit in enumerate(units):
+        alive: dict[int, int] = units[at - 1].own if at else {}
+        sizes = _sizes_from(saving, units, at) if unit.name else []
+        for state in _frontier(ways[at]):
+            shared = alive if state.kept else {}
+            given = sum(size for memory, size in unit.given.items() if memory not in shared)
+            held = state.held + given + sum(unit.own.values())
+            if held <= budget:
+                _offer(ways[at + 1], _State(held, state.cost, state, None))
+            cost = state.cost
+            for last, (arguments, inner) in enumerate(sizes, at):
+                cost += units[last].cost
+                kept = sum(size for memory, size in arguments if memory not in shared)
+                if state.held + kept + inner > budget:
+                    break  # with more units it only grows
+                if units[last].name:
+                    way = _State(state.held + kept, cost, state, (at, last))
+                    _offer(ways[last + 1], way)
+    best = min(ways[-1].values(), key=lambda state: (state.cost, state.held), default=None)
+    if best is None:
+        return None
+    ranges = []
+    walk: _State | None = best
+    while walk is not None:
+        if walk.segment is not None:
+            ranges.append(walk.segment)
+        walk = walk.before
+    return ranges[::-1]
+
+
+def _sizes_from(
+    saving: Saving, units: list[Unit], first: int
+) -> list[tuple[list[tuple[int, int]], int]]:
+    """For segments from one unit to each later one: the arguments, and the bytes kept inside."""
+    start = units[first].nodes[0].index
+    arguments: dict[int, int] = {}
+    inner: dict[int, int] = {}
+    found = []
+    for unit in units[first:]:
+        # What was made before the segment is an argument; nodes only read what came before them.
+        for place in saving.read_by(unit.nodes):
+            if saving.maker(place.memory) < start:
+                arguments[place.memory] = place.bytes
+        for memory, size in (*unit.own.items(), *unit.given.items()):
+            if memory not in arguments:
+                inner[memory] = size
+        found.append((list(arguments.items()), sum(inner.values())))
+    return found
+
+
+def _offer(ways: dict[tuple[int, bool], _State], state: _State) -> None:
+    known = ways.get((state.held, state.kept))
+    if known is None or state.cost < known.cost:
+        ways[state.held, state.kept] = state
+
+
+def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
+    """Those that no other of their kind beats in both bytes and cost."""
+    found: list[_State] = []
+    for kept in (True, False):
+        lowest = math.inf
+        best: list[_State] = []
+        mine = (state for state in ways.values() if state.kept is kept)
+        for state in sorted(mine, key=lambda state: (state.held, state.cost)):
+            if state.cost < lowest:
+                best.append(state)
+                lowest = state.cost
+        if len(best) > WAYS:  # the first holds least and the last costs least: both stay
+            best = [best[k * (len(best) - 1) // (WAYS - 1)] for k in range(WAYS)]
+        found += best
+    return found
+
+
+def _too_small(saving: Saving, units: list[Unit], budget: int) -> str:
+    """What to say instead of a plan: the smallest budget for which there is one."""
+    low, high = int(budget), _peak(saving, units, [])
+    smallest = high
+    while high - low > max(1, high // 500):
+        middle = (low + high) // 2
+        ranges = _cheapest(saving, units, middle)
+        if ranges is None:
+            low = middle
+        else:
+            high = middle
+            smallest = min(smallest, _peak(saving, units, ranges))
+    return (
+        f"no way to checkpoint {len([u for u in units if u.name])} modules gets below "
+        f"{in_bytes(smallest)}; the budget is {in_bytes(budget)}. Fix: a smaller batch, smaller "
+        "modules, or a larger budget."
+    )

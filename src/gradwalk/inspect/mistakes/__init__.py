@@ -1,0 +1,1 @@
+"""Which mistake is it? Gradients checked against differences, and the mistake named."""

@@ -1,0 +1,209 @@
+"""audit: is a recorded backward pass right? Every push against central differences, every sum.
+
+It trusts no rule: what a node pushed is compared with what happens to its output if its operands
+are nudged. So it names a wrong rule whoever wrote it, injected by `bugs` or not, and says what is
+wrong around the rules: a contribution overwritten, a node visited too early.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.mistakes.diagnosis import differs
+from gradwalk.inspect.mistakes.leftover_grads import lost_by_values
+from gradwalk.inspect.mistakes.pushes import ATOL, RTOL, Right, WrongPush, named, wrong_pushes
+from gradwalk.inspect.report import Report
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.replay import NotReplayable, is_array
+from gradwalk.inspect.trace.routes import wrapped
+from gradwalk.inspect.trace.trace import Trace
+
+__all__ = ["Audit", "Fault", "audit"]
+
+MANY = 500  # nodes: more are not audited in passing,
+BIG = 100_000  # nor those that have more elements
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One wrong step of a backward pass."""
+
+    node: int
+    name: str
+    op: str
+    argument: int | None  # the input whose gradient is wrong; None if it is about the node's own
+    text: str
+    line: SourceLine | None
+
+    def __str__(self) -> str:
+        where = "" if self.argument is None else f", input {self.argument}"
+        return f"{self.name}{where}: {self.text}"
+
+
+@dataclass
+class Audit(Report):
+    """What `audit` found: nothing, if the backward pass is right."""
+
+    faults: list[Fault]
+    checked: int  # nodes
+    skipped: list[str] = field(default_factory=list)  # nodes that could not be computed again
+
+    def __bool__(self) -> bool:
+        """Whether something is wrong."""
+        return bool(self.faults)
+
+    def __str__(self) -> str:
+        head = f"{self.checked} operations checked, {len(self.faults)} wrong."
+        lines = [head]
+        for fault in self.faults:
+            lines += wrapped(str(fault), "  ", "    ")
+            if fault.line is not None:
+                lines += wrapped(f"at {fault.line}", "    ", "    ")
+        return "\n".join(lines)
+
+
+def audit(target: Any = None) -> Audit:
+    """Check every step of a recorded backward pass; `target` is a loss or a trace.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.inspect import bugs, record
+    >>> from gradwalk.inspect.mistakes.audit import audit
+    >>> x = gw.tensor([0.5, -1.0], requires_grad=True)
+    >>> with bugs.inject("sign", op="tanh"), record() as trace:
+    ...     (x * 2).tanh().sum().backward()
+    >>> print(audit(trace).faults[0])
+    tanh#2, input 0: wrong sign: backward gives the negative of the derivative.
+    """
+    trace = as_trace(target)
+    found = faults_in(trace, trace.sweep.visits)
+    lost = lost_by_values(trace) if trace.scalar else {}
+    # A number in a formula is a leaf too, but what people look at are the Values they named.
+    shown = [i for i in lost if trace.nodes[i].label] or list(lost)[:1]
+    for index in shown:
+        node = trace.nodes[index]
+        found.faults.append(Fault(index, trace.name(index), node.op, None, lost[index], node.line))
+    return found
+
+
+def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
+    """The same for some nodes of the last backward pass."""
+    found = Audit([], 0)
+    listed = list(dict.fromkeys(nodes))
+    wrong: list[WrongPush] = []
+    right_ones: Right = set()
+    for index in listed:
+        node = trace.nodes[index]
+        if index not in trace.sweep.pushed:
+            continue
+        try:
+            wrong += wrong_pushes(trace, node, right_ones)
+            found.checked += 1
+        except (NotReplayable, ValueError, TypeError, IndexError):
+            found.skipped.append(trace.name(index))
+    for push, text in zip(wrong, named(trace, wrong, right_ones)):
+        node = push.node
+        name = trace.name(node.index)
+        found.faults.append(Fault(node.index, name, node.op, push.position, text, node.line))
+    when = {node: at for at, node in enumerate(trace.sweep.visits)}
+    sources = {edge.node for i in listed for _, edge in trace.nodes[i].edges}
+    for index in sorted(sources | set(listed)):
+        with np.errstate(all="ignore"):
+            fault = _lost(trace, index, when)
+        if fault is not None:
+            found.faults.append(fault)
+    return found
+
+
+def wrong_steps(trace: Trace, nodes: Sequence[int], x: Any = None) -> list[str]:
+    """Notes for a report about the gradient of x: what is wrong on the way, if that is soon told.
+
+    Of Values, whose trace is a walk of our own, also whether `x.grad` is another number.
+    """
+    found = []
+    small = [i for i in nodes if _size(trace, i) <= BIG]
+    if len(nodes) <= MANY:
+        found = [str(fault) for fault in faults_in(trace, small).faults]
+    if trace.scalar and isinstance(getattr(x, "_grad", None), (int, float)):
+        found += _other_grad(trace, x)
+    return found
+
+
+def _other_grad(trace: Trace, x: Any) -> list[str]:
+    """Whether a Value holds another gradient than the chain rule gives, and why."""
+    index = trace.lookup(x)
+    right = 0.0 if index is None else float(trace.sweep.grad(index) or 0.0)
+    if index is None or np.isclose(x._grad, right, 1e-6, 1e-9) or not np.isfinite(right):
+        return []
+    lost = lost_by_values(trace)
+    if not x._grad and not lost:
+        return []  # nobody has called backward()
+    times = round(x._grad / right) if right else 0
+    if index in lost:
+        reason = lost[index]
+    elif lost:
+        where, text = next(iter(lost.items()))
+        reason = f"{trace.name(where)}: {text}"
+    elif times > 1 and np.isclose(x._grad, times * right):
+        reason = f"backward() has run {times} times without zero_grad()."
+    else:
+        reason = "something was left in it, overwritten, or visited in a wrong order."
+    return [f"its .grad is {x._grad:.6g} where the chain rule gives {right:.6g}: {reason}"]
+
+
+def _size(trace: Trace, index: int) -> int:
+    """The elements of a node and its operands."""
+    nodes = [trace.nodes[i] for i in (index, *trace.nodes[index].inputs)]
+    return sum(math.prod(shape) for node in nodes for shape, _ in node.metas)
+
+
+# -- what a node received --------------------------------------------------------------------------
+
+
+def _lost(trace: Trace, index: int, when: dict[int, int]) -> Fault | None:
+    """Whether a node went on with other than the sum of what was pushed to it."""
+    sweep = trace.sweep
+    grads = sweep.grads.get(index)
+    if grads is None or any(edge.node == index for edge in sweep.seeds):
+        return None
+    totals: list[Any] = [None] * len(grads)
+    late: int | None = None
+    count, largest = 0, 0.0
+    for consumer, position in trace.consumers[index]:
+        pushed = sweep.pushed.get(consumer, ())
+        part = pushed[position] if position < len(pushed) else None
+        if part is None:
+            continue
+        if not is_array(part):
+            return None
+        output = trace.nodes[consumer].args[position].output
+        before = totals[output]
+        totals[output] = np.asarray(part, np.float64) + (0 if before is None else before)
+        count += 1
+        largest = max(largest, float(np.max(np.abs(part), initial=0.0)))
+        if index in when and when[consumer] > when[index]:
+            late = consumer
+    for total, g in zip(totals, grads):
+        if total is None or g is None or not is_array(g):
+            continue
+        if differs(g, total, ATOL * largest, RTOL).any() and np.isfinite(total).all():
+            node = trace.nodes[index]
+            if late is not None:
+                text = (
+                    f"wrong order: it was visited before {trace.name(late)} had added to its "
+                    "gradient, and what arrived later was lost."
+                )
+            elif count > 1:
+                text = (
+                    f"overwritten instead of accumulated: {count} contributions arrive, and its "
+                    "gradient is not their sum (= instead of +=)."
+                )
+            else:
+                text = "its gradient is not what was pushed to it: a hook has replaced it."
+            return Fault(index, trace.name(index), node.op, None, text, node.line)
+    return None

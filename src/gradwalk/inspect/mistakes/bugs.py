@@ -1,0 +1,430 @@
+"""bugs: wrong gradients on purpose, to learn what they look like and to test the tools with them.
+
+    with bugs.inject("sign", op="tanh"):
+        gradcheck(gw.tanh, x)  # says: wrong sign, the rule of op 'tanh'
+
+Inside the block the op's derivative is wrong, for tensors and Values alike, in the whole process;
+the forward is untouched. When the block ends, however it ends, everything is as before.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine import backward
+from gradwalk.engine import pull as pulling
+from gradwalk.graph.order import inputs_first
+from gradwalk.inspect.trace import from_values as tracing
+from gradwalk.ops import TABLE
+from gradwalk.ops.core.op import Op, Rule
+from gradwalk.ops.core.plan import Plan
+from gradwalk.ops.elementwise.arithmetic import zero
+from gradwalk.ops.shape.reshaping import reshape
+from gradwalk.scalar import push as scalar_push
+from gradwalk.scalar import value as scalar_value
+
+__all__ = ["KINDS", "Bug", "active", "inject"]
+
+KINDS = {
+    "sign": "the negative of the derivative",
+    "factor": "the derivative times a constant (factor=2.0)",
+    "missing": "no gradient for an input",
+    "term": "a part of the rule is left out: softmax without its normaliser, ...",
+    "mask": "the gradient passes where the function is flat: relu as if it were the identity",
+    "swapped": "each of two inputs receives the gradient of the other",
+    "transpose": "the gradient transposed",
+    "unsummed": "what was broadcast forward is not summed backward: the first slice only",
+    "stale": "backward computes with what an earlier call of the op had saved",
+    "overwrite": "what arrives at an input replaces what is there: = instead of +=",
+    "order": "nodes are visited breadth first, some before all their consumers (no op)",
+}
+_ENGINE = ("order",)  # not about one op
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One injected bug."""
+
+    kind: str
+    op: str  # "" if it is not about one op
+    input: str = ""  # "" if all inputs are concerned
+    factor: float = 2.0
+
+    @property
+    def text(self) -> str:
+        """In a line."""
+        where = f" in {self.op}" if self.op else ""
+        return f"{self.kind}{where}{f', input {self.input}' if self.input else ''}"
+
+
+_active: list[Bug] = []
+
+
+def active() -> tuple[Bug, ...]:
+    """The bugs that are injected now.
+
+    >>> from gradwalk.inspect import bugs
+    >>> with bugs.inject("factor", op="mul"):
+    ...     [bug.text for bug in bugs.active()]
+    ['factor in mul']
+    >>> bugs.active()
+    ()
+    """
+    return tuple(_active)
+
+
+@contextmanager
+def inject(
+    kind: str, op: str | Op | None = None, *, input: str | int | None = None, factor: float = 2.0
+) -> Iterator[Bug]:
+    """Make gradients wrong inside the block. `kind` is one of `bugs.KINDS`.
+
+    `op` names the op whose rule is to be wrong; `input` one of its inputs, by name or position
+    (left out: all). "overwrite" without an op concerns every op. Compute and go backward inside
+    the block.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.inspect import bugs
+    >>> a = gw.Value(3.0)
+    >>> with bugs.inject("overwrite", op="mul"):
+    ...     (a * a).backward()
+    >>> a.grad
+    3.0
+    """
+    if kind not in KINDS:
+        raise ValueError(f"bug {kind!r} is not one of {', '.join(KINDS)}")
+    target = _target(kind, op)
+    positions = _positions(kind, target, input)
+    named = "" if input is None or target is None else target.inputs[positions[0]]
+    bug = Bug(kind, "" if target is None else target.name, named, factor)
+    with ExitStack() as undo:
+        _INJECT[kind](undo, target, positions, bug)
+        _active.append(bug)
+        undo.callback(_active.remove, bug)
+        yield bug
+
+
+def _target(kind: str, op: str | Op | None) -> Op | None:
+    if kind in _ENGINE:
+        if op is not None:
+            raise ValueError(f"{kind!r} is about the order of visits, not about one op")
+        return None
+    if op is None:
+        if kind == "overwrite":
+            return None
+        raise ValueError(f"{kind!r} needs the op whose rule is to be wrong: op='tanh'")
+    found = op if isinstance(op, Op) else TABLE.get(op)
+    if found is None:
+        raise ValueError(f"there is no op called {op!r}")
+    if not found.differentiable:
+        raise ValueError(f"{found.name} has no derivative that could be wrong")
+    return found
+
+
+def _positions(kind: str, op: Op | None, input: str | int | None) -> list[int]:
+    if op is None:
+        return []
+    if isinstance(input, str):
+        if input not in op.inputs:
+            raise ValueError(f"{op.name} has the inputs {', '.join(op.inputs)}, not {input!r}")
+        input = op.inputs.index(input)
+    chosen = range(len(op.inputs)) if input is None else [input]
+    found = [i for i in chosen if op.rules[i] is not None]
+    if not found:
+        raise ValueError(f"input {input} of {op.name} has no derivative that could be wrong")
+    return found
+
+
+# -- wrong rules -----------------------------------------------------------------------------------
+
+Change = Callable[[Any, Any, Bug], Any]  # the right contribution, g and the bug -> the wrong one
+
+
+def _transposed(c: Any, g: Any, bug: Bug) -> Any:
+    if getattr(c, "ndim", 0) < 2:
+        return c
+    return reshape(c.mT, shape=tuple(c.shape))
+
+
+_CHANGES: dict[str, Change] = {
+    "sign": lambda c, g, bug: -c,
+    "factor": lambda c, g, bug: c * bug.factor,
+    "missing": lambda c, g, bug: zero(c),
+    "mask": lambda c, g, bug: g,
+    "transpose": _transposed,
+}
+_MASKING = {
+    "relu", "leaky_relu", "clip", "where", "threshold", "hardtanh", "hardsigmoid", "softshrink",
+    "hardshrink", "maximum", "minimum", "clamp_min", "clamp_max",
+}  # fmt: skip
+
+# Rules with a part left out, by op and input (None: that rule stays right): what people forget.
+_TERMS: dict[str, list[Callable[..., Any] | None]] = {
+    "softmax": [lambda g, out: g * out],
+    "log_softmax": [lambda g: g],
+    "tanh": [lambda g: g],
+    "tan": [lambda g: g],
+    "sigmoid": [lambda g, out: g * out],
+    "expm1": [lambda g, out: g * out],
+    "standardize": [lambda g, rstd: g * rstd],
+    "standardize_affine": [lambda g, weight, rstd: g * weight * rstd, None, None],
+}
+
+
+def _wrong_rule(rule: Rule, change: Change, bug: Bug) -> Rule:
+    """A rule that changes what another one gives; it asks for the same things."""
+    names = rule.names if "g" in rule.names else ("g", *rule.names)
+
+    def wrong(*args: Any) -> Any:
+        given = dict(zip(names, args))
+        g = given["g"]
+        own = [given[name] for name in rule.names]
+        if rule.constant is not None:
+            right = g * rule.constant
+        else:
+            right = rule.function(*own)
+            right = g * right if rule.partial else right
+        return change(right, g, bug)
+
+    return _rule(wrong, names)
+
+
+def _rule(function: Callable[..., Any], names: tuple[str, ...]) -> Rule:
+    made = Rule(0.0, partial=False)
+    made.function, made.names, made.constant = function, names, None
+    return made
+
+
+def _inject_rule(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+    assert op is not None
+    if bug.kind == "mask" and op.name not in _MASKING:
+        raise ValueError(f"{op.name} has no mask; ops that have one: {', '.join(sorted(_MASKING))}")
+    change = _CHANGES[bug.kind]
+    rules = list(op.rules)
+    for position in positions:
+        rule = rules[position]
+        assert rule is not None
+        rules[position] = _wrong_rule(rule, change, bug)
+    _install(undo, op, rules)
+    if op.joint is not None:
+        _patch_joint(undo, op, lambda i, c, args: change(c, args[0], bug) if i in positions else c)
+
+
+def _inject_term(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+    assert op is not None
+    if op.name not in _TERMS:
+        raise ValueError(f"'term' is known for {', '.join(sorted(_TERMS))}, not for {op.name}")
+    wrong = [_TERMS[op.name][i] if i in positions else None for i in range(len(op.rules))]
+    if not any(wrong):
+        raise ValueError(f"'term' is not known for input {bug.input} of {op.name}")
+    short = [None if function is None else Rule(function, partial=False) for function in wrong]
+    if op.joint is None:
+        _install(undo, op, [made or right for made, right in zip(short, op.rules)])
+        return
+    asked = next(rule for rule in op.rules if rule is not None).names
+
+    def without(position: int, contribution: Any, args: tuple[Any, ...]) -> Any:
+        rule = short[position]
+        if rule is None:
+            return contribution
+        given = dict(zip(asked, args))
+        return rule.function(*(given[name] for name in rule.names))
+
+    _patch_joint(undo, op, without)
+    _install(undo, op, list(op.rules))  # which asks for the same things as before
+
+
+def _patch_joint(
+    undo: ExitStack, op: Op, change: Callable[[int, Any, tuple[Any, ...]], Any]
+) -> None:
+    """Change what a rule for all inputs at once gives: position, contribution, its arguments."""
+    right = op.joint
+    assert right is not None
+
+    @functools.wraps(right)
+    def joint(*args: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
+        found = right(*args, wants=wants)
+        return tuple(None if c is None else change(i, c, args) for i, c in enumerate(found))
+
+    undo.callback(setattr, op, "joint", right)
+    op.joint = joint
+
+
+def _inject_swapped(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+    assert op is not None
+    if len(op.inputs) != 2 or len(positions) != 2 or op.joint is not None:
+        raise ValueError(f"'swapped' is for ops with two differentiable inputs, not {op.name}")
+    _install(undo, op, [op.rules[1], op.rules[0]])
+
+
+def _install(undo: ExitStack, op: Op, rules: list[Rule | None]) -> None:
+    """Give an op other rules, and have everything that was written from them written again."""
+    undo.callback(_refresh, op)  # runs last
+    undo.callback(setattr, op, "rules", op.rules)
+    op.rules = tuple(rules)
+    _refresh(op)
+
+
+def _refresh(op: Op) -> None:
+    for plan in op._plans.values():
+        _forget(plan)
+    scalar_push.pushes.pop(op, None)
+
+
+def _forget(plan: Plan) -> None:
+    plan.save, plan.pull = plan._first_save, plan._first_pull
+    plan.written = plan.verified = False
+
+
+# -- around the rules ------------------------------------------------------------------------------
+
+
+def _patch(undo: ExitStack, owner: Any, name: str, replacement: Any) -> None:
+    undo.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, replacement)
+
+
+def _inject_unsummed(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+    assert op is not None
+    if not (op.elementwise or op.broadcasts) or len(op.inputs) < 2:
+        raise ValueError(f"{op.name} broadcasts nothing")
+    right = pulling.fit
+
+    def fit(contribution: Any, node: Any, position: int) -> Any:
+        if node.op is op and position in positions and node.metas is not None:
+            shape = node.metas[position][0]
+            given = tuple(contribution.shape)
+            lead = len(given) - len(shape)
+            first: list[Any] = [0] * lead
+            first += [
+                slice(0, 1) if n == 1 < m else slice(None) for n, m in zip(shape, given[lead:])
+            ]
+            contribution = contribution[tuple(first)]
+        return right(contribution, node, position)
+
+    _patch(undo, pulling, "fit", fit)
+
+
+def _inject_stale(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+    assert op is not None
+    undo.callback(_refresh, op)
+    kept: dict[str, Any] = {}
+    count = len(op.inputs)
+    for needs in itertools.product((False, True), repeat=count) if count <= 3 else ():
+        op.plan(needs)
+    for plan in op._plans.values():
+        plan.write()
+        plan.save = functools.partial(_stale_save, plan.save, kept)
+    if op.elementwise:
+        _inject_stale_values(undo, op)
+
+
+def _inject_stale_values(undo: ExitStack, op: Op) -> None:
+    """The same for Values, which save nothing: they are visited with another call's numbers.
+
+    Which call that is belongs to the graph (the one before, inputs first), so that backward() and
+    a recording of it agree.
+    """
+    earlier: dict[Any, Any] = {}
+
+    def noting(listed: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+        def order(roots: Any) -> list[Any]:
+            found = listed(roots)
+            calls = [v for v in found if v.op is op]
+            for before, v in itertools.pairwise(calls):
+                earlier.setdefault(v, before)
+            return found
+
+        return order
+
+    def contributions(v: Any, g: float) -> tuple[float | None, ...]:
+        return scalar_push.contributions(earlier.get(v, v), g)
+
+    def push(v: Any) -> None:
+        for source, contribution in zip(v.inputs, contributions(v, v._grad)):
+            source._grad += contribution or 0.0
+
+    _patch(undo, scalar_value, "inner_first", noting(scalar_push.inner_first))
+    _patch(undo, tracing, "inputs_first", noting(inputs_first))
+    _patch(undo, tracing, "contributions", contributions)
+    undo.callback(scalar_push.pushes.pop, op, None)
+    scalar_push.pushes[op] = push
+
+
+def _stale_save(save: Callable[..., Any], kept: dict[str, Any], *given: Any) -> dict[str, Any]:
+    """What an earlier call saved, where it fits."""
+    saved = save(*given)
+    found = {}
+    for name, value in saved.items():
+        before: Any = kept.get(name)
+        fits = isinstance(value, np.ndarray) and np.shape(before) == value.shape
+        found[name] = before if fits and before is not None else value
+    kept.update(saved)
+    return found
+
+
+def _inject_overwrite(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+    """Tensors: what arrives from this op replaces what is there. Values: the same."""
+    right_pull, right_arrive = pulling.pull, backward._arrive
+    pushing: list[Any] = [None]
+
+    def pull(node: Any, g: Any, needed: Any, wrap: Any) -> Any:
+        found = right_pull(node, g, needed, wrap)
+        pushing[0] = node.op
+        return found
+
+    def arrive(grads: Any, ours: Any, graph: bool, node: Any, index: int, g: Any) -> None:
+        concerned = pushing[0] is not None and (op is None or pushing[0] is op)
+        if concerned and not node.many and node in grads:
+            grads[node] = g
+            ours.discard(node)
+        else:
+            right_arrive(grads, ours, graph, node, index, g)
+
+    _patch(undo, backward, "pull", pull)
+    _patch(undo, backward, "_arrive", arrive)
+    for changed in [o for o in TABLE.values() if o.elementwise] if op is None else [op]:
+        if changed.elementwise and changed.differentiable:
+            undo.callback(scalar_push.pushes.pop, changed, None)
+            scalar_push.pushes[changed] = scalar_push.write_push(changed, "=")
+
+
+def _inject_order(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+    _patch(undo, backward, "inputs_first", _breadth_first)
+    _patch(undo, scalar_value, "inner_first", lambda root: _breadth_first([root], leaves=False))
+
+
+def _breadth_first(roots: Any, stop: Any = (), leaves: bool = True) -> list[Any]:
+    """Nodes by their distance from the root, the farthest first: not a topological order."""
+    seen: set[Any] = {None}
+    order: list[Any] = []
+    waiting = deque(roots)
+    while waiting:
+        node = waiting.popleft()
+        if node in seen:
+            continue
+        seen.add(node)
+        if leaves or node.inputs:
+            order.append(node)
+        if not (stop and node in stop):
+            waiting.extend(node.inputs)
+    return order[::-1]
+
+
+_INJECT: dict[str, Callable[[ExitStack, Op | None, list[int], Bug], None]] = {
+    **dict.fromkeys(_CHANGES, _inject_rule),
+    "term": _inject_term,
+    "swapped": _inject_swapped,
+    "unsummed": _inject_unsummed,
+    "stale": _inject_stale,
+    "overwrite": _inject_overwrite,
+    "order": _inject_order,
+}

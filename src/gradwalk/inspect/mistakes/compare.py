@@ -1,0 +1,209 @@
+"""compare: gradients derived by hand beside the true ones, and what is wrong with them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.errors import AutogradError
+from gradwalk.inspect.mistakes.diagnosis import diagnose
+from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.live import gradient_of, is_tensor, numbers_of
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.replay import is_array
+from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.inspect.why.path_counts import Cone
+from gradwalk.inspect.why.why import place_of
+
+__all__ = ["Compared", "Comparison", "compare"]
+
+
+@dataclass
+class Compared:
+    """One gradient derived by hand."""
+
+    name: str
+    exact: bool  # equal to the last bit
+    close: bool  # equal up to rounding
+    largest_difference: float
+    at: tuple[int, ...] | None  # where it is
+    given: float | None  # the number there
+    right: float | None  # and the true one
+    shape: tuple[int, ...]
+    diagnosis: str | None  # what is wrong, if it can be told
+    node: int | None = None
+
+
+@dataclass
+class Comparison(Report):
+    """Every gradient derived by hand, beside the true one."""
+
+    tensors: list[Compared]
+    first_wrong: str | None  # of those that are wrong, the one nearest to the loss
+    source: str  # where the true gradients come from
+
+    @property
+    def all_close(self) -> bool:
+        """Whether every one is right."""
+        return all(one.close for one in self.tensors)
+
+    def __str__(self) -> str:
+        lines = [f"{'tensor':<24}{'shape':<16}{'verdict':<10}{'largest difference':>20}"]
+        for one in self.tensors:
+            verdict = "exact" if one.exact else "close" if one.close else "WRONG"
+            shape = "×".join(map(str, one.shape)) or "number"
+            lines.append(
+                f"{one.name:<24.24}{shape:<16.16}{verdict:<10}{short(one.largest_difference):>20}"
+            )
+            if one.close:
+                continue
+            if one.at is not None:
+                place = f" at {list(one.at)}" if one.at else ""
+                lines.append(f"    yours {short(one.given)}, right {short(one.right)}{place}")
+            for line in (one.diagnosis or "").splitlines():
+                lines += textwrap.wrap(
+                    line.strip(), 80, initial_indent="    ", subsequent_indent="    "
+                )
+        if self.first_wrong is not None and sum(not one.close for one in self.tensors) > 1:
+            lines.append(
+                f"Begin with {self.first_wrong}: it is the nearest to the loss, and what lies "
+                "behind it may be wrong only because of it."
+            )
+        return "\n".join(line for text in lines for line in _wrapped(text))
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 80) if len(text) > 80 else [text]
+
+
+def compare(loss: Any, gradients: Any = None, *, rtol: float | None = None) -> Comparison:
+    """Compare gradients derived by hand with the true ones.
+
+    `gradients` has for every tensor or Value (or its label) the gradient you derived. `loss` is
+    the loss or a trace, and may be left out after a recording. If the graph has been used up by
+    backward(), the `.grad` of each tensor is what it is compared with.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor([1.0, 2.0], requires_grad=True)
+    >>> x.label = "x"
+    >>> print(compare((x**2).sum(), {x: -2 * x}))
+    tensor                  shape           verdict     largest difference
+    x                       2               WRONG                        8
+        yours −4, right 4 at [1]
+        wrong sign: backward gives the negative of the derivative.
+    """
+    if isinstance(loss, Mapping):
+        loss, gradients = gradients, loss
+    if not isinstance(gradients, Mapping):
+        raise TypeError(
+            "compare takes the loss and a dictionary {tensor: the gradient you derived for it}"
+        )
+    trace: Trace | None = None
+    source = "the recorded backward pass"
+    try:
+        trace = as_trace(loss)
+    except AutogradError:
+        if any(isinstance(thing, (str, int)) for thing in gradients):
+            raise
+        source = "the .grad of each tensor"  # the graph has been used up
+    found = [_compared(thing, given, trace, rtol) for thing, given in gradients.items()]
+    wrong = [one for one in found if not one.close]
+    nearest = max(wrong, key=lambda one: -1 if one.node is None else one.node, default=None)
+    return Comparison(found, None if nearest is None else nearest.name, source)
+
+
+def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -> Compared:
+    uses: dict[str, Any] = {}
+    node = None
+    if trace is not None:
+        start = place_of(trace, thing)
+        node = start.node
+        name = trace.name(node)
+        right = trace.sweep.grad(start.node, start.output)
+        shape = trace.nodes[node].metas[start.output][0]
+        if right is not None and not is_array(right):
+            raise ValueError(
+                f"the gradient of {name} was not kept. Fix: record with keep='all', or a larger "
+                "budget"
+            )
+        uses = _uses(trace, start)
+    else:
+        name = getattr(thing, "label", "") or type(thing).__name__
+        right = gradient_of(thing) if is_tensor(thing) else thing.grad
+        shape = tuple(getattr(thing, "shape", ()))
+    mine = _numbers(name, given)
+    return judged(name, mine, np.zeros(shape) if right is None else right, rtol, uses, node)
+
+
+def _numbers(name: str, given: Any) -> Any:
+    """A gradient derived by hand: a tensor, a Value, an array, a list or a number."""
+    found = numbers_of(given)
+    if found is None:
+        found = np.asarray(getattr(given, "data", given) if hasattr(given, "_grad") else given)
+    if found.dtype.kind not in "fiub":
+        raise TypeError(
+            f"the gradient derived for {name} is {given!r}, not numbers. Fix: give a tensor, an "
+            "array, a list or a number."
+        )
+    return found
+
+
+def judged(
+    name: str,
+    given: Any,
+    right: Any,
+    rtol: float | None = None,
+    uses: dict[str, Any] | None = None,
+    node: int | None = None,
+) -> Compared:
+    """Two gradients side by side; sizes are judged by the largest number in the right one."""
+    right = np.asarray(right)
+    if rtol is None:
+        rtol = 1e-4 if np.float32 in (given.dtype, right.dtype) else 1e-9
+    one, other = np.asarray(given, np.float64), np.asarray(right, np.float64)
+    scale = float(np.abs(other[np.isfinite(other)]).max(initial=0.0)) or 1.0
+    diagnosis = None
+    if one.shape != other.shape:
+        diagnosis = diagnose(one, other, atol=rtol * scale, rtol=rtol)
+        return Compared(name, False, False, np.inf, None, None, None, right.shape, diagnosis, node)
+    with np.errstate(all="ignore"):
+        same = (one == other) | (np.isnan(one) & np.isnan(other))
+        apart = np.where(same, 0.0, np.abs(one - other))
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    place = np.unravel_index(int(np.argmax(apart)), apart.shape) if apart.size else ()
+    worst = float(apart.max(initial=0.0))
+    close = worst <= rtol * scale
+    if not close:
+        # gradcheck's tolerances, but relative: a gradient of 1e-7 may be wrong as well.
+        loose = max(rtol, 1e-5)
+        diagnosis = diagnose(one, other, uses=uses or None, atol=loose * scale, rtol=1e-3)
+    return Compared(
+        name=name,
+        exact=bool(same.all()),
+        close=close,
+        largest_difference=worst,
+        at=tuple(int(i) for i in place) if apart.size else None,
+        given=float(one[place]) if apart.size else None,
+        right=float(other[place]) if apart.size else None,
+        shape=right.shape,
+        diagnosis=diagnosis,
+        node=node,
+    )
+
+
+def _uses(trace: Trace, start: Edge) -> dict[str, Any]:
+    """What arrives from each place where it is used: a lost one can then be named."""
+    cone = Cone.of(trace, start, trace.sweep)
+    found: dict[str, Any] = {}
+    for consumer, argument in cone.uses[start.node]:
+        pushed = trace.sweep.pushed[consumer]
+        if not pushed or not is_array(pushed[argument]):
+            return {}
+        line = trace.nodes[consumer].line
+        place = f"{trace.name(consumer)}, argument {argument}" + (f" ({line})" if line else "")
+        found[place] = pushed[argument]
+    return found

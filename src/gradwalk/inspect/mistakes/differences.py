@@ -1,0 +1,227 @@
+"""Jacobians two ways: by backward, and by nudging the inputs (central differences).
+
+One row per output element: walk backward from it alone. One column per input element: nudge it by
+±eps and see how the outputs move. Tensors and Values alike; a Value is one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwalk.engine import gradients
+from gradwalk.engine.modes import enable_grad
+from gradwalk.graph.order import inputs_first
+from gradwalk.inspect.mistakes.diagnosis import Array, diagnose, differs
+
+Mask = npt.NDArray[np.bool_]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far to nudge an input, and how much the two derivatives may differ."""
+
+    eps: float = 1e-6
+    atol: float = 1e-5
+    rtol: float = 1e-3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The Jacobian of one output in one input, by backward and by differences."""
+
+    output: int
+    input: int
+    output_shape: tuple[int, ...]
+    input_shape: tuple[int, ...]
+    analytic: Array  # (output elements, input elements), and so are the others
+    ahead: Array  # one-sided differences: (f(x + eps) - f(x)) / eps
+    behind: Array  # (f(x) - f(x - eps)) / eps
+    noise: Array  # (output elements, 1): what rounding of f(x) alone does to these
+    tolerance: Tolerance
+
+    @property
+    def numeric(self) -> Array:
+        """The central difference, the mean of the two one-sided ones."""
+        return (self.ahead + self.behind) / 2
+
+    @property
+    def wrong(self) -> Mask:
+        """Where the two disagree."""
+        return differs(self.analytic, self.numeric, self.tolerance.atol, self.tolerance.rtol)
+
+    @property
+    def kinks(self) -> Mask:
+        """Where they disagree because the slopes on the two sides of the input do.
+
+        What backward gives then lies between the two; elsewhere it is wrong, kink or not.
+        """
+        low, high = np.minimum(self.ahead, self.behind), np.maximum(self.ahead, self.behind)
+        slack = self.tolerance.atol + self.tolerance.rtol * np.maximum(np.abs(low), np.abs(high))
+        between = (self.analytic >= low - slack) & (self.analytic <= high + slack)
+        return np.asarray(self.wrong & between & (high - low > slack + self.noise))
+
+    @property
+    def only_kinks(self) -> bool:
+        """Whether kinks explain all of the disagreement."""
+        return bool((self.wrong == self.kinks).all())
+
+    @property
+    def only_rounding(self) -> bool:
+        """Whether all of the disagreement is no larger than the rounding of the outputs."""
+        return not (self.wrong & ~(np.abs(self.analytic - self.numeric) <= self.noise)).any()
+
+    @property
+    def worst(self) -> tuple[int, int]:
+        """Row and column of the element that is furthest off; a kink only if there is no other."""
+        errors = np.abs(self.analytic - self.numeric)
+        errors = np.where(np.isfinite(errors), errors, np.inf)
+        considered = self.wrong if self.only_kinks else self.wrong & ~self.kinks
+        row, column = np.unravel_index(np.argmax(np.where(considered, errors, -1)), errors.shape)
+        return int(row), int(column)
+
+    @property
+    def badness(self) -> tuple[bool, float]:
+        """For the choice of the Jacobian to report: a wrong rule before a kink, then by size."""
+        analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
+        error = abs(analytic - numeric) / (self.tolerance.atol + self.tolerance.rtol * abs(numeric))
+        return not self.only_kinks, float(error) if np.isfinite(error) else np.inf
+
+    def diagnose(self, uses: Mapping[str, Array] | None = None) -> str | None:
+        """What is wrong, told from the numbers; kinks count as right."""
+        kinks, shape = self.kinks, self.output_shape + self.input_shape
+        return diagnose(
+            np.where(kinks, 0, self.analytic).reshape(shape),
+            np.where(kinks, 0, self.numeric).reshape(shape),
+            input_ndim=len(self.input_shape),
+            uses={place: use.reshape(shape) for place, use in (uses or {}).items()},
+            atol=self.tolerance.atol,
+            rtol=self.tolerance.rtol,
+        )
+
+
+def compare(func: Function, inputs: Sequence[Any], tolerance: Tolerance) -> list[Comparison]:
+    """Both Jacobians of every output in every input that is checked."""
+    checked = [i for i, x in enumerate(inputs) if is_checked(x)]
+    found = []
+    with enable_grad(), np.errstate(all="ignore"):
+        outputs = outputs_of(func, inputs)
+        now = [numbers(out) for out in outputs]
+        by_backward = [jacobians(out, [inputs[i] for i in checked]) for out in outputs]
+        for place, position in enumerate(checked):
+            after, before = _nudged(func, inputs, inputs[position], now, tolerance.eps)
+            for k, value in enumerate(now):
+                column = value.reshape(-1, 1)
+                comparison = Comparison(
+                    output=k,
+                    input=position,
+                    output_shape=value.shape,
+                    input_shape=numbers(inputs[position]).shape,
+                    analytic=by_backward[k][place],
+                    ahead=(after[k] - column) / tolerance.eps,
+                    behind=(column - before[k]) / tolerance.eps,
+                    noise=4 * np.spacing(np.abs(column)) / tolerance.eps,
+                    tolerance=tolerance,
+                )
+                found.append(comparison)
+    return found
+
+
+def jacobians(output: Any, inputs: Sequence[Any]) -> list[Array]:
+    """The Jacobian of one output in each input by backward: zeros where nothing arrives."""
+    if is_value(output):
+        return _value_gradients(output, inputs)
+    found = [np.zeros((output.numel(), x.numel())) for x in inputs]
+    if output.requires_grad:
+        for row in range(output.numel()):
+            seed = np.zeros(output.shape, output.dtype)
+            seed.flat[row] = 1
+            seeds = gradients.wrap(seed)
+            got = gradients.grad(output, inputs, seeds, retain_graph=True, allow_unused=True)
+            for jacobian, g in zip(found, got, strict=True):
+                if g is not None:
+                    jacobian[row] = numbers(g).ravel()
+    return found
+
+
+def _value_gradients(output: Any, inputs: Sequence[Any]) -> list[Array]:
+    nodes = {*inputs_first([output]), *inputs}
+    kept = {v: v.grad for v in nodes}
+    for v in nodes:
+        v.grad = 0
+    output.backward()
+    found = [np.array([[x.grad]], np.float64) for x in inputs]
+    for v, grad in kept.items():  # the caller keeps the gradients they had
+        v.grad = grad
+    return found
+
+
+def _nudged(
+    func: Function, inputs: Sequence[Any], x: Any, now: list[Array], eps: float
+) -> list[list[Array]]:
+    """The outputs with each element of x a little larger, then a little smaller: a column each."""
+    shape = numbers(x).shape
+    sides = [[np.empty((value.size, int(np.prod(shape)))) for value in now] for _ in range(2)]
+    for column, index in enumerate(np.ndindex(shape)):
+        before = x.data if is_value(x) else x._array[index]
+        try:
+            for side, moved in zip(sides, (before + eps, before - eps), strict=True):
+                _put(x, index, moved)
+                for matrix, out in zip(side, outputs_of(func, inputs), strict=True):
+                    matrix[:, column] = numbers(out).ravel()
+        finally:
+            _put(x, index, before)
+    return sides
+
+
+def _put(x: Any, index: tuple[int, ...], number: Any) -> None:
+    if is_value(x):
+        x.data = number
+    else:
+        x._array[index] = number
+
+
+# -- inputs and outputs, tensors and Values alike -------------------------------------------------
+
+
+def listed(things: Any) -> tuple[Any, ...]:
+    """One thing or several, as a tuple."""
+    return tuple(things) if isinstance(things, (tuple, list)) else (things,)
+
+
+def is_tensor(thing: Any) -> bool:
+    """Told by what it has: the engine comes before Tensor and does not import it."""
+    return hasattr(thing, "_node") and hasattr(thing, "_array")
+
+
+def is_value(thing: Any) -> bool:
+    """Whether it is a Value."""
+    return hasattr(thing, "_prev") and hasattr(thing, "data")
+
+
+def is_checked(thing: Any) -> bool:
+    """Whether derivatives in this input are asked for."""
+    return is_value(thing) or (is_tensor(thing) and bool(thing.requires_grad))
+
+
+def numbers(thing: Any) -> Array:
+    """The elements of a tensor or Value as they are now: a copy, for inputs are nudged in place."""
+    return np.array(thing.data if is_value(thing) else thing._array, np.float64)
+
+
+def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
+    """What func returns, as a list; integer results, such as indices, have no derivative."""
+    found = listed(func(*inputs))
+    for out in found:
+        if not is_tensor(out) and not is_value(out):
+            raise TypeError(
+                f"func returned a {type(out).__name__}, which carries no gradient; it must return "
+                "a tensor (or Value), or a tuple of them. Look for an item(), float() or numpy() "
+                "in it."
+            )
+    return [out for out in found if is_value(out) or out.dtype.kind == "f"]

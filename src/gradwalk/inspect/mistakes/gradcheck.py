@@ -1,0 +1,370 @@
+"""gradcheck: backward against central differences; on failure, where, and what is likely wrong."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine import gradients
+from gradwalk.engine.errors import AutogradError
+from gradwalk.engine.modes import enable_grad
+from gradwalk.inspect.mistakes.arrivals import lost_in_the_walk, stale_value, stale_visit
+from gradwalk.inspect.mistakes.blame import lost_on_arrival, rule_at_fault
+from gradwalk.inspect.mistakes.differences import (
+    Comparison,
+    Function,
+    Tolerance,
+    compare,
+    is_checked,
+    is_tensor,
+    is_value,
+    jacobians,
+    listed,
+    numbers,
+    outputs_of,
+)
+
+
+class GradcheckError(AutogradError):
+    """A gradient that disagrees with central differences; `diagnosis` says what may be wrong."""
+
+    def __init__(self, message: str, diagnosis: str | None = None) -> None:
+        super().__init__(message)
+        self.diagnosis = diagnosis
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+) -> bool:
+    """Check the gradients of `func` at `inputs` against central differences; True if they agree.
+
+    `inputs` is a tensor or a tuple; every tensor in it with `requires_grad` is checked, and should
+    be float64. `func` returns a tensor or a tuple of them. An output that needs no gradient counts
+    as one whose gradient is zero. Values work too, as inputs and as outputs. Inputs are nudged in
+    place (and put back), so `func` may also use them without taking them as arguments.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor([0.5, -2.0], dtype=gw.float64, requires_grad=True)
+    >>> gw.gradcheck(lambda x: gw.tanh(x) * x, x)
+    True
+    >>> wrong = gw.elementwise("wrong", lambda x: x * x, partials=[lambda x: x])
+    >>> gw.gradcheck(wrong, x, raise_exception=False)
+    False
+    >>> gw.gradcheck(lambda a, b: a * b + a, (gw.Value(2.0), gw.Value(-3.0)))
+    True
+    """
+    check = _Check("gradcheck", func, listed(inputs), Tolerance(eps, atol, rtol), nondet_tol)
+    return check.run(raise_exception)
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+) -> bool:
+    """Check second derivatives: `gradcheck` of the gradient of `func`, as our backward gives it.
+
+    The gradient is taken for random weights of the outputs (the same at every call), or for
+    `grad_outputs`; it is checked in the inputs and in those weights. A first derivative that is
+    wrong but differentiated rightly passes: run `gradcheck` too.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor([0.5, -2.0], dtype=gw.float64, requires_grad=True)
+    >>> gw.gradgradcheck(lambda x: gw.tanh(x) * x, x)
+    True
+    """
+    given = listed(inputs)
+    if any(is_value(x) for x in given):
+        raise TypeError(
+            "gradgradcheck needs tensors: the gradients of Values are plain numbers, which cannot "
+            "be differentiated again. Fix: use gradwalk.tensor(..., dtype=gradwalk.float64)."
+        )
+    _require_inputs("gradgradcheck", given)
+    weights = None if grad_outputs is None else listed(grad_outputs)
+    gradient, everything = gradient_of(func, given, weights)
+    check = _Check("gradgradcheck", gradient, everything, Tolerance(eps, atol, rtol), nondet_tol)
+    check.differentiated, check.own = func, len(given)
+    return check.run(raise_exception)
+
+
+def gradient_of(
+    func: Function, inputs: Sequence[Any], weights: Sequence[Any] | None = None
+) -> tuple[Function, tuple[Any, ...]]:
+    """The gradient of `func` as a function of its inputs and of a weight per output, and those."""
+    count = len(inputs)
+    checked = [i for i, x in enumerate(inputs) if is_checked(x)]
+    if weights is None:
+        random = np.random.default_rng(0)
+        with enable_grad():
+            outputs = outputs_of(func, inputs)
+        weights = [gradients.wrap(random.standard_normal(o.shape).astype(o.dtype)) for o in outputs]
+        for weight in weights:
+            weight.requires_grad = True
+
+    def gradient(*args: Any) -> tuple[Any, ...]:
+        outputs = outputs_of(func, args[:count])
+        pairs = [(o, w) for o, w in zip(outputs, args[count:], strict=True) if o.requires_grad]
+        wanted = [args[i] for i in checked]
+        if not pairs:
+            return tuple(gradients.wrap(np.zeros(x.shape, x.dtype)) for x in wanted)
+        return gradients.grad(
+            [output for output, _ in pairs],
+            wanted,
+            [weight for _, weight in pairs],
+            create_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+
+    return gradient, (*inputs, *weights)
+
+
+def _require_inputs(asked: str, inputs: Sequence[Any]) -> None:
+    if not any(is_checked(x) for x in inputs):
+        raise ValueError(
+            f"{asked}: none of the inputs requires a gradient, so there is nothing to check.\n"
+            "Fix: make at least one with requires_grad=True (and dtype=gradwalk.float64)."
+        )
+    for position, x in enumerate(inputs):
+        if not is_tensor(x) or not is_checked(x):
+            continue
+        array = x._array
+        shared = any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+        if array.size and (shared or not array.flags.writeable):
+            raise ValueError(
+                f"{asked}: the elements of input {position}, of shape {array.shape}, cannot be "
+                "nudged one by one: they share memory (an expanded tensor) or are read-only.\n"
+                "Fix: pass a .clone() of it."
+            )
+
+
+class _Check:
+    """One check, and the words for its outcome."""
+
+    differentiated: Function | None = None  # for gradgradcheck: what `func` is the gradient of
+    own: int  # how many inputs are the user's; further ones are weights of its outputs
+
+    def __init__(
+        self,
+        asked: str,
+        func: Function,
+        inputs: tuple[Any, ...],
+        tolerance: Tolerance,
+        nondet_tol: float,
+    ) -> None:
+        _require_inputs(asked, inputs)
+        self.asked = asked
+        self.func = func
+        self.inputs = inputs
+        self.tolerance = tolerance
+        self.nondet_tol = nondet_tol
+        self.own = len(inputs)
+
+    def run(self, raise_exception: bool) -> bool:
+        """True, or the error (False without `raise_exception`)."""
+        error = self._not_repeatable()
+        wrong = [] if error else compare(self.func, self.inputs, self.tolerance)
+        wrong = [c for c in wrong if c.wrong.any()]
+        if raise_exception and (error or wrong):
+            raise error or self._explained(wrong)
+        return not (error or wrong)
+
+    def _not_repeatable(self) -> GradcheckError | None:
+        with enable_grad():
+            first = [numbers(out) for out in outputs_of(self.func, self.inputs)]
+            second = [numbers(out) for out in outputs_of(self.func, self.inputs)]
+        if not first:
+            raise ValueError(f"{self.asked}: func returns no floating-point output to check")
+        if all(self._equal(one, other) for one, other in zip(first, second, strict=True)):
+            return None
+        diagnosis = (
+            "not deterministic: two calls with the same inputs give different outputs, so their "
+            "differences mean nothing. Fix the random numbers (a seed inside func, no dropout), "
+            "and let func not change its inputs."
+        )
+        return GradcheckError(_wrapped(f"{self.asked}: func is {diagnosis}"), diagnosis)
+
+    def _equal(self, one: Any, other: Any) -> bool:
+        return one.shape == other.shape and np.allclose(
+            one, other, rtol=0, atol=self.nondet_tol, equal_nan=True
+        )
+
+    def _explained(self, wrong: list[Comparison]) -> GradcheckError:
+        wrong, diagnosis = self._in_float64(wrong)
+        worst = max(wrong, key=lambda c: c.badness)
+        diagnosis = diagnosis or self._diagnosis(worst)
+        lines = self._facts(worst, wrong)
+        if diagnosis:
+            lines.append(_wrapped(f"Diagnosis: {diagnosis}"))
+        return GradcheckError("\n".join(lines), diagnosis)
+
+    # -- what may be wrong ------------------------------------------------------------------------
+
+    def _in_float64(self, wrong: list[Comparison]) -> tuple[list[Comparison], str | None]:
+        """If the inputs are float32: is it still wrong in float64? Then those numbers say more."""
+        kinds = {x.dtype for x in self.inputs if is_tensor(x) and is_checked(x)}
+        if kinds <= {np.dtype(np.float64)}:
+            return wrong, None
+        diagnosis = (
+            f"float32 input: at eps = {self.tolerance.eps:g} what is seen is mostly rounding. "
+        )
+        try:
+            wider = [_in_float64(x) for x in self.inputs]
+            again = [c for c in compare(self.func, wider, self.tolerance) if c.wrong.any()]
+        except Exception:  # func insists on float32: all we know is that rounding blurs the check
+            return wrong, diagnosis + "Use float64 (dtype=gradwalk.float64)."
+        if again:
+            self.inputs = tuple(wider)
+            return again, None
+        return wrong, diagnosis + (
+            "With the same inputs in float64 the check passes: use dtype=gradwalk.float64."
+        )
+
+    def _diagnosis(self, worst: Comparison) -> str | None:
+        if worst.only_kinks:
+            return self._kink(worst)
+        with enable_grad():
+            output = outputs_of(self.func, self.inputs)[worst.output]
+            again = jacobians(output, [self.inputs[worst.input]])[0]
+        if not np.array_equal(again, worst.analytic, equal_nan=True):
+            return self._stale(output) or (
+                "not deterministic: backward gives another gradient when it is run again, for the "
+                "same inputs and outputs."
+            )
+        if is_tensor(output) and output.dtype != np.float64:
+            return (
+                f"{output.dtype} inside: the inputs are float64 but this output is {output.dtype}, "
+                "so func computes in it and what is seen is mostly rounding. Keep float64 "
+                "throughout for the check."
+            )
+        if worst.only_rounding:
+            return (
+                "rounding, not a wrong rule: the output is so large that a nudge of eps = "
+                f"{self.tolerance.eps:g} hardly shows in its last digits. Subtract a constant "
+                "from the output, or take a larger eps."
+            )
+        found = worst.diagnose()
+        if is_value(output):
+            x = self.inputs[worst.input]
+            found = lost_on_arrival(output, x, float(worst.numeric[0, 0])) or found
+        elif output.requires_grad:
+            found = lost_in_the_walk(output) or found
+        if self.differentiated is None:
+            fault = rule_at_fault(self.func, self.inputs, self.tolerance)
+            return fault or self._stale(output) or found
+        own = self.inputs[: self.own]
+        return rule_at_fault(self.differentiated, own, self.tolerance, gradient_of) or found
+
+    def _stale(self, output: Any) -> str | None:
+        """Whether backward computes with the numbers of another call."""
+        return stale_value(self.func, self.inputs) if is_tensor(output) else stale_visit(output)
+
+    def _kink(self, worst: Comparison) -> str:
+        row, column = worst.worst
+        ahead, behind = worst.ahead[row, column], worst.behind[row, column]
+        eps = self.tolerance.eps
+        # A slope that grows as eps shrinks is a jump; 1e-3 at eps 1e-6 is beyond any slope we met.
+        jump = max(abs(ahead), abs(behind)) * eps > np.sqrt(eps)
+        return (
+            f"a {'jump' if jump else 'kink'} within eps = {eps:g} of this input, not a wrong rule: "
+            f"the slope is {_number(behind)} just below it and {_number(ahead)} just above, and "
+            "backward gives one between. Move the input away from there, or take a smaller eps."
+        )
+
+    # -- what is seen -----------------------------------------------------------------------------
+
+    def _facts(self, worst: Comparison, wrong: list[Comparison]) -> list[str]:
+        row, column = worst.worst
+        out_name, in_name = self._output_name(worst.output), self._input_name(worst.input)
+        out_place = _place(row, worst.output_shape)
+        in_place = _place(column, worst.input_shape)
+        analytic, numeric = _numbers(worst.analytic[row, column], worst.numeric[row, column])
+        label = self.inputs[worst.input].label
+        facts = {
+            in_name: (f"'{label}', " if label else "") + f"shape {worst.input_shape}",
+            out_name: f"shape {worst.output_shape}",
+            "worst element": f"d {out_name}{out_place} / d {in_name}{in_place}",
+            "analytic": f"{analytic}  (backward)",
+            "numeric": f"{numeric}  (central differences, eps = {self.tolerance.eps:g})",
+            "wrong": f"{worst.wrong.sum()} of {worst.wrong.size} elements, by more than "
+            f"{self.tolerance.atol:g} + {self.tolerance.rtol:g} × |numeric|",
+        }
+        others = [
+            f"{self._output_name(c.output)} in {self._input_name(c.input)}"
+            for c in wrong
+            if c is not worst
+        ]
+        if others:
+            more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+            facts["also wrong"] = ", ".join(others[:2]) + more
+        width = max(len(name) for name in facts) + 1
+        return [
+            f"{self.asked}: the derivative of {out_name} in {in_name} is wrong.",
+            *(f"  {name + ':':<{width}} {fact}" for name, fact in facts.items()),
+        ]
+
+    def _input_name(self, position: int) -> str:
+        if position < self.own:
+            return f"input {position}"
+        return f"the weight of output {position - self.own}"
+
+    def _output_name(self, position: int) -> str:
+        if self.differentiated is None:
+            return f"output {position}"
+        checked = [i for i, x in enumerate(self.inputs[: self.own]) if is_checked(x)]
+        return f"the gradient of input {checked[position]}"
+
+
+def _in_float64(x: Any) -> Any:
+    if not is_tensor(x) or x.dtype.kind != "f":
+        return x
+    wider = gradients.wrap(numbers(x))
+    wider.requires_grad = x.requires_grad
+    wider.label = x.label
+    return wider
+
+
+def _place(position: int, shape: tuple[int, ...]) -> str:
+    """`[1, 0]`, or nothing for a single number."""
+    return str([int(i) for i in np.unravel_index(position, shape)]) if shape else ""
+
+
+def _number(x: float) -> str:
+    return f"{x:.6g}"
+
+
+def _numbers(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart, and in line."""
+    texts = next(
+        (pair for d in (6, 10) if (pair := (f"{one:.{d}g}", f"{other:.{d}g}"))[0] != pair[1]),
+        (f"{one:.17g}", f"{other:.17g}"),
+    )
+    width = max(map(len, texts))
+    return texts[0].rjust(width), texts[1].rjust(width)
+
+
+def _wrapped(text: str) -> str:
+    """Long lines broken at 96 columns, except lines of the user's source (indented by four)."""
+    lines = []
+    for line in text.split("\n"):
+        if line.startswith("    "):
+            lines.append(line)
+        else:
+            lines += textwrap.wrap(line, 96, subsequent_indent="  ", break_long_words=False)
+    return "\n".join(lines)

@@ -1,0 +1,96 @@
+"""What find_nan answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.nan.causes import number
+from gradwalk.inspect.report import Report
+from gradwalk.inspect.trace.routes import Step, chain, wrapped
+
+_INDENT = " " * 11
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One input of the op that made the first NaN or inf."""
+
+    name: str
+    value: float | None  # at the element concerned, where the op works element by element
+    summary: str  # of all its elements
+
+    def __str__(self) -> str:
+        here = "" if self.value is None else f" is {number(self.value)} there"
+        return f"{self.name}{here}" + (f" ({self.summary})" if self.summary else "")
+
+
+@dataclass
+class FoundNan(Report):
+    """The first cause of a NaN or inf; false if there is none.
+
+    `direction` is "forward" or "backward". `kind` is a word for the cause: "log", "0 / 0",
+    "overflow", "inf − inf", "all −inf", "data", "weights", "masked", "infinite slope", ...
+    """
+
+    found: bool = False
+    direction: str = ""
+    kind: str = ""
+    text: str = ""  # what was computed: log(0) = −inf
+    reason: str = ""
+    fix: str = ""
+    node: int | None = None
+    name: str = ""
+    op: str = ""
+    layer: str = ""
+    line: SourceLine | None = None
+    index: tuple[int, ...] | None = None  # of the first element concerned
+    count: int | None = None  # elements that are not finite, of `total`
+    total: int | None = None
+    operands: list[Operand] = field(default_factory=list)
+    became: Step | None = None  # where an inf became NaN, if that was later
+    masked_by: Step | None = None  # what hides the NaN in the forward pass
+    passed: list[Step] = field(default_factory=list)  # nodes it only passed through
+    reached: list[str] = field(default_factory=list)  # the loss, gradients
+    others: list[Step] = field(default_factory=list)  # further producers
+
+    def __bool__(self) -> bool:
+        return self.found
+
+    def __str__(self) -> str:
+        if not self.found:
+            return "no NaN and no inf reaches the loss or a gradient."
+        lines = wrapped(f"first: {self._headline()}", "", " " * 7)
+        if self.line is not None:
+            made = "made at: " if self.kind in ("data", "weights") else "line:    "
+            lines += wrapped(f"{made}{self.line}", "  ", _INDENT)
+        if self.layer:
+            lines.append(f"  in:      {self.layer}")
+        lines += wrapped(f"why:     {self.reason}", "  ", _INDENT)
+        for operand in self.operands:
+            lines += wrapped(f"input:   {operand}", "  ", _INDENT)
+        if self.became is not None:
+            at = "" if self.became.line is None else f", {self.became.line}"
+            lines += wrapped(f"NaN at:  {self.became.name}{at}", "  ", _INDENT)
+        if self.masked_by is not None:
+            at = "" if self.masked_by.line is None else f", {self.masked_by.line}"
+            lines += wrapped(f"hidden:  by {self.masked_by.name}{at}", "  ", _INDENT)
+        if self.passed:
+            lines += wrapped(f"passed:  {chain(self.passed)}", "  ", _INDENT)
+        if self.reached:
+            lines += wrapped(f"reached: {_listed(self.reached)}", "  ", _INDENT)
+        if self.others:
+            lines += wrapped(f"also:    {_listed([s.name for s in self.others])}", "  ", _INDENT)
+        return "\n".join([*lines, *wrapped(f"Fix: {self.fix}", "", "     ")])
+
+    def _headline(self) -> str:
+        where = "" if not self.index else f" at {list(self.index)}"
+        if self.total and self.total > 1 and self.count:
+            where += f" ({self.count} of {self.total} elements)"
+        way = "backward through " if self.direction == "backward" else ""
+        return f"{way}{self.name}{where}: {self.text}"
+
+
+def _listed(names: list[str], limit: int = 5) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -1,0 +1,465 @@
+"""find_nan: the first cause of a NaN or inf, forward or backward, told from what it passed through.
+
+A symptom is a loss or a gradient that is not finite. From there the search goes back: over values
+that hold a NaN to the first that has none in its inputs, and from an inf that became NaN to the
+operation that made the inf. An inf that was given (a mask of -inf) is no cause by itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.nan.answer import FoundNan, Operand
+from gradwalk.inspect.nan.causes import (
+    PRODUCTS,
+    SOFTMAXES,
+    There,
+    backward_cause,
+    forward_cause,
+    number,
+    rows_of,
+    safe_form,
+)
+from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
+from gradwalk.inspect.nan.target import trace_and_root
+from gradwalk.inspect.no_grad.cuts import Cause
+from gradwalk.inspect.trace.live import is_tensor, numbers_of
+from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.routes import Step
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
+
+__all__ = ["FoundNan", "Operand", "find_nan"]
+
+
+def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
+    """Find the first cause of a NaN or inf in a loss, a trace, or what a function computes.
+
+    `target` is a loss (a Value, or a Tensor before its backward), a trace, or a function to call,
+    which is recorded: `find_nan(lambda: step(batch))`. Left out, it is the current recording.
+    `budget` is the most bytes of arrays to keep of a function (64 MiB); beyond, only statistics
+    are kept, and the operands at the element are not known.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.inspect.nan.find_nan import find_nan
+    >>> p = gw.tensor([0.5, 0.0], requires_grad=True)
+    >>> found = find_nan(lambda: (-p.log()).sum().backward())
+    >>> found.text, found.index, found.operands[0].value
+    ('log(0) = −inf', (1,), 0.0)
+    >>> bool(find_nan((p + 1).log().sum()))
+    False
+    """
+    trace, root, called = trace_and_root(target, budget)
+    return _Search(trace, root).answer(called)
+
+
+class _Search:
+    """One trace, and what is known to be wrong in it."""
+
+    def __init__(self, trace: Trace, root: int | None) -> None:
+        self.trace = trace
+        self.numbers = Numbers(trace)
+        self.asked = root
+
+    def answer(self, called: bool) -> FoundNan:
+        for sweep in self.trace.sweeps:
+            for edge in sweep.seeds:
+                if self._is_bad(edge.node) and not self._is_only_scaled(edge.node, sweep):
+                    return self._forward(edge.node, sweep)
+            if not sweep.thrown_away and any(
+                is_bad(g) for grads in sweep.grads.values() for g in grads
+            ):
+                return self._backward(sweep)
+        for sink in self._sinks():
+            if self._is_bad(sink):
+                return self._forward(sink, None)
+        return self._after_update() if called else FoundNan()
+
+    def _is_only_scaled(self, root: int, sweep: Sweep) -> bool:
+        """Whether a gradient scaler, which sees to it itself, made a finite loss too large."""
+        return sweep.thrown_away and not any(self._is_bad(i) for i in self.trace.nodes[root].inputs)
+
+    def _sinks(self) -> Iterable[int]:
+        """Where to look beside the losses: what was asked about; without a backward pass, ends."""
+        if self.asked is not None:
+            return [self.asked]
+        if self.trace.sweeps:
+            return []
+        used = self.trace.consumers
+        return [n.index for n in self.trace.nodes if n.op and not used[n.index]]
+
+    def _is_bad(self, index: int) -> bool:
+        return any(self.numbers.bad(edge) for edge in self.numbers.outputs(index))
+
+    def _is_nan(self, index: int) -> bool:
+        return any(self.numbers.nan(edge) for edge in self.numbers.outputs(index))
+
+    # -- forward -----------------------------------------------------------------------------------
+
+    def _forward(self, sink: int, sweep: Sweep | None) -> FoundNan:
+        test = self.numbers.nan if self._is_nan(sink) else self.numbers.bad
+        producers, chain = self._producers([sink], test)
+        producers = self._not_meant(producers, chain)
+        first = self.trace.nodes[producers[0]]
+        became = None
+        if not first.is_leaf and first.op not in SOFTMAXES and self._is_nan(first.index):
+            made = self._made_infinite(first)
+            if made:
+                became, chain = first, {*chain, *made[1]}
+                producers = [*made[0], *producers[1:]]
+                first = self.trace.nodes[producers[0]]
+        found = self._described(first)
+        found.became = None if became is None else Step.at(self.trace, became.index)
+        found.passed = [Step.at(self.trace, i) for i in sorted(chain - {first.index})]
+        found.others = [Step.at(self.trace, i) for i in producers[1:] if i != first.index]
+        found.reached = [f"the loss ({self._shown(sink)})"]
+        if sweep is not None:
+            found.reached += self._bad_gradients(sweep)
+        return found
+
+    def _shown(self, index: int) -> str:
+        value = self.trace.nodes[index].value
+        return number(float(value)) if is_array(value) and np.size(value) == 1 else "not finite"
+
+    def _producers(
+        self, ends: Iterable[int], test: Callable[[Any], bool]
+    ) -> tuple[list[int], set[int]]:
+        """Going back from `ends` over operands that fail the test: where that begins, and the way.
+
+        Parameters come first: if they were bad from the start, nothing else matters.
+        """
+        seen = set(ends)
+        waiting = deque(seen)
+        begins = []
+        while waiting:
+            index = waiting.popleft()
+            sources = {e.node for _, e in self.trace.nodes[index].edges if test(e)}
+            if not sources:
+                begins.append(index)
+            waiting.extend(sources - seen)
+            seen |= sources
+        nodes = self.trace.nodes
+        begins.sort(key=lambda i: (not (nodes[i].is_leaf and nodes[i].needs_grad), i))
+        return begins, seen
+
+    def _made_infinite(self, node: TraceNode) -> tuple[list[int], set[int]] | None:
+        """The operations that made, of finite operands, the inf that became NaN in `node`."""
+        index = first_bad(self.numbers.of(Edge(node.index)))
+        op = op_of(node)
+        ends = []
+        for _, edge in node.edges:
+            here = at(self.numbers.of(edge), index) if op is not None and op.elementwise else None
+            if self.numbers.bad(edge) and (here is None or not np.isfinite(here)):
+                ends.append(edge.node)
+        if not ends:
+            return None
+        begins, chain = self._producers(ends, self.numbers.bad)
+        nodes = self.trace.nodes
+        # An inf among data may be a mask, but not if it was multiplied by weights on the way.
+        meant = not any(nodes[i].op in PRODUCTS for i in (node.index, *chain))
+        made = [
+            i
+            for i in begins
+            if not (self._given(i) or (meant and nodes[i].is_leaf and not nodes[i].needs_grad))
+        ]
+        return (made, chain) if made else None
+
+    def _not_meant(self, producers: list[int], chain: set[int]) -> list[int]:
+        """A given −inf is a mask if a softmax follows: then that is what went wrong."""
+        node = self.trace.nodes[producers[0]]
+        if self._is_nan(node.index) or (node.needs_grad and node.is_leaf):
+            return producers
+        if node.is_leaf or self._given(node.index):
+            after = [i for i in sorted(chain) if self.trace.nodes[i].op in SOFTMAXES]
+            return [*after[:1], *producers[1:]] if after else producers
+        return producers
+
+    def _given(self, index: int) -> bool:
+        """Whether an inf was handed to the node as a constant: masked_fill(mask, -inf)."""
+        return any(is_bad(a) for a in self.trace.nodes[index].args if not isinstance(a, Edge))
+
+    def _described(self, node: TraceNode) -> FoundNan:
+        if node.is_leaf:
+            return self._given_leaf(node)
+        constant = next((a for a in node.args if isinstance(a, np.ndarray) and is_bad(a)), None)
+        if constant is not None:  # of a graph that was not recorded: an operand it has saved
+            return self._given_data(node, constant)
+        edge = next(e for e in self.numbers.outputs(node.index) if self.numbers.bad(e))
+        value = self.numbers.of(edge)
+        index = first_bad(value)
+        written = next((a for a in node.args if a.__class__ is float and is_bad(a)), None)
+        if written is not None:
+            return self._written(node, value, written)
+        there = There.of(self.numbers, node, index, value)
+        found = self._about(node, forward_cause(there), "forward", value, index)
+        found.text = there.text
+        found.operands = self._operands(node, index)
+        return found
+
+    def _about(
+        self, node: TraceNode, cause: Cause, direction: str, value: Kept, index: Index | None
+    ) -> FoundNan:
+        groups = self.trace.group_path(node.index)
+        found = FoundNan(True, direction, cause.kind, "", cause.reason, cause.fix, node.index)
+        found.name, found.op, found.line = self.trace.name(node.index), node.op, node.line
+        found.layer = groups[-1].name if groups else ""
+        found.index = index
+        if isinstance(value, Statistics):
+            found.count, found.total = value.nans or value.infs, value.count
+        elif is_array(value):
+            found.count, found.total = int(np.sum(bad_mask(value))), int(np.size(value))
+        return found
+
+    def _operands(self, node: TraceNode, index: Index | None) -> list[Operand]:
+        op = op_of(node)
+        together = op is not None and op.elementwise
+        found = []
+        for argument in node.args:
+            value = self.numbers.of(argument)
+            if not isinstance(argument, Edge):
+                if isinstance(argument, (int, float)):
+                    found.append(Operand(f"the constant {number(float(argument))}", None, ""))
+                continue
+            here = at(value, index) if together else None
+            found.append(Operand(self.trace.name(argument.node), here, _summary(value)))
+        return found
+
+    def _given_leaf(self, node: TraceNode) -> FoundNan:
+        """The NaN was there before the first operation."""
+        value = node.value
+        what = "NaN" if has_nan(value) else "inf"
+        index = first_bad(value)
+        if node.needs_grad:
+            when = node.attrs.get("changed_at")
+            cause = Cause(
+                "weights",
+                f"this parameter already held {what} when it was used: "
+                + (f"the update at {when} left it." if when else "an earlier step left it."),
+                "look at the step before: find_nan(lambda: step()) around it; then a smaller "
+                "learning rate, or clip_grad_norm_.",
+            )
+        else:
+            return self._given_data(node, value)
+        found = self._about(node, cause, "forward", value, index)
+        found.text = f"already {what}"
+        return found
+
+    def _written(self, node: TraceNode, value: Kept, constant: float) -> FoundNan:
+        what = number(constant)
+        cause = Cause(
+            "constant",
+            f"{what} was put in here as a constant.",
+            "use a large finite number (-1e9 in place of -inf), or keep it from reaching the loss.",
+        )
+        found = self._about(node, cause, "forward", value, first_bad(value))
+        found.text = f"the constant {what}"
+        return found
+
+    def _given_data(self, node: TraceNode, value: Kept) -> FoundNan:
+        what = "NaN" if has_nan(value) else "inf"
+        rows = rows_of(value) or "the value"
+        owner = "this tensor" if node.is_leaf else f"an operand of {node.op}"
+        cause = Cause(
+            "data",
+            f"{rows} of {owner} held {what} from the start{self._last_written(node)}.",
+            "clean the data: drop such rows, or fill them (nan_to_num) before training.",
+        )
+        found = self._about(node, cause, "forward", value, first_bad(value))
+        found.text = f"{rows} {'are' if rows.startswith('rows') else 'is'} {what}"
+        return found
+
+    def _last_written(self, node: TraceNode) -> str:
+        """Where elements were last put into a tensor, if that is not the line that made it."""
+        for tensor in self.trace._alive:
+            if node.is_leaf and is_tensor(tensor) and self.trace.lookup(tensor) == node.index:
+                line = self._written_at(tensor)
+                return "" if line is None or line == node.line else f" (last written at {line})"
+        return ""
+
+    def _written_at(self, tensor: Any) -> SourceLine | None:
+        write = self.trace.last_write(tensor)
+        return None if write is None else write[1]
+
+    # -- backward ----------------------------------------------------------------------------------
+
+    def _backward(self, sweep: Sweep) -> FoundNan:
+        for index in sweep.visits:
+            grads = sweep.grads.get(index, [])
+            pushed = sweep.pushed.get(index, ())
+            if any(is_bad(g) for g in grads):
+                return self._arrived(index, sweep)
+            for position, contribution in enumerate(pushed):
+                if is_bad(contribution):
+                    return self._pushed(index, position, sweep)
+        leaf = next(i for i, grads in sweep.grads.items() if any(is_bad(g) for g in grads))
+        return self._arrived(leaf, sweep)
+
+    def _arrived(self, index: int, sweep: Sweep) -> FoundNan:
+        """What was pushed is finite, but what the node received is not."""
+        node = self.trace.nodes[index]
+        g = next(g for g in sweep.grads[index] if is_bad(g))
+        if any(edge.node == index for edge in sweep.seeds):
+            cause = Cause(
+                "seed",
+                "backward() was given a gradient that is not finite.",
+                "look at the gradient= that backward() was given.",
+            )
+        else:
+            cause = Cause(
+                "sum or hook",
+                "each contribution that arrives here is finite, but their sum, or what a hook "
+                "made of it, is not.",
+                "look at the hooks on it; scale the loss down.",
+            )
+        found = self._about(node, cause, "backward", g, first_bad(g))
+        found.text = "its gradient is not finite"
+        found.reached = self._bad_gradients(sweep)
+        return found
+
+    def _pushed(self, index: int, position: int, sweep: Sweep) -> FoundNan:
+        node = self.trace.nodes[index]
+        contribution: Any = sweep.pushed[index][position]
+        element = self._element(node, contribution, sweep)
+        there = There.of(self.numbers, node, element, self.numbers.of(Edge(index)))
+        g = at(sweep.grad(index), element)
+        pushed = at(contribution, first_bad(contribution))
+        cause = backward_cause(there, position, g, pushed)
+        if cause.kind == "infinite slope" and g == 0:
+            return self._masked(node, there, position, element, sweep, contribution)
+        found = self._about(node, cause, "backward", contribution, first_bad(contribution))
+        found.text = f"gradient {number(g)} becomes {number(pushed)}"
+        found.operands = self._operands(node, element)
+        found.passed = self._onward(index, sweep)
+        found.reached = self._bad_gradients(sweep)
+        return found
+
+    def _element(self, node: TraceNode, contribution: Any, sweep: Sweep) -> Index | None:
+        """The element of the node's output at which the first bad contribution arose."""
+        index = first_bad(contribution)
+        shape = node.shape
+        if index is None or np.shape(contribution) == shape:
+            return index
+        # The operand was broadcast: among the elements it went into, the one that is not finite.
+        value, g = self.numbers.of(Edge(node.index)), sweep.grad(node.index)
+        if np.ndim(contribution) > len(shape) or not is_array(g):
+            return None
+        lead = len(shape) - np.ndim(contribution)
+        own = [slice(None)] * lead
+        own += [slice(None) if n == 1 else i for i, n in zip(index, np.shape(contribution))]  # type: ignore[misc]
+        bad = np.zeros(shape, bool)
+        bad[tuple(own)] = True
+        if is_array(value) and is_bad(value):
+            bad &= ~np.isfinite(value)
+        elif (np.asarray(g)[bad] == 0).any():
+            bad &= np.asarray(g) == 0
+        place = np.unravel_index(int(np.argmax(bad)), shape)
+        return tuple(int(i) for i in place)
+
+    def _masked(
+        self,
+        node: TraceNode,
+        there: There,
+        position: int,
+        element: Index | None,
+        sweep: Sweep,
+        contribution: Any,
+    ) -> FoundNan:
+        """A branch nobody looks at: its gradient is 0, its derivative infinite, 0 × inf is NaN."""
+        hider = self._hider(node.index, element, sweep)
+        by = "a mask" if hider is None else self.trace.nodes[hider].op
+        cause = Cause(
+            "masked",
+            f"{by} hides this element, so the loss is finite and the gradient that comes back is "
+            f"0. But the derivative of {node.op} there ({there.text}) is infinite, and 0 × inf is "
+            "NaN.",
+            f"make the input safe before, not the result after: {safe_form(node.op)}.",
+        )
+        found = self._about(node, cause, "backward", contribution, first_bad(contribution))
+        found.text = "gradient 0 becomes NaN"
+        found.operands = self._operands(node, element)
+        found.masked_by = None if hider is None else Step.at(self.trace, hider)
+        found.passed = self._onward(node.index, sweep)
+        found.reached = self._bad_gradients(sweep)
+        return found
+
+    def _hider(self, index: int, element: Index | None, sweep: Sweep) -> int | None:
+        """The node, towards the loss, that made the gradient 0 at this element."""
+        seen = {index}
+        waiting = deque([index])
+        while waiting:
+            here = waiting.popleft()
+            for consumer, position in self.trace.consumers[here]:
+                pushed = sweep.pushed.get(consumer, ())
+                if consumer in seen or position >= len(pushed) or at(pushed[position], element):
+                    continue
+                seen.add(consumer)
+                g = sweep.grad(consumer)
+                same = np.shape(g) == np.shape(pushed[position])
+                if (same and at(g, element)) or (not same and is_array(g) and np.any(g)):
+                    return consumer
+                waiting.append(consumer)
+        return None
+
+    def _onward(self, index: int, sweep: Sweep) -> list[Step]:
+        """The nodes visited later whose gradient is bad because of it."""
+        after = sweep.visits[sweep.visits.index(index) + 1 :]
+        bad = [i for i in after if any(is_bad(g) for g in sweep.grads.get(i, []))]
+        return [Step.at(self.trace, i) for i in bad]
+
+    def _bad_gradients(self, sweep: Sweep) -> list[str]:
+        """The leaves that received something bad."""
+        return [
+            f"the gradient of {self.trace.name(i)}"
+            for i, grads in sorted(sweep.grads.items())
+            if self.trace.nodes[i].is_leaf
+            and self.trace.nodes[i].needs_grad
+            and any(is_bad(g) for g in grads)
+        ]
+
+    # -- after the step ----------------------------------------------------------------------------
+
+    def _after_update(self) -> FoundNan:
+        """The loss and the gradients are finite; are the parameters, now that they are updated?"""
+        for tensor in self.trace._alive:
+            if not is_tensor(tensor) or not (tensor.is_leaf and tensor.requires_grad):
+                continue
+            array = numbers_of(tensor)
+            if not is_bad(array):
+                continue
+            found_at = self.trace.lookup(tensor)
+            if found_at is None:
+                continue
+            cause = Cause(
+                "update",
+                "the loss and all gradients are finite, but this parameter is not after the "
+                "update.",
+                "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_.",
+            )
+            found = self._about(
+                self.trace.nodes[found_at], cause, "update", array, first_bad(array)
+            )
+            found.line = self._written_at(tensor) or found.line
+            found.text = "not finite after the update"
+            return found
+        return FoundNan()
+
+
+def _summary(kept: Kept) -> str:
+    """An operand's elements in a few words."""
+    if kept is None:
+        return "its values were not kept"
+    known = kept if isinstance(kept, Statistics) else Statistics.of(kept)
+    if known.count <= 1:
+        return "" if known.finite else ("NaN" if known.nans else "inf")
+    parts = [f"{known.count} elements"]
+    if known.count > known.nans + known.infs:
+        parts.append(f"from {number(known.low)} to {number(known.high)}")
+    parts += [f"{known.zeros} of them 0"] if known.zeros else []
+    parts += [f"{known.nans} NaN"] if known.nans else []
+    parts += [f"{known.infs} infinite"] if known.infs else []
+    return ", ".join(parts)

@@ -1,0 +1,133 @@
+"""NaN and inf in what a trace kept: whether, where, and which operands met there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+
+Index = tuple[int, ...]
+
+
+def has_nan(kept: Kept) -> bool:
+    """Whether an element is NaN."""
+    if kept.__class__ is float:
+        return math.isnan(kept)
+    if isinstance(kept, Statistics):
+        return kept.nans > 0
+    return _floating(kept) and bool(np.isnan(kept).any())
+
+
+def has_inf(kept: Kept) -> bool:
+    """Whether an element is infinite."""
+    if kept.__class__ is float:
+        return math.isinf(kept)
+    if isinstance(kept, Statistics):
+        return kept.infs > 0
+    return _floating(kept) and bool(np.isinf(kept).any())
+
+
+def is_bad(kept: Kept) -> bool:
+    """Whether an element is not a finite number."""
+    if kept.__class__ is float:
+        return not math.isfinite(kept)
+    if isinstance(kept, Statistics):
+        return not kept.finite
+    return _floating(kept) and not np.isfinite(kept).all()
+
+
+def _floating(kept: Kept) -> bool:
+    if kept is None or isinstance(kept, (str, int)):
+        return False
+    return np.asarray(kept).dtype.kind == "f"
+
+
+def bad_mask(kept: Kept) -> Any:
+    """Where the elements are not finite; where they are NaN, if any is."""
+    nans = np.isnan(kept)
+    return nans if nans.any() else ~np.isfinite(kept)
+
+
+def first_bad(kept: Kept) -> Index | None:
+    """The place of the first element that is NaN, or else infinite."""
+    if not is_array(kept) or not is_bad(kept):
+        return None
+    mask = np.asarray(bad_mask(kept))
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def at(kept: Kept, index: Index | None) -> float | None:
+    """The element an operand had there, counted as broadcasting does; None if it is not known."""
+    if not is_array(kept) or isinstance(kept, str):
+        return None
+    array = np.asarray(kept)
+    if array.dtype.kind not in "fiub":
+        return None
+    if array.size == 1:
+        return float(array.reshape(-1)[0])
+    if index is None or array.ndim > len(index):
+        return None
+    tail = index[len(index) - array.ndim :]
+    place = tuple(0 if n == 1 else i for i, n in zip(tail, array.shape))
+    if any(i >= n for i, n in zip(place, array.shape)):
+        return None
+    return float(array[place])
+
+
+class Numbers:
+    """The values of a trace; those a graph had not kept are computed again where that is possible.
+
+    Looking is cheap to ask for twice: the flags of every node are computed once.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.values: dict[Edge, Any] = {}
+        for node in trace.nodes:
+            if not node.is_leaf and any(value is None for value in node.values):
+                self._compute(node)
+        self._nan: dict[Edge, bool] = {}
+        self._bad: dict[Edge, bool] = {}
+
+    def _compute(self, node: TraceNode) -> None:
+        if op_of(node) is None or any(self.of(a) is None for a in node.args):
+            return
+        try:
+            found = forward(self.trace, node, self.values)
+        except (NotReplayable, ValueError, TypeError, IndexError):
+            return
+        for output, value in enumerate(found):
+            self.values[Edge(node.index, output)] = value
+
+    def of(self, argument: Any) -> Any:
+        """The value of an operand: a node's, or the constant itself."""
+        if not isinstance(argument, Edge):
+            return argument
+        kept = self.trace.nodes[argument.node].values
+        found = kept[argument.output] if argument.output < len(kept) else None
+        return self.values.get(argument) if found is None else found
+
+    def outputs(self, index: int) -> list[Edge]:
+        """The edges that leave a node, one per output."""
+        return [Edge(index, k) for k in range(len(self.trace.nodes[index].metas))]
+
+    def nan(self, edge: Any) -> bool:
+        """Whether an operand holds a NaN."""
+        if not isinstance(edge, Edge):
+            return has_nan(edge)
+        if edge not in self._nan:
+            self._nan[edge] = has_nan(self.of(edge))
+        return self._nan[edge]
+
+    def bad(self, edge: Any) -> bool:
+        """Whether an operand holds a NaN or inf."""
+        if not isinstance(edge, Edge):
+            return is_bad(edge)
+        if edge not in self._bad:
+            self._bad[edge] = is_bad(self.of(edge))
+        return self._bad[edge]

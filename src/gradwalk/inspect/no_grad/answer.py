@@ -1,0 +1,90 @@
+"""What why_no_grad answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.report import Report
+from gradwalk.inspect.trace.routes import Step, chain, wrapped
+
+
+@dataclass(slots=True)
+class Cut:
+    """A place where the gradient stops."""
+
+    kind: str
+    reason: str
+    fix: str
+    node: int | None = None
+    op: str = ""
+    name: str = ""
+    layer: str = ""
+    line: SourceLine | None = None
+    path: list[Step] = field(default_factory=list)  # from the parameter to the cut
+    beyond: list[Step] = field(default_factory=list)  # from behind the cut to the loss
+
+
+@dataclass
+class WhyNoGrad(Report):
+    """What `why_no_grad` found. `verdict` is "none", "zero" or "flows"."""
+
+    name: str
+    verdict: str
+    kind: str = ""
+    reason: str = ""
+    fix: str = ""
+    node: int | None = None
+    op: str = ""
+    layer: str = ""
+    line: SourceLine | None = None
+    path: list[Step] = field(default_factory=list)
+    beyond: list[Step] = field(default_factory=list)
+    others: list[Cut] = field(default_factory=list)  # the cuts on other ways to the loss
+    suspects: list[str] = field(default_factory=list)  # what may be meant where nothing is sure
+    scalar: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether something stops the gradient."""
+        return self.verdict != "flows"
+
+    def __str__(self) -> str:
+        lines = wrapped(f"{self.name}: {self._headline()}", "", "")
+        if self.line is not None:
+            where = "made at:" if self.kind in _ABOUT_ITSELF else "cut at:"
+            lines += wrapped(f"{where:<9}{self.line}", "  ", " " * 11)
+        if self.layer:
+            lines.append(f"  in:      {self.layer}")
+        if self.reason:
+            lines += wrapped(f"why:     {self.reason}", "  ", " " * 11)
+        if len(self.path) > 1:
+            lines += wrapped(f"path:    {chain(self.path)}", "  ", " " * 11)
+        if self.beyond:
+            lines += wrapped(f"beyond:  {chain(self.beyond)}", "  ", " " * 11)
+        for cut in self.others[:3]:
+            at = "" if cut.line is None else f" at {cut.line}"
+            lines += wrapped(f"also:    {cut.kind}{at}: {cut.reason}", "  ", " " * 11)
+        if len(self.others) > 3:
+            lines.append(f"           and {len(self.others) - 3} more")
+        for suspect in self.suspects[:3]:
+            lines += wrapped(f"perhaps: {suspect}", "  ", " " * 11)
+        if self.fix:
+            lines += wrapped(f"Fix: {self.fix}", "", "     ")
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        if self.verdict == "flows":
+            return "the gradient is neither None nor zero."
+        if self.kind in ("not a leaf", "cleared"):
+            return ".grad is None, though a gradient arrived."
+        if self.verdict == "zero":
+            return "the gradient is 0: the way to the loss is whole, but multiplied by 0."
+        if self.scalar:
+            return "the gradient is 0 because nothing arrives."
+        return "the gradient is None: nothing arrives."
+
+
+_ABOUT_ITSELF = {
+    "requires_grad", "integer leaf", "not a leaf", "unused", "no gradient below", "no graph",
+    "no backward", "not asked for", "cleared",
+}  # fmt: skip

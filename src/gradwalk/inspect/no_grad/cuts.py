@@ -1,0 +1,424 @@
+"""What stops a gradient: for one node on the way, the kind of cut, in words, and what to do.
+
+A cut of the first sort lets nothing through, so that a gradient is None. One of the second sort
+lets the gradient through and multiplies it by zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+
+COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+LOGIC = {"logical_and", "logical_or", "logical_xor", "logical_not", "all", "any", "isnan"}
+CHOICES = {"argmax", "argmin", "searchsorted", "max_pool_indices"}
+STEPS = {"sign", "floor", "ceil", "trunc", "round", "div_floor", "div_trunc", "floor_divide"}
+STEPS |= {"zero", "heaviside"}
+DEAD = {"relu", "threshold"}
+BOUNDED = {"clip", "clamp_min", "clamp_max", "clip_between", "hardtanh", "hardsigmoid"}
+SHRUNK = {"hardshrink", "softshrink", "hardswish"}
+WINNERS = {"maximum", "minimum", "max", "min", "amax", "amin", "max_pool", "median", "topk"}
+WINNERS |= {"median_along", "kthvalue", "cummax", "cummin"}
+PRODUCTS = {"mul", "matmul", "linear", "einsum", "conv", "conv_bias", "addmm", "baddbmm"}
+SATURATING = {
+    "tanh", "sigmoid", "softmax", "log_softmax", "erf", "exp", "exp2", "expm1", "softplus",
+    "logsigmoid", "gelu", "gelu_tanh", "silu", "mish", "elu", "erfc", "ndtr", "cross_entropy",
+    "binary_cross_entropy_logits", "sinh", "cosh", "atan",
+}  # fmt: skip
+OVERWRITING = {
+    "setitem",
+    "write_view",
+    "put",
+    "CopySlices",
+    "aten.copy_",
+    "aten.fill_",
+    "aten.zero_",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason: a word for programs, a sentence and a fix for people."""
+
+    kind: str
+    reason: str
+    fix: str
+    before: bool = False  # the cut is the input itself, not the node it goes into
+    at: int | None = None  # the node whose line to show, if it is another
+
+
+# -- nothing passes --------------------------------------------------------------------------------
+
+_NOTES = {
+    "detach": Cause(
+        "detach",
+        "detach() hands on the numbers, not the gradient.",
+        "leave the detach() out if this gradient is meant to flow.",
+    ),
+    "data": Cause(
+        "data",
+        ".data hands on the numbers, not the gradient.",
+        "use the tensor itself instead of its .data.",
+    ),
+    "no_grad": Cause(
+        "no_grad",
+        "it is computed inside no_grad(), where nothing is recorded.",
+        "move this line out of the no_grad() block, or call it inside enable_grad().",
+    ),
+}
+
+
+def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
+    """Why no gradient can pass from `node` to its input at `position`; None if it can."""
+    edge = node.args[position]
+    shape_and_dtype = trace.nodes[edge.node].metas[edge.output : edge.output + 1]
+    if shape_and_dtype and not _is_float(shape_and_dtype[0][1]):
+        found = _integer(trace.nodes[edge.node], edge.output, shape_and_dtype[0][1])
+        return replace(found, before=True)
+    if node.note in _NOTES:
+        return _NOTES[node.note]
+    if not node.needs_grad:
+        return _flat(node)
+    op = op_of(node)
+    if op is not None and op.rule(position) is None:
+        name = op.inputs[min(position, len(op.inputs) - 1)]
+        return Cause(
+            "no rule",
+            f"{node.op} has no derivative in its input '{name}': it is a choice or an index.",
+            f"let what '{name}' is made of reach the loss in another way as well.",
+        )
+    for sweep in trace.sweeps[-1:]:
+        pushed = sweep.pushed.get(node.index)
+        if pushed is not None and position < len(pushed) and pushed[position] is None:
+            if op is None:
+                return Cause(
+                    "own backward",
+                    f"the backward of {node.op} returns None for its input {position}.",
+                    f"return the gradient of input {position} from {node.op}.backward.",
+                )
+            return Cause(
+                "not asked for",
+                "the gradients of certain tensors only were asked for, and this is none of them.",
+                "name it in inputs=, or call backward() without inputs.",
+            )
+    return None
+
+
+def _is_float(dtype: str) -> bool:
+    return "float" in dtype
+
+
+def _integer(source: TraceNode, output: int, dtype: str) -> Cause:
+    if source.op in CHOICES or (len(source.metas) > 1 and output):
+        return _chosen(source.op)
+    if source.op in COMPARISONS | LOGIC:
+        return _compared(source.op)
+    return Cause(
+        "integer",
+        f"it holds {dtype}, and a whole number cannot change by a little.",
+        "keep it a float up to the loss; round or cast only what is shown.",
+    )
+
+
+def _chosen(op: str) -> Cause:
+    return Cause(
+        "not differentiable",
+        f"{op} gives a place, not a value: it stays where it is until it jumps.",
+        "weigh all of them (softmax), or use the value at that place (max(dim).values, gather).",
+    )
+
+
+def _compared(op: str) -> Cause:
+    return Cause(
+        "not differentiable",
+        f"{op} gives True or False, which cannot change by a little.",
+        "use a smooth step, sigmoid((x - y) / width), or where(condition, a, b) with a and b "
+        "that carry gradients.",
+    )
+
+
+def _flat(node: TraceNode) -> Cause:
+    """An operation that was recorded, could have passed a gradient on, and has none to pass."""
+    if node.op in CHOICES:
+        return _chosen(node.op)
+    if node.op in COMPARISONS | LOGIC:
+        return _compared(node.op)
+    if not _is_float(node.metas[0][1]):
+        return _integer(node, 0, node.metas[0][1])
+    return Cause(
+        "not differentiable",
+        f"{node.op} has no derivative.",
+        f"replace {node.op} by something smooth.",
+    )
+
+
+# -- what passes is multiplied by zero -------------------------------------------------------------
+
+
+def all_zero(kept: Kept) -> bool:
+    """Whether every element is exactly 0."""
+    if kept is None:
+        return False
+    if kept.__class__ is float:
+        return kept == 0
+    if isinstance(kept, Statistics):
+        return kept.count > 0 and kept.zeros == kept.count
+    return bool(np.size(kept)) and not np.any(kept)
+
+
+def is_flat(trace: Trace, node: TraceNode, position: int) -> bool:
+    """Whether any gradient, not only the one that came, would be multiplied by zero here."""
+    op = op_of(node)
+    if op is None or op.linear or op.view:
+        return False
+    if op.multilinear:
+        return _multiplied(trace, node, position) is not None
+    random = np.random.default_rng(0)
+    gs = [random.uniform(0.5, 1.5, shape) for shape, _ in node.metas]
+    try:
+        pushed = pull(trace, node, float(gs[0]) if trace.scalar else gs if op.multiple else gs[0])
+    except (NotReplayable, ValueError, TypeError, IndexError):
+        return False
+    return position < len(pushed) and all_zero(pushed[position])
+
+
+def vanished(trace: Trace, node: TraceNode, position: int) -> Cause:
+    """Why `node` hands its input at `position` nothing but zeros."""
+    explain = _EXPLAINED.get(node.op)
+    if explain is not None:
+        found = explain(trace, node, position)
+        if found is not None:
+            return found
+    return _slope(trace, node, position)
+
+
+def _value(trace: Trace, argument: Any) -> Kept:
+    if not isinstance(argument, Edge):
+        return argument
+    return trace.nodes[argument.node].values[argument.output]
+
+
+def _named(trace: Trace, argument: Any) -> str:
+    return trace.name(argument.node) if isinstance(argument, Edge) else short(float(argument))
+
+
+def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
+    """Which elements of the input meet a gradient, and between what bounds they lie, in words."""
+    edge = node.args[position]
+    x: Any = _value(trace, edge)
+    g: Any = trace.sweep.grad(node.index) if trace.sweeps else None
+    total = _size(trace.nodes[edge.node], edge)
+    who = "its input is" if total == 1 else f"all {total} inputs are"
+    if is_array(x) and is_array(g) and np.shape(x) == np.shape(g) and not np.all(g):
+        met = np.asarray(x)[np.asarray(g) != 0]
+        if 0 < met.size < total:  # the others receive nothing from beyond
+            x = met
+            verb = "is" if met.size == 1 else "are"
+            who = f"of {total} inputs the {met.size} that a gradient reaches {verb}"
+    return who, _span(x)
+
+
+def _span(kept: Kept) -> str:
+    """The smallest and largest element, in words."""
+    if not is_array(kept) and not isinstance(kept, Statistics):
+        return ""
+    known = kept if isinstance(kept, Statistics) else Statistics.of(kept)
+    if known.count == 1:
+        return f" (it is {short(known.low)})"
+    if known.low == known.high:
+        return f" (all are {short(known.low)})"
+    return f" (they lie between {short(known.low)} and {short(known.high)})"
+
+
+def _dead(trace: Trace, node: TraceNode, position: int) -> Cause:
+    who, span = _concerned(trace, node, position)
+    return Cause(
+        "dead relu",
+        f"{node.op} is flat there: {who} at or below {short(_bound(node))}{span}.",
+        "start with a bias above 0 or smaller weights, lower the learning rate that drove it "
+        "there, or use leaky_relu, which is never flat.",
+    )
+
+
+def _bound(node: TraceNode) -> float:
+    return float(node.attrs.get("threshold", 0.0))
+
+
+def _bounded(trace: Trace, node: TraceNode, position: int) -> Cause:
+    who, span = _concerned(trace, node, position)
+    limits = [f"{k}={v}" for k, v in node.attrs.items() if v is not None and k in ("min", "max")]
+    inside = f" [{', '.join(limits)}]" if limits else ""
+    return Cause(
+        "clamp",
+        f"{node.op} is flat there: {who} outside its bounds{inside}{span}.",
+        "widen the bounds, or use a smooth bound (tanh, sigmoid, softplus).",
+    )
+
+
+def _shrunk(trace: Trace, node: TraceNode, position: int) -> Cause:
+    who, span = _concerned(trace, node, position)
+    return Cause(
+        "flat",
+        f"{node.op} is flat there: {who} where its output does not change{span}.",
+        "scale its input, or use a function without a flat part.",
+    )
+
+
+def _stepped(trace: Trace, node: TraceNode, position: int) -> Cause:
+    return Cause(
+        "flat",
+        f"{node.op} is a step: flat wherever it has a derivative, so that is 0 everywhere.",
+        f"leave {node.op} out of the loss, or let the gradient pass it by: "
+        f"x + ({node.op}(x) - x).detach().",
+    )
+
+
+def _not_selected(trace: Trace, node: TraceNode, position: int) -> Cause:
+    branch, other = ("first", "second") if position == 1 else ("second", "first")
+    wrong = "nowhere true" if position == 1 else "true everywhere"
+    return Cause(
+        "where",
+        f"the condition of where is {wrong}: its {branch} branch is never chosen.",
+        f"look at the condition; only the {other} branch reaches the loss.",
+    )
+
+
+def _not_winner(trace: Trace, node: TraceNode, position: int) -> Cause:
+    others = [a for i, a in enumerate(node.args) if i != position]
+    beside = f" ({_named(trace, others[0])} is)" if len(others) == 1 else ""
+    return Cause(
+        "not the winner",
+        f"{node.op} hands its gradient to what it chose, and this is nowhere chosen{beside}.",
+        "use a soft choice (logaddexp, logsumexp, softmax), which gives every input a share.",
+    )
+
+
+def _multiplied(trace: Trace, node: TraceNode, position: int) -> Cause | None:
+    factors = [a for i, a in enumerate(node.args) if i != position and a is not None]
+    if node.op in ("linear", "conv", "conv_bias"):
+        factors = [a for i, a in enumerate(node.args[:2]) if i != position]
+    for factor in factors:
+        if all_zero(_value(trace, factor)):
+            return _by_zero(trace, node, factor)
+    return None
+
+
+def _by_zero(trace: Trace, node: TraceNode, factor: Any) -> Cause:
+    if not isinstance(factor, Edge):
+        return Cause(
+            "zero factor",
+            "it is multiplied by 0.",
+            "leave the term out, or give it a factor that is not 0.",
+        )
+    name, other = trace.name(factor.node), trace.nodes[factor.node]
+    size = _size(other, factor)
+    all_of_it = f"{name} is 0" if size == 1 else f"all {size} elements of {name} are 0"
+    if other.is_leaf and other.needs_grad:
+        fix = f"initialise {name} with small random numbers instead of zeros."
+    elif other.is_leaf:
+        fix = f"look at {name}: a mask or an input that is all zeros lets nothing through."
+    else:
+        fix = f"look at what makes {name} zero (made by {other.op})."
+    return Cause("zero factor", f"it is multiplied by zero: {all_of_it}.", fix)
+
+
+def _size(node: TraceNode, edge: Edge) -> int:
+    return int(np.prod(node.metas[min(edge.output, len(node.metas) - 1)][0]))
+
+
+def _saturated(trace: Trace, node: TraceNode, position: int) -> Cause | None:
+    if position >= len(node.args) or _underflow(trace, node, position):
+        return None
+    who, span = _concerned(trace, node, position)
+    return Cause(
+        "saturated",
+        f"{node.op} is saturated: {who} where its derivative is exactly 0 in "
+        f"{node.metas[0][1]}{span}.",
+        "make its input smaller (smaller weights, normalised inputs), or compute the loss from "
+        "the logits.",
+    )
+
+
+def _overwritten(trace: Trace, node: TraceNode, position: int) -> Cause | None:
+    if position != 0:
+        return None
+    return Cause(
+        "overwritten",
+        "its elements are overwritten in place before they are used.",
+        "write into a tensor of its own, or use where(mask, new, old) to keep the rest.",
+    )
+
+
+def _underflow(trace: Trace, node: TraceNode, position: int) -> bool:
+    """Whether neither factor is 0 and yet their product is."""
+    g: Any = None if not trace.sweeps else trace.sweep.grad(node.index)
+    op = op_of(node)
+    if op is None or not op.elementwise or not is_array(g):
+        return False
+    try:
+        local: Any = pull(trace, node, np.ones_like(g))[position]
+    except (NotReplayable, ValueError, TypeError):
+        return False
+    if local is None or np.shape(local) != np.shape(g):
+        return False
+    return bool(np.any((np.asarray(g) != 0) & (np.asarray(local) != 0)))
+
+
+def _slope(trace: Trace, node: TraceNode, position: int) -> Cause:
+    """Any other op: its local derivative is 0 at these values, or too small a number results."""
+    if _underflow(trace, node, position):
+        return Cause(
+            "underflow",
+            f"gradient × derivative of {node.op} is smaller than the smallest "
+            f"{node.metas[0][1]}, and rounds to 0.",
+            "scale the loss up (and the gradients down again), or use float64.",
+        )
+    op = op_of(node)
+    if op is None:
+        return Cause(
+            "own backward",
+            f"the backward of {node.op} returns 0 for its input {position}.",
+            f"check {node.op}.backward with gradwalk.gradcheck.",
+        )
+    _, span = _concerned(trace, node, position)
+    formula = _formula(op, position, node.attrs)
+    return Cause(
+        "zero slope",
+        f"the derivative of {node.op}{formula} is 0 here{span}.",
+        "start from values where the function is not flat.",
+    )
+
+
+def _formula(op: Any, position: int, attrs: dict[str, Any]) -> str:
+    from gradwalk.printers.formulas.formula import derivative
+
+    if not op.elementwise:
+        return ""
+    try:
+        return f", {derivative(op, position, **attrs)},"
+    except Exception:  # a rule that cannot be written as a formula: do without
+        return ""
+
+
+Explain = Callable[[Trace, TraceNode, int], Cause | None]
+_EXPLAINED: dict[str, Explain] = {"where": _not_selected}
+_FAMILIES: list[tuple[set[str], Explain]] = [
+    (DEAD, _dead),
+    (BOUNDED, _bounded),
+    (SHRUNK, _shrunk),
+    (STEPS, _stepped),
+    (WINNERS, _not_winner),
+    (PRODUCTS, _multiplied),
+    (SATURATING, _saturated),
+    (OVERWRITING, _overwritten),
+]
+for _names, _explain in _FAMILIES:
+    _EXPLAINED |= dict.fromkeys(_names, _explain)

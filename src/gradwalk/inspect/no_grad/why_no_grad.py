@@ -1,0 +1,476 @@
+"""why_no_grad: the first cut between a parameter and the loss, if its gradient is None or zero."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.errors import AutogradError
+from gradwalk.graph.order import inputs_first
+from gradwalk.inspect.no_grad.answer import Cut, WhyNoGrad
+from gradwalk.inspect.no_grad.cuts import Cause, all_zero, closed, is_flat, vanished
+from gradwalk.inspect.no_grad.suspects import came_back, exits_of, stand_ins
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.from_graph import _add
+from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
+from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
+from gradwalk.inspect.trace.replay import is_array
+from gradwalk.inspect.trace.routes import Step, leading_to, reached, way
+from gradwalk.inspect.trace.trace import Trace, TraceNode
+
+__all__ = ["Cut", "Step", "WhyNoGrad", "why_no_grad"]
+
+
+def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:
+    """Say why the gradient of `p` is None or zero: the first cut on the way to the loss.
+
+    `second` is the loss or a trace; inside or after `with record():` it may be left out. Only what
+    was recorded can be told: of a loss that was not, its graph says that no way leads to `p`, and
+    the lines of a detach() or no_grad() are not in it.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.inspect import record
+    >>> from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
+    >>> w = gw.tensor([1.0, 2.0], requires_grad=True)
+    >>> v = gw.tensor([3.0, 4.0], requires_grad=True)
+    >>> with record():
+    ...     loss = (w.detach() * v).sum()
+    ...     loss.backward()
+    >>> found = why_no_grad(w)
+    >>> found.verdict, found.kind, found.op
+    ('none', 'detach', 'detach')
+    """
+    trace, root, known = _trace_and_root(second)
+    index = trace.find(p) if isinstance(p, (int, str, TraceNode)) else trace.lookup(p)
+    return _Search(trace, root, p, index, known).answer()
+
+
+RECORDED, GRAPH, USED_UP = "recorded", "graph", "used up"  # how much is known: cuts, numbers, ways
+
+
+def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
+    """What to read, which node of it is the loss, and how much is known of it."""
+    if second is None or isinstance(second, Trace):
+        trace = as_trace(second)
+        return trace, trace.root, GRAPH if trace.scalar else RECORDED
+    known = current()
+    if known is not None:
+        found = known.lookup(second)
+        if found is not None:
+            return known, found, GRAPH if known.scalar else RECORDED
+    try:
+        trace = as_trace(second)
+    except AutogradError:  # backward has freed what the graph saved; its shape is still there
+        trace = _structure(second)
+        return trace, trace.root, USED_UP
+    return trace, trace.root, GRAPH
+
+
+def _structure(root: Any) -> Trace:
+    """The operations behind a tensor, without any numbers."""
+    if is_torch_tensor(root):
+        found: Trace = guest().structure_of(root)
+        return found
+    recorder = Recorder("stats")
+    for node in inputs_first([root.grad_fn or root]):
+        _add(recorder.trace, recorder, node)
+    recorder.trace._alive.append(root)
+    return recorder.trace
+
+
+class _Search:
+    """One question, and the walk from the parameter towards the loss."""
+
+    def __init__(self, trace: Trace, root: int, p: Any, index: int | None, known: str) -> None:
+        self.trace = trace
+        self.root = root
+        self.index = index
+        self.known = known
+        self.live: Any = None if isinstance(p, (int, str, TraceNode)) else p
+        self.output = trace.output(self.live)
+        self.leading = leading_to(trace, root)
+        self.is_foreign = is_torch_tensor(self.live)
+        self.recording = f"`with gradwalk{'.torch' * self.is_foreign}.record():`"
+        self.name = self._name()
+
+    def _name(self) -> str:
+        if self.index is not None:
+            return self.trace.name(self.index)
+        named = guest().name_of(self.live) if self.is_foreign else getattr(self.live, "label", "")
+        return str(named) or f"this {type(self.live).__name__}"
+
+    # -- the answer --------------------------------------------------------------------------------
+
+    def answer(self) -> WhyNoGrad:
+        index = self.index
+        if index is None:
+            return self._not_there()
+        node = self.trace.nodes[index]
+        grad = self._gradient(index)
+        if grad is not None and not self.trace.sweeps and not self._is_open(index):
+            found = self._without(node, None)
+            found.suspects.append("what its .grad holds came from another backward pass.")
+            return found
+        return self._without(node, grad)
+
+    def _without(self, node: TraceNode, grad: Any) -> WhyNoGrad:
+        """The answer, if this is the gradient."""
+        index = node.index
+        if grad is not None and not all_zero(grad):
+            return self._flows(node, grad)
+        if not node.needs_grad:
+            return self._asks_for_none(node)
+        if index not in self.leading:
+            return self._unused(node)
+        if grad is None:
+            cuts = self._cuts(index, zeros=False)
+            return self._report("none", cuts) if cuts else self._whole(node)
+        cuts = self._cuts(index, zeros=True)
+        return self._report("zero", cuts) if cuts else self._freed()
+
+    def _gradient(self, index: int) -> Any:
+        """What arrived in the last backward pass; if there was none, what the tensor holds."""
+        if self.trace.sweeps:
+            return self.trace.sweep.grad(index, self.output)
+        return gradient_of(self.live)
+
+    def _about(self, verdict: str, kind: str, reason: str, fix: str) -> WhyNoGrad:
+        node = None if self.index is None else self.trace.nodes[self.index]
+        line = getattr(self.live, "line", None) if node is None else node.line
+        found = WhyNoGrad(self.name, verdict, kind, reason, fix, self.index, line=line)
+        found.scalar = self.trace.scalar
+        found.op = "" if node is None else node.op
+        return found
+
+    def _report(self, verdict: str, cuts: list[Cut]) -> WhyNoGrad:
+        first, *others = cuts
+        return WhyNoGrad(
+            self.name, verdict, first.kind, first.reason, first.fix, first.node, first.op,
+            first.layer, first.line, first.path, first.beyond, others, scalar=self.trace.scalar,
+        )  # fmt: skip
+
+    def _flows(self, node: TraceNode, grad: Any) -> WhyNoGrad:
+        known = self.trace.statistics(grad)
+        assert known is not None
+        zeros = f", {known.zeros} of {known.count} elements are 0" if known.count > 1 else ""
+        found = self._about("flows", "", f"its norm is {short(known.norm)}{zeros}.", "")
+        found.line = None
+        live = self.live
+        if is_tensor(live) and gradient_of(live) is None and self.trace.sweeps:
+            if not live.is_leaf:
+                found.verdict, found.kind = "none", "not a leaf"
+                found.line = node.line
+                found.reason = (
+                    f"it is the result of {node.op or 'an operation'}: a gradient arrives (norm "
+                    f"{short(known.norm)}), but only leaves keep theirs in .grad."
+                )
+                found.fix = (
+                    "call retain_grad() on it before backward(). If it was meant to be a "
+                    "parameter, its name was bound to a result (w = w - ...): update it in place "
+                    "inside no_grad() instead."
+                )
+            elif live.requires_grad and self.trace.unrecorded:
+                found.reason += " Its .grad is None because backward() has not been called."
+            elif live.requires_grad:
+                found.verdict, found.kind = "none", "cleared"
+                found.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
+                found.fix = "read .grad before zero_grad(), or before grad = None."
+        return found
+
+    def _asks_for_none(self, node: TraceNode) -> WhyNoGrad:
+        """It needs no gradient itself."""
+        if node.note or not node.is_leaf:
+            cause = _own_cause(self.trace, node)
+            if cause is not None:
+                return self._report("none", [self._cut(cause, node.index, [node.index])])
+            sources = ", ".join(sorted({self.trace.name(i) for i in node.inputs})[:4])
+            return self._about(
+                "none",
+                "no gradient below",
+                f"it is computed from {sources}, and none of these needs a gradient.",
+                "make what is to be learned with requires_grad=True before it is used.",
+            )
+        if "float" not in node.metas[0][1]:
+            return self._about(
+                "none",
+                "integer leaf",
+                f"it holds {node.metas[0][1]}, and a whole number cannot change by a little.",
+                "make it with a float dtype, if it is to be learned.",
+            )
+        late = getattr(self.live, "requires_grad", False)
+        return self._about(
+            "none",
+            "requires_grad",
+            "it needed no gradient when it was used; requires_grad was set later."
+            if late
+            else "its requires_grad is False.",
+            "set requires_grad before the forward pass."
+            if late
+            else "make it with requires_grad=True (as nn.Parameter inside a Module), or call "
+            "requires_grad_() before the forward pass.",
+        )
+
+    def _whole(self, node: TraceNode) -> WhyNoGrad:
+        """Nothing arrived, and yet no cut is seen."""
+        if self.known == USED_UP and is_tensor(self.live):
+            return self._not_kept(node)
+        if not self.trace.sweeps:
+            loss = self.trace.nodes[self.root]
+            if not loss.needs_grad and loss.index != node.index:
+                return self._about("none", "no graph", "the loss needs no gradient.", "")
+            return self._about(
+                "none",
+                "no backward",
+                "the way to the loss is whole, and no backward pass was recorded.",
+                "call loss.backward(), inside the recording if there is one.",
+            )
+        return self._about(
+            "none",
+            "not asked for",
+            "the way to the loss is whole, but the backward pass went only to other tensors, or "
+            "started elsewhere.",
+            "name it in inputs=, or call backward() of this loss without inputs.",
+        )
+
+    def _not_kept(self, node: TraceNode) -> WhyNoGrad:
+        """backward() has run through this graph, and yet there is no .grad."""
+        if not self.live.is_leaf:
+            return self._about(
+                "none",
+                "not a leaf",
+                f"it is the result of {node.op or 'an operation'}, and only leaves keep what "
+                "arrives in .grad.",
+                "call retain_grad() on it before backward().",
+            )
+        return self._about(
+            "none",
+            "cleared",
+            "backward() has been called and the way to the loss is whole: its gradient was "
+            "cleared since, or only those of other tensors were asked for.",
+            "read .grad before zero_grad(), or before grad = None.",
+        )
+
+    def _is_open(self, start: int) -> bool:
+        """Whether some way to the loss lets gradients through."""
+        came, waiting = {start}, [start]
+        while waiting:
+            index = waiting.pop()
+            if index == self.root:
+                return self.trace.nodes[index].needs_grad
+            for consumer, position in self.trace.consumers[index]:
+                node = self.trace.nodes[consumer]
+                if consumer not in came and closed(self.trace, node, position) is None:
+                    came.add(consumer)
+                    waiting.append(consumer)
+        return False
+
+    def _freed(self) -> WhyNoGrad:
+        return self._about(
+            "zero",
+            "unknown",
+            "backward has freed the numbers of this graph, so the cut cannot be told.",
+            f"compute inside {self.recording}, or backward(retain_graph=True).",
+        )
+
+    # -- no way to the loss ------------------------------------------------------------------------
+
+    def _not_there(self) -> WhyNoGrad:
+        """The trace does not know it."""
+        root = self.trace.nodes[self.root]
+        if root.is_leaf and not root.needs_grad:
+            return self._about(
+                "none",
+                "no graph",
+                "the loss itself needs no gradient: nothing behind it was recorded.",
+                f"compute the loss inside {self.recording} and ask again, to see the line.",
+            )
+        found = self._about(
+            "none",
+            "unused",
+            "the loss is computed without it.",
+            "use it in the computation of the loss.",
+        )
+        if self.trace.scalar:
+            found.fix += " Its .data and float(...) are plain numbers and carry no gradient."
+        elif self.known != RECORDED:
+            found.fix += (
+                f" If you think it is: compute inside {self.recording} and ask again, "
+                "which also shows a detach() or no_grad()."
+            )
+        if is_tensor(self.live) and not self.live.requires_grad:
+            found.kind = "requires_grad"
+            found.reason = (
+                "its requires_grad is False, and a graph holds only what needs a gradient."
+                if self.known != RECORDED
+                else "the loss is computed without it, and its requires_grad is False as well."
+            )
+        found.suspects = self._stand_ins()
+        return found
+
+    def _stand_ins(self) -> list[str]:
+        return [] if self.live is None else stand_ins(self.trace, self.live, self.leading)
+
+    def _unused(self, node: TraceNode) -> WhyNoGrad:
+        """It is in the trace, but no way leads to the loss."""
+        came = reached(self.trace, node.index)
+        for exit in exits_of(self.trace, came):
+            back = came_back(self.trace, exit, self.leading)
+            if back is not None or exit.node in came:
+                return self._left(exit, back, way(came, exit.node))
+        found = self._about(
+            "none", "unused", "no operation uses it.", "use it in the computation of the loss."
+        )
+        last = max(came)
+        if last != node.index:
+            end = self.trace.nodes[last]
+            found.path = [Step.at(self.trace, i) for i in way(came, last)]
+            found.reason = (
+                f"it goes into {self.trace.name(last)}"
+                + ("" if end.line is None else f" ({end.line})")
+                + ", and the loss is computed without that."
+            )
+            found.fix = f"use the result of {end.op} in the loss."
+        found.suspects = self._stand_ins()
+        return found
+
+    def _left(self, exit: Any, back: TraceNode | None, path: list[int]) -> WhyNoGrad:
+        name = self.trace.name(exit.node)
+        reason = f"{name} left the graph here ({exit.how}): plain numbers carry no gradient."
+        fix = f"go on with the tensor {name} itself instead of {exit.how}."
+        if exit.how == "bool()":
+            reason = f"{name} only decides which way the program goes, and a choice has no slope."
+            fix = "let both ways take part: where(condition, a, b), or a smooth weight."
+        found = self._about("none", "left the graph", reason, fix)
+        found.line = exit.line
+        found.node, found.op = exit.node, self.trace.nodes[exit.node].op
+        found.path = [Step.at(self.trace, i) for i in path]
+        if back is not None:
+            at = "" if back.line is None else f" at {back.line}"
+            what = "a new leaf made" if back.is_leaf else f"an operand of {back.op}"
+            found.suspects = [f"the same numbers come back as {what}{at}."]
+            found.beyond = [Step.at(self.trace, i) for i in [back.index, *self._onward(back.index)]]
+        return found
+
+    # -- the walk ----------------------------------------------------------------------------------
+
+    def _cuts(self, start: int, zeros: bool) -> list[Cut]:
+        """The first cut on every way from `start` towards the loss, nearest first.
+
+        Of a gradient that is 0, the ways nothing comes through at all are listed last.
+        """
+        came: dict[int, int | None] = {start: None}
+        waiting = deque([start])
+        found: dict[int, Cut] = {}
+        shut: dict[int, Cut] = {}
+        while waiting:
+            index = waiting.popleft()
+            if zeros:
+                cause = self._lost_on_arrival(index)
+                if cause is not None:
+                    found[index] = self._cut(cause, index, way(came, index))
+                    continue
+            for consumer, position in self.trace.consumers[index]:
+                node = self.trace.nodes[consumer]
+                edge = node.args[position]
+                if consumer not in self.leading or (index == start and edge.output != self.output):
+                    continue
+                cause, onward = closed(self.trace, node, position), False
+                place = shut if cause is not None else found
+                if cause is None:
+                    cause, onward = self._passes(node, position) if zeros else (None, True)
+                if cause is not None:
+                    path = way(came, index) if cause.before else [*way(came, index), consumer]
+                    if path[-1] not in place:
+                        place[path[-1]] = self._cut(cause, path[-1], path)
+                if onward and consumer not in came:
+                    came[consumer] = index
+                    waiting.append(consumer)
+        return [*found.values(), *shut.values()]
+
+    def _lost_on_arrival(self, index: int) -> Cause | None:
+        """At a node with a gradient of 0: is that because what arrives is not handed on?"""
+        if not self.trace.sweeps:
+            return None
+        sweep = self.trace.sweep
+        if any(edge.node == index and all_zero(seed) for edge, seed in sweep.seeds.items()):
+            return Cause(
+                "zero seed",
+                "the backward pass started with a gradient of 0.",
+                "look at the gradient= that backward() was given.",
+            )
+        arriving = [
+            (consumer, sweep.pushed[consumer][position])
+            for consumer, position in self.trace.consumers[index]
+            if position < len(sweep.pushed.get(consumer, ()))
+        ]
+        parts = [(c, part) for c, part in arriving if part is not None and not all_zero(part)]
+        if not parts:
+            return None
+        total = sum(np.asarray(part) for _, part in parts if is_array(part))
+        if np.any(total):
+            return Cause(
+                "hook",
+                "what arrives is not 0, but a hook (register_hook) replaces it by 0.",
+                "look at what the hook returns.",
+            )
+        names = " and ".join(dict.fromkeys(self.trace.name(c) for c, _ in parts[:4]))
+        return Cause(
+            "cancelled",
+            f"what arrives from {names} adds up to exactly 0: the contributions cancel.",
+            "is it used with opposite signs (x - x), so that the loss does not depend on it?",
+            at=parts[0][0],
+        )
+
+    def _passes(self, node: TraceNode, position: int) -> tuple[Cause | None, bool]:
+        """Whether zeros were made here, and whether they (also) come from beyond."""
+        if not self.trace.sweeps:  # without numbers, only what is flat everywhere can be told
+            cause = vanished(self.trace, node, position)
+            return (cause, False) if cause.kind == "flat" else (None, True)
+        pushed = self.trace.sweep.pushed.get(node.index, ())
+        if position >= len(pushed):
+            return None, True
+        if not all_zero(pushed[position]):
+            return None, False
+        grads = self.trace.sweep.grads.get(node.index, [])
+        if all(g is None or all_zero(g) for g in grads):
+            flat = is_flat(self.trace, node, position)
+            return vanished(self.trace, node, position) if flat else None, True
+        return vanished(self.trace, node, position), False
+
+    def _cut(self, cause: Cause, index: int, path: list[int]) -> Cut:
+        node = self.trace.nodes[index]
+        groups = self.trace.group_path(index)
+        return Cut(
+            cause.kind,
+            cause.reason,
+            cause.fix,
+            index,
+            node.op,
+            self.trace.name(index),
+            groups[-1].name if groups else "",
+            node.line if cause.at is None else self.trace.nodes[cause.at].line,
+            [Step.at(self.trace, i) for i in path],
+            [Step.at(self.trace, i) for i in self._onward(index)],
+        )
+
+    def _onward(self, index: int) -> list[int]:
+        """The shortest way from a node to the loss, without the node itself."""
+        came: dict[int, int | None] = {index: None}
+        waiting = deque([index])
+        while waiting and self.root not in came:
+            at = waiting.popleft()
+            for consumer, _ in self.trace.consumers[at]:
+                if consumer in self.leading and consumer not in came:
+                    came[consumer] = at
+                    waiting.append(consumer)
+        return way(came, self.root)[1:] if self.root in came else []
+
+
+def _own_cause(trace: Trace, node: TraceNode) -> Cause | None:
+    """Why a node needs no gradient though one of its inputs does."""
+    for position, edge in node.edges:
+        if trace.nodes[edge.node].needs_grad:
+            return closed(trace, node, position)
+    return None

@@ -1,0 +1,1 @@
+"""Opening a node: a composite as its operations, one element as numbers."""

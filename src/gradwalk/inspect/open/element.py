@@ -1,0 +1,423 @@
+"""One element of a tensor as a graph of numbers, with the gradients the tensors have.
+
+`element` opens one level: an element of a matrix product becomes a dot product of elements of the
+two matrices. `opened_elements` goes on until it meets what it was told to stop at, so that a small
+network becomes the scalar graph a textbook would draw.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradwalk.inspect.open.expansions import OF_ELEMENTS, expansions_of
+from gradwalk.inspect.open.open_op import (
+    Opened,
+    backward_in_numbers,
+    largest,
+    opened_by,
+    trace_and_node,
+)
+from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge, form_of, linearised
+from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
+from gradwalk.inspect.trace.tangents import known_operands
+from gradwalk.inspect.trace.trace import Edge, Trace
+
+__all__ = ["Element", "ElementInput", "element"]
+
+MOST_NODES = 200_000  # of a scalar subgraph
+
+
+@dataclass
+class ElementInput:
+    """An element of an operand, and what it receives from the opened element."""
+
+    name: str
+    node: int  # the operand's, in the trace of tensors
+    output: int
+    index: tuple[int, ...]
+    value: float
+    contribution: float | None  # None without a backward pass
+    leaf: int  # its node in the trace of numbers
+
+
+@dataclass
+class Element(Report):
+    """One element of a tensor node as a scalar graph."""
+
+    name: str
+    node: int
+    output: int
+    index: tuple[int, ...]
+    op: str
+    value: float  # in the tensor
+    gradient: float | None  # what the element received
+    inputs: list[ElementInput]
+    largest_difference: float  # of contributions from the tensor's own, relative to the largest
+    notes: list[str]
+    _trace: Trace
+
+    @property
+    def trace(self) -> Trace:
+        """The graph of numbers, its leaves being elements of the operands."""
+        return self._trace
+
+    def __str__(self) -> str:
+        count = sum(1 for n in self._trace if n.op)
+        lines = [f"{self.name} = {short(self.value)}, an element of {self.op}"]
+        lines.append(f"  made of {len(self.inputs)} element(s) by {count} operation(s) on numbers")
+        if self.gradient is not None:
+            lines.append(f"  gradient {short(self.gradient)}; what its inputs receive from it:")
+        for one in self.inputs[:12]:
+            given = "" if one.contribution is None else f"  {short(one.contribution):>10}"
+            lines.append(f"  {one.name:<32} {short(one.value):>10}{given}"[:80])
+        if len(self.inputs) > 12:
+            lines.append(f"  … and {len(self.inputs) - 12} more")
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None = None) -> Element:
+    """One element of a tensor node, opened into operations on numbers.
+
+    >>> import gradwalk as gw
+    >>> from gradwalk.inspect import record
+    >>> x = gw.tensor([[1.0, 2.0]], requires_grad=True)
+    >>> w = gw.tensor([[3.0], [4.0]], requires_grad=True)
+    >>> x.label, w.label = "x", "w"
+    >>> with record() as trace:
+    ...     y = x @ w
+    ...     y.sum().backward()
+    >>> opened = element(trace, y, (0, 0))
+    >>> [n.op for n in opened.trace if n.op], opened.value
+    (['mul', 'mul', 'add'], 11.0)
+    >>> [(i.name, i.contribution) for i in opened.inputs]
+    [('x[0, 0]', 3.0), ('w[0, 0]', 1.0), ('x[0, 1]', 4.0), ('w[1, 0]', 2.0)]
+    """
+    what = node if isinstance(trace, Trace) else trace
+    trace, number = trace_and_node(trace, node)
+    made = trace.nodes[number]
+    if trace.scalar:
+        raise ValueError("this trace is of Values, whose nodes are single numbers already")
+    if output is None:
+        output = 0 if made.is_leaf else trace.output(what)
+    edge = Edge(number, output)
+    place = place_in(trace, edge, index)
+    flat = flat_of(trace, edge, place)
+    if made.is_leaf:
+        raise ValueError(f"{trace.name(number)} is a leaf: nothing recorded made it")
+    operand_edges = {argument for _, argument in made.edges}
+    gradient = _gradient_at(trace, edge, flat)
+    with np.errstate(all="ignore"):
+        graph = opened_elements(trace, edge, flat, lambda e: e in operand_edges)
+        if gradient is not None:
+            backward_in_numbers(graph.trace, gradient, graph.root)
+    inputs = [
+        ElementInput(
+            graph.trace.nodes[leaf].label,
+            source.node,
+            source.output,
+            index_of(trace, source, at),
+            graph.trace.nodes[leaf].values[0],
+            None if gradient is None else graph.trace.sweep.grad(leaf),
+            leaf,
+        )
+        for (source, at), leaf in graph.leaves.items()
+    ]
+    with np.errstate(all="ignore"):
+        difference = _compared(trace, edge, flat, gradient, inputs)
+    name = element_name(trace, edge, flat)
+    if not graph.trace.nodes[graph.root].is_leaf:
+        graph.trace.nodes[graph.root].label = name
+    return Element(
+        name=name,
+        node=number,
+        output=output,
+        index=place,
+        op=made.op,
+        value=_value_at(trace, edge, flat),
+        gradient=gradient,
+        inputs=inputs,
+        largest_difference=difference,
+        notes=graph.notes,
+        _trace=graph.trace,
+    )
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+
+def place_in(trace: Trace, edge: Edge, index: Any) -> tuple[int, ...]:
+    """An index as a tuple of non-negative numbers, checked against the tensor's shape."""
+    shape = trace.nodes[edge.node].metas[edge.output][0]
+    try:
+        given = tuple(map(operator.index, index if isinstance(index, (tuple, list)) else (index,)))
+    except TypeError:
+        raise IndexError(f"an element is named by whole numbers, not by {index!r}") from None
+    if len(given) != len(shape) or any(not -n <= i < n for i, n in zip(given, shape)):
+        raise IndexError(
+            f"{trace.name(edge.node)} has shape {shape}: {given} is not one of its elements"
+        )
+    return tuple(i % n for i, n in zip(given, shape))
+
+
+def flat_of(trace: Trace, edge: Edge, place: tuple[int, ...]) -> int:
+    """A place counted through the flattened tensor."""
+    shape = trace.nodes[edge.node].metas[edge.output][0]
+    return int(np.ravel_multi_index(place, shape)) if shape else 0
+
+
+def index_of(trace: Trace, edge: Edge, flat: int) -> tuple[int, ...]:
+    """And back."""
+    shape = trace.nodes[edge.node].metas[edge.output][0]
+    return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
+
+
+def element_name(trace: Trace, edge: Edge, flat: int) -> str:
+    """`W1[0, 3]`; of a tensor with one number its name."""
+    place = index_of(trace, edge, flat)
+    name = trace.name(edge.node) + (f".{edge.output}" if edge.output else "")
+    return f"{name}[{', '.join(map(str, place))}]" if place else name
+
+
+def _value_at(trace: Trace, edge: Edge, flat: int) -> Any:
+    kept = trace.nodes[edge.node].values[edge.output]
+    if not is_array(kept):
+        raise NotReplayable(
+            f"the value of {trace.name(edge.node)} was not kept. Fix: record with keep='all', or "
+            "a larger budget."
+        )
+    value = np.asarray(kept).reshape(-1)[flat]
+    return bool(value) if np.asarray(kept).dtype == bool else float(value)
+
+
+def _gradient_at(trace: Trace, edge: Edge, flat: int) -> float | None:
+    g = trace.sweeps[-1].grad(edge.node, edge.output) if trace.sweeps else None
+    return float(np.asarray(g).reshape(-1)[flat]) if is_array(g) else None
+
+
+def _compared(
+    trace: Trace, edge: Edge, flat: int, gradient: float | None, inputs: list[ElementInput]
+) -> float:
+    """How far the opened element's contributions are from those of the op's own rule."""
+    if not gradient or not math.isfinite(gradient):
+        return 0.0
+    node = trace.nodes[edge.node]
+    hots: list[Any] = [
+        np.zeros(shape, dtype) if np.dtype(dtype).kind == "f" else None
+        for shape, dtype in node.metas
+    ]
+    hots[edge.output].reshape(-1)[flat] = gradient
+    expected: dict[Edge, Any] = {}
+    for argument, given in zip(node.args, pull(trace, node, hots if len(hots) > 1 else hots[0])):
+        if given is not None:
+            expected[argument] = expected.get(argument, 0) + np.asarray(given, np.float64)
+    size = max([abs(gradient), *(largest(e) for e in expected.values())])
+    for one in inputs:
+        source = Edge(one.node, one.output)
+        if source in expected:
+            expected[source] = np.array(expected[source])
+            # As the operand holds it: to one of float32 nothing finer can arrive.
+            dtype = np.dtype(trace.nodes[one.node].metas[one.output][1])
+            expected[source][one.index] -= np.asarray(one.contribution, dtype)
+    return max((largest(e) for e in expected.values()), default=0.0) / size
+
+
+# -- opening on demand -----------------------------------------------------------------------------
+
+
+class _Spot(NamedTuple):
+    """An element of an output of a node of a space (0 is the trace, others the insides of ops)."""
+
+    space: int
+    edge: Edge
+    flat: int
+
+
+@dataclass
+class _Space:
+    trace: Trace
+    outside: dict[int, tuple[int, Edge]]  # leaf here -> the operand it stands for, where
+
+
+@dataclass
+class ElementGraph:
+    """A graph of numbers, and which of its leaves are which elements."""
+
+    trace: Trace
+    root: int
+    leaves: dict[tuple[Edge, int], int]
+    notes: list[str]
+
+
+def opened_elements(
+    trace: Trace,
+    edge: Edge,
+    flat: int,
+    stop: Callable[[Edge], bool],
+    limit: int = MOST_NODES,
+) -> ElementGraph:
+    """The scalar graph behind one element, down to elements of the tensors at which to `stop`."""
+    return _Opener(trace, stop, limit).graph(_Spot(0, edge, flat))
+
+
+def estimated_operations(trace: Trace, nodes: list[int]) -> int:
+    """About how many operations on numbers these tensor operations are, every element of them."""
+    total = 0
+    for index in nodes:
+        node = trace.nodes[index]
+        count = sum(math.prod(shape) for shape, _ in node.metas)
+        sizes = {e: math.prod(trace.nodes[e.node].metas[e.output][0]) for _, e in node.edges}
+        inner = 1.0
+        if node.op in ("matmul", "linear", "einsum"):
+            # x is rows × inner, y inner × columns, the result rows × columns
+            inner = 2 * math.sqrt(math.prod(list(sizes.values())[:2]) / max(count, 1))
+        elif node.op in ("conv", "conv_bias") and len(sizes) > 1:
+            inner = 2 * list(sizes.values())[1] / max(node.shape[1], 1)
+        elif node.op == "attention":
+            inner = 6 * node.shape[-2]
+        total += int(max(count * inner, sum(sizes.values()) if inner == 1 else 0))
+    return total
+
+
+class _Opener:
+    def __init__(self, trace: Trace, stop: Callable[[Edge], bool], limit: int) -> None:
+        self.spaces = [_Space(trace, {})]
+        self.stop = stop
+        self.limit = limit
+        self.maker = Maker()
+        self.made: dict[_Spot, int] = {}
+        self.leaves: dict[tuple[Edge, int], int] = {}
+        self.notes: dict[str, None] = {}
+        self.operations: dict[tuple[int, int], Operation] = {}
+        self.insides: dict[tuple[int, int], tuple[int, Opened] | None] = {}
+
+    def graph(self, target: _Spot) -> ElementGraph:
+        stack: list[tuple[_Spot, Form | None]] = [(target, None)]
+        while stack:
+            spot, form = stack.pop()
+            if spot in self.made:
+                continue
+            if form is not None:  # its parts are there by now
+                self.made[spot] = form.build(self.maker, [self._part(spot, p) for p in form.parts])
+                continue
+            same = self._same_as(spot, spot == target)
+            if same is not None:
+                if same in self.made:
+                    self.made[spot] = self.made[same]
+                else:
+                    stack += [(spot, None), (same, None)]
+                continue
+            leaf = self._leaf(spot, spot == target)
+            if leaf is not None:
+                self.made[spot] = leaf
+                continue
+            form = self._form(spot)
+            if form.note:
+                self.notes[form.note] = None
+            stack.append((spot, form))
+            inner = [_Spot(spot.space, *p) for p in form.parts if isinstance(p, tuple)]
+            stack += [(part, None) for part in reversed(inner) if part not in self.made]
+            if len(self.maker.trace) + len(stack) > self.limit:
+                raise TooLarge(
+                    f"the scalar graph has more than {self.limit:,} operations, too many to open"
+                )
+        return ElementGraph(self.maker.trace, self.made[target], self.leaves, list(self.notes))
+
+    def _part(self, spot: _Spot, part: Any) -> int:
+        if isinstance(part, tuple):
+            return self.made[_Spot(spot.space, *part)]
+        return self.maker.number(part)
+
+    def _stops(self, spot: _Spot, is_target: bool) -> bool:
+        return spot.space == 0 and not is_target and self.stop(spot.edge)
+
+    def _same_as(self, spot: _Spot, is_target: bool) -> _Spot | None:
+        """Where the same number lives: inside a composite, or outside for an inside's leaf."""
+        space = self.spaces[spot.space]
+        place = space.outside.get(spot.edge.node)
+        if place is not None:
+            return _Spot(place[0], place[1], spot.flat)
+        if self._stops(spot, is_target) or self._constant(spot):
+            return None
+        key = spot.space, spot.edge.node
+        if key not in self.insides:
+            self.insides[key] = None
+            operation = self._operation(spot)
+            if operation is not None and self._plain_form(operation, spot) is None:
+                self.insides[key] = self._open(spot)
+        inside = self.insides[key]
+        if inside is None:
+            return None
+        number, opened = inside
+        return _Spot(number, opened.outputs[spot.edge.output], spot.flat)
+
+    def _plain_form(self, operation: Operation, spot: _Spot) -> Form | None:
+        return form_of(operation, spot.edge.output, spot.flat)
+
+    def _open(self, spot: _Spot) -> tuple[int, Opened] | None:
+        space = self.spaces[spot.space]
+        try:
+            op = op_of(space.trace.nodes[spot.edge.node])
+            assert op is not None
+            forms = expansions_of(op)
+            if op.name in OF_ELEMENTS:
+                forms = [OF_ELEMENTS[op.name], *forms]
+            opened = opened_by(space.trace, spot.edge.node, forms)
+        except ValueError:
+            return None
+        if not opened.equal:
+            return None  # better a straight line than other gradients
+        outside = {
+            leaf: (spot.space, argument)
+            for leaf, argument in zip(opened.inputs, space.trace.nodes[spot.edge.node].args)
+            if leaf is not None and isinstance(argument, Edge)
+        }
+        self.spaces.append(_Space(opened.trace, outside))
+        return len(self.spaces) - 1, opened
+
+    def _operation(self, spot: _Spot) -> Operation | None:
+        key = spot.space, spot.edge.node
+        if key not in self.operations:
+            space = self.spaces[spot.space]
+            node = space.trace.nodes[spot.edge.node]
+            op = op_of(node)
+            if op is None:
+                raise NotReplayable(
+                    f"the op table has no '{node.op}', so its elements cannot be opened"
+                )
+            if any(a is None for a in node.args):
+                known_operands(space.trace, node)  # which says what is missing
+            self.operations[key] = Operation(space.trace, node, op)
+        return self.operations[key]
+
+    def _constant(self, spot: _Spot) -> bool:
+        node = self.spaces[spot.space].trace.nodes[spot.edge.node]
+        return node.is_leaf or not node.needs_grad
+
+    def _leaf(self, spot: _Spot, is_target: bool) -> int | None:
+        """A number the graph begins with: stopped at, or nothing a gradient goes through."""
+        trace = self.spaces[spot.space].trace
+        stopped = self._stops(spot, is_target)
+        if not stopped and not self._constant(spot):
+            return None
+        value = _value_at(trace, spot.edge, spot.flat)
+        named = spot.space == 0
+        if not named and not isinstance(value, bool):
+            return self.maker.number(value)
+        needs = trace.nodes[spot.edge.node].needs_grad
+        made = self.maker.leaf(value, element_name(trace, spot.edge, spot.flat), needs)
+        if named:
+            self.leaves[spot.edge, spot.flat] = made
+        return made
+
+    def _form(self, spot: _Spot) -> Form:
+        operation = self._operation(spot)
+        assert operation is not None
+        found = self._plain_form(operation, spot)
+        return linearised(operation, spot.edge.output, spot.flat) if found is None else found

@@ -1,0 +1,437 @@
+"""The scalar form of one element of a tensor operation: which numbers it is made of, and how.
+
+An element of a matrix product is a dot product, of a sum a chain of additions, of a reshape the
+element that moved there. Where the index arithmetic is not written down here it is asked of the op
+itself: pulling a gradient that is 1 at the element and 0 elsewhere shows what the element depends
+on, and doing so with numbered operands shows which factors belong together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.trace.replay import NotReplayable, _typed, pull
+from gradwalk.inspect.trace.tangents import known_operands
+from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
+from gradwalk.ops import TABLE
+from gradwalk.ops.core.op import Op
+
+Element = tuple[Edge, int]  # an operand and a place in it, counted through its flattened form
+MOST_WRITTEN_OUT = 4096  # terms of one chain; a longer one is not for reading
+
+
+@dataclass(slots=True)
+class Form:
+    """`build` makes the element out of `parts`: elements of and plain numbers."""
+
+    parts: list[Element | float]
+    build: Callable[[Maker, list[int]], int]
+    note: str = ""  # what the reader should know about it
+
+
+class Maker:
+    """Appends scalar operations to a trace of numbers."""
+
+    def __init__(self) -> None:
+        self.trace = Trace()
+        self.trace.scalar = True
+        self._numbers: dict[Any, int] = {}
+
+    def leaf(self, value: Any, label: str = "", needs_grad: bool = True) -> int:
+        """A number the graph begins with."""
+        value = value if isinstance(value, (bool, np.bool_)) else float(value)
+        made = TraceNode(0, "", label=label, needs_grad=needs_grad, values=[value])
+        return self.trace.add(made)
+
+    def number(self, value: float) -> int:
+        """A constant; equal ones are one node."""
+        key = (type(value), value)
+        if key not in self._numbers:
+            self._numbers[key] = self.leaf(value, needs_grad=False)
+        return self._numbers[key]
+
+    def apply(self, name: str, *args: int, **attrs: Any) -> int:
+        """One operation on numbers."""
+        values = [self.trace.nodes[a].values[0] for a in args]
+        result = TABLE[name].on_numbers(values, attrs)
+        node = TraceNode(0, name, tuple(map(Edge, args)), attrs, values=[result])
+        return self.trace.add(node)
+
+    def chain(self, name: str, parts: Sequence[int]) -> int:
+        """((a op b) op c) op d."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.apply(name, total, part)
+        return total
+
+    def times(self, part: int, factor: float) -> int:
+        """A multiple; once is the number itself."""
+        if factor == 1:
+            return part
+        return self.apply("neg", part) if factor == -1 else self.apply(
+            "mul", self.number(factor), part
+        )  # fmt: skip
+
+
+@dataclass
+class Operation:
+    """A node of a tensor trace whose elements are asked for, with what was found out so far."""
+
+    trace: Trace
+    node: TraceNode
+    op: Op
+    cache: dict[Any, Any] = field(default_factory=dict)
+
+    def shape_of(self, edge: Edge) -> Shape:
+        """The shape of an operand."""
+        return self.trace.nodes[edge.node].metas[edge.output][0]
+
+    def args(self) -> list[Any]:
+        """The operands as arrays."""
+        if "args" not in self.cache:
+            self.cache["args"] = _typed(self.node, known_operands(self.trace, self.node))
+        return self.cache["args"]
+
+    def value(self, output: int, flat: int) -> float:
+        """The element itself."""
+        kept = self.node.values[output]
+        return float(np.asarray(kept).reshape(-1)[flat])
+
+    def row(self, output: int, flat: int) -> list[tuple[Element, float]]:
+        """d element / d operand, where it is not 0: one pull."""
+        hots = []
+        for shape, dtype in self.node.metas:
+            floats = np.dtype(dtype).kind == "f"
+            hots.append(np.zeros(shape, dtype) if floats else None)
+        hots[output].reshape(-1)[flat] = 1  # type: ignore[union-attr]
+        found = pull(self.trace, self.node, hots if len(hots) > 1 else hots[0])
+        terms = []
+        for argument, contribution in zip(self.node.args, found):
+            if contribution is None or not isinstance(argument, Edge):
+                continue
+            slopes = np.asarray(contribution).reshape(-1)
+            terms += [((argument, int(i)), float(slopes[i])) for i in np.flatnonzero(slopes)]
+        return terms
+
+
+# -- the forms -------------------------------------------------------------------------------------
+
+
+def form_of(operation: Operation, output: int, flat: int) -> Form | None:
+    """The scalar form of an element; None for a composite, whose inside has to be looked at."""
+    op = operation.op
+    edges = operation.node.edges
+    if edges and all(0 in operation.shape_of(edge) for _, edge in edges):
+        return _sum_of([], [], operation.value(output, flat))  # the sum of nothing, say
+    if op.elementwise:
+        return _elementwise(operation, flat)
+    special = _SPECIAL.get(op.name)
+    if special is not None:
+        found = special(operation, output, flat)
+        if found is not None:
+            return found
+    if op.name in LAYOUT:
+        return _moved(operation, output, flat)
+    if op.linear or op.name in LINEAR:
+        return _weighted(operation, output, flat)
+    if op.multilinear:
+        return _products(operation, flat)
+    return None
+
+
+def linearised(operation: Operation, output: int, flat: int) -> Form:
+    """value + Σ slope × (x − x now), written as a weighted sum and the rest."""
+    terms = operation.row(output, flat)
+    rest = operation.value(output, flat)
+    args = dict(zip(operation.node.args, operation.args()))
+    for (edge, place), slope in terms:
+        rest -= slope * float(np.asarray(args[edge]).reshape(-1)[place])
+    note = (
+        f"{operation.op.name} has no scalar form here: it is shown as the straight line that "
+        "touches it at these values"
+    )
+    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], rest, note)
+
+
+def _sum_of(parts: list[Element], slopes: list[float], rest: float = 0.0, note: str = "") -> Form:
+    def build(maker: Maker, found: list[int]) -> int:
+        terms = [maker.times(part, slope) for part, slope in zip(found, slopes)]
+        if rest or not terms:
+            terms.append(maker.number(rest))
+        return maker.chain("add", terms)
+
+    _written_out(len(parts))
+    return Form(list(parts), build, note)
+
+
+def _written_out(count: int) -> None:
+    if count > MOST_WRITTEN_OUT:
+        raise TooLarge(f"one element is made of {count:,} terms, too many to write out")
+
+
+class TooLarge(ValueError):
+    """An element's scalar subgraph is larger than anyone would read."""
+
+
+def _elementwise(operation: Operation, flat: int) -> Form:
+    node, op = operation.node, operation.op
+    place = np.unravel_index(flat, node.shape)
+    parts: list[Element | float] = []
+    for argument in node.args:
+        if isinstance(argument, Edge):
+            parts.append((argument, broadcast_place(place, operation.shape_of(argument))))
+        else:
+            parts.append(_number_at(argument, place))
+    return Form(parts, lambda maker, found: maker.apply(op.name, *found, **node.attrs))
+
+
+def broadcast_place(place: Sequence[Any], shape: Shape) -> int:
+    """Where in an operand of `shape` a place of the broadcast result comes from."""
+    own = place[len(place) - len(shape) :]
+    inside = tuple(0 if n == 1 else int(i) for i, n in zip(own, shape))
+    return int(np.ravel_multi_index(inside, shape)) if shape else 0
+
+
+def _number_at(argument: Any, place: Sequence[Any]) -> float:
+    array = np.asarray(argument)
+    if array.dtype == bool:
+        return bool(array.reshape(-1)[broadcast_place(place, array.shape)])
+    return float(array.reshape(-1)[broadcast_place(place, array.shape)])
+
+
+def _dot(pairs: list[tuple[Element, Element]], plus: Element | None = None) -> Form:
+    parts: list[Element | float] = [part for pair in pairs for part in pair]
+    _written_out(len(pairs))
+
+    def build(maker: Maker, found: list[int]) -> int:
+        products = [maker.apply("mul", found[2 * i], found[2 * i + 1]) for i in range(len(pairs))]
+        return maker.chain("add", products + found[2 * len(pairs) :] or [maker.number(0.0)])
+
+    return Form(parts + ([] if plus is None else [plus]), build)
+
+
+def _matmul(operation: Operation, output: int, flat: int) -> Form | None:
+    x, y = operation.node.args[:2]
+    if not isinstance(x, Edge) or not isinstance(y, Edge):
+        return None
+    x_shape, y_shape = operation.shape_of(x), operation.shape_of(y)
+    place = np.unravel_index(flat, operation.node.shape)
+    inner = x_shape[-1]
+    batch, row, column = place[:-2], place[-2], place[-1]
+    first = broadcast_place((*batch, row, 0), (*x_shape[:-1], 1)) * inner
+    lead = broadcast_place(batch, y_shape[:-2]) * inner
+    pairs = [((x, first + k), (y, (lead + k) * y_shape[-1] + int(column))) for k in range(inner)]
+    return _dot(pairs)
+
+
+def _linear(operation: Operation, output: int, flat: int) -> Form | None:
+    x, weight, bias = operation.node.args
+    if not isinstance(x, Edge) or not isinstance(weight, Edge):
+        return None
+    inner, units = operation.shape_of(x)[-1], operation.node.shape[-1]
+    row, unit = divmod(flat, units)
+    pairs = [((x, row * inner + k), (weight, unit * inner + k)) for k in range(inner)]
+    if not isinstance(bias, Edge):
+        return None
+    return _dot(pairs, (bias, broadcast_place((unit,), operation.shape_of(bias))))
+
+
+def _einsum(operation: Operation, output: int, flat: int) -> Form | None:
+    """One product per value of the letters that are summed over."""
+    edges = operation.node.args
+    inputs, out = operation.node.attrs["equation"].split("->")
+    terms = inputs.split(",")
+    if not all(isinstance(edge, Edge) for edge in edges) or "." in inputs:
+        return None
+    sizes: dict[str, int] = {}
+    for term, edge in zip(terms, edges):
+        for letter, n in zip(term, operation.shape_of(edge)):
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    at = dict(zip(out, np.unravel_index(flat, operation.node.shape)))
+    summed = [letter for letter in sizes if letter not in at]
+    _written_out(math.prod(sizes[letter] for letter in summed) * len(terms))
+    parts: list[Element | float] = []
+    for values in np.ndindex(*(sizes[letter] for letter in summed)):
+        at.update(zip(summed, values))
+        for term, edge in zip(terms, edges):
+            place = [at[letter] for letter in term]
+            parts.append((edge, broadcast_place(place, operation.shape_of(edge))))
+
+    def build(maker: Maker, found: list[int]) -> int:
+        several = range(0, len(found), len(terms))
+        return maker.chain("add", [maker.chain("mul", found[i : i + len(terms)]) for i in several])
+
+    return Form(parts, build)
+
+
+def _reduced_places(operation: Operation, flat: int) -> tuple[Edge, list[int]]:
+    """The elements of the operand that one element of a reduction is made of."""
+    (edge,) = (a for a in operation.node.args if isinstance(a, Edge))
+    shape = operation.shape_of(edge)
+    attrs = operation.node.attrs
+    axes = attrs.get("axis")
+    axes = tuple(range(len(shape))) if axes is None else tuple(np.atleast_1d(axes).tolist())
+    axes = tuple(a % len(shape) for a in axes) if shape else ()
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    place = np.unravel_index(flat, kept)
+    index = tuple(slice(None) if i in axes else int(p) for i, p in enumerate(place))
+    _written_out(math.prod(shape[i] for i in axes))
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    return edge, [int(i) for i in np.asarray(numbers[index]).reshape(-1)]
+
+
+def _sum(operation: Operation, output: int, flat: int) -> Form:
+    edge, places = _reduced_places(operation, flat)
+    return _sum_of([(edge, i) for i in places], [1.0] * len(places))
+
+
+def _mean(operation: Operation, output: int, flat: int) -> Form:
+    edge, places = _reduced_places(operation, flat)
+    return Form(
+        [(edge, i) for i in places],
+        lambda maker, found: maker.apply(
+            "div", maker.chain("add", found), maker.number(float(len(found)))
+        ),
+    )
+
+
+def _router(choose: str) -> Callable[[Operation, int, int], Form | None]:
+    """The largest (or smallest) of several: a chain of maximum, unless several share it."""
+
+    def form(operation: Operation, output: int, flat: int) -> Form | None:
+        if output:
+            return None
+        if operation.op.name == "max_pool":
+            found = _pooled_places(operation, flat)
+            if found is None:
+                return None
+            edge, places = found
+        else:
+            edge, places = _reduced_places(operation, flat)
+        values = np.asarray(operation.args()[0]).reshape(-1)[places]
+        best = values.max() if choose == "maximum" else values.min()
+        if np.count_nonzero(values == best) != 1:
+            return _chosen(operation, output, flat)
+        return Form([(edge, i) for i in places], lambda maker, found: maker.chain(choose, found))
+
+    return form
+
+
+def _pooled_places(operation: Operation, flat: int) -> tuple[Edge, list[int]] | None:
+    """The window of one element of max_pool, asked of the sum over the same windows."""
+    attrs = dict(operation.node.attrs)
+    if any(d != 1 for d in attrs.pop("dilation")):
+        return None
+    edge = operation.node.args[0]
+    shape = operation.shape_of(edge)
+    sums = TraceNode(
+        operation.node.index, "pool_sum", (edge,), attrs, metas=((operation.node.shape, "float64"),)
+    )
+    hot = np.zeros(operation.node.shape)
+    hot.reshape(-1)[flat] = 1
+    (row,) = pull(operation.trace, sums, hot, {edge: np.zeros(shape)})
+    return edge, [int(i) for i in np.flatnonzero(row)]
+
+
+def _chosen(operation: Operation, output: int, flat: int) -> Form | None:
+    """An element picked by its size: the one that won, or the mean of those that tie."""
+    terms = operation.row(output, flat)
+    note = f"{operation.op.name} passes on the element that won; which one depends on the values"
+    if not terms or not math.isclose(sum(slope for _, slope in terms), 1.0, rel_tol=1e-5):
+        return None
+    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], note=note)
+
+
+# -- asked of the op itself ------------------------------------------------------------------------
+
+
+def _moved(operation: Operation, output: int, flat: int) -> Form:
+    """A layout op: run it once on numbered elements, and see which number came here."""
+    if "places" not in operation.cache:
+        args, counted = [], 0
+        for value, argument in zip(operation.args(), operation.node.args):
+            array = np.asarray(value)
+            moving = isinstance(argument, Edge) and array.dtype.kind == "f"
+            if moving:
+                args.append(np.arange(counted, counted + array.size).reshape(array.shape) + 1)
+                counted += array.size
+            else:
+                args.append(value)
+        attrs = operation.node.attrs
+        attrs = {**attrs, "dtype": np.dtype(np.int64)} if operation.op.name == "cast" else attrs
+        result = operation.op.forward(*args, **attrs)
+        operation.cache["places"] = list(result) if operation.op.multiple else [result]
+    number = int(np.asarray(operation.cache["places"][output]).reshape(-1)[flat]) - 1
+    for value, argument in zip(operation.args(), operation.node.args):
+        size = np.asarray(value).size
+        if isinstance(argument, Edge) and np.asarray(value).dtype.kind == "f":
+            if number < size:
+                return Form([(argument, number)], lambda maker, found: found[0])
+            number -= size
+    raise NotReplayable(f"{operation.op.name} did not keep its elements")
+
+
+def _weighted(operation: Operation, output: int, flat: int) -> Form:
+    """A linear op: the weights of the sum are the element's derivatives."""
+    terms = operation.row(output, flat)
+    rest = 0.0 if terms else operation.value(output, flat)  # padding, say
+    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], rest)
+
+
+def _products(operation: Operation, flat: int) -> Form | None:
+    """A bilinear op: with the other operand's elements numbered, an element's derivative is the
+    number of the one it is multiplied by.
+    """
+    node = operation.node
+    edges = [a for a in node.args if isinstance(a, Edge)]
+    if len(edges) != 2 or len(node.args) != 2:
+        return None
+    arrays = [np.asarray(a) for a in operation.args()]
+    numbered = [np.arange(1.0, a.size + 1).reshape(a.shape) for a in arrays]
+    hot = np.zeros(node.shape)
+    hot.reshape(-1)[flat] = 1
+    plan = operation.op.plan((True, True)).write()
+    shown = []
+    for args in ((arrays[0], numbered[1]), (numbered[0], arrays[1])):
+        doubles = [np.asarray(a, np.float64) for a in args]
+        saved = plan.save(operation.op.forward(*doubles, **node.attrs), *doubles)
+        shown.append(plan.pull(hot, saved, node.attrs))
+    partners = [np.rint(np.asarray(shown[i][i])).astype(np.int64).reshape(-1) for i in (0, 1)]
+    left = np.flatnonzero(partners[0])
+    pairs = [(int(i), int(partners[0][i]) - 1) for i in left]
+    right = partners[1]
+    fits = all(0 <= j < right.size and right[j] - 1 == i for i, j in pairs)
+    if not fits or len(pairs) != np.count_nonzero(right):
+        return None
+    return _dot([((edges[0], i), (edges[1], j)) for i, j in pairs])
+
+
+LAYOUT = {
+    "alias", "cast", "clone", "concatenate", "diagonal", "expand", "flip", "gather_last", "getitem",
+    "permute", "reshape", "split", "windows",
+}  # fmt: skip
+LINEAR = {"embedding", "pad", "put", "scatter_last", "setitem", "sum_rows", "write_view"}
+_SPECIAL: dict[str, Callable[[Operation, int, int], Form | None]] = {
+    "amax": _router("maximum"),
+    "amin": _router("minimum"),
+    "cummax": _chosen,
+    "cummin": _chosen,
+    "einsum": _einsum,
+    "kthvalue": _chosen,
+    "linear": _linear,
+    "matmul": _matmul,
+    "max": _router("maximum"),
+    "max_pool": _router("maximum"),
+    "mean": _mean,
+    "median": _chosen,
+    "median_along": _chosen,
+    "min": _router("minimum"),
+    "sort": _chosen,
+    "sum": _sum,
+    "topk": _chosen,
+}

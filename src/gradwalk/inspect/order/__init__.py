@@ -1,0 +1,1 @@
+"""The order lab: a backward pass in any visit order."""

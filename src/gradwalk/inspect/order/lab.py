@@ -1,0 +1,227 @@
+"""The order lab: run backward in any order, and see what is lost and what comes too often."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradwalk.inspect.order.answer import (
+    NodeGradient,
+    OrderRun,
+    PathSum,
+    names_in_order,
+    node_of,
+    place_of,
+)
+from gradwalk.inspect.order.path_sums import Amounts, BackwardGraph, as_run, over_all_paths
+from gradwalk.inspect.order.recipes import RECIPES, Recipe, consumers_first, recipe_called
+from gradwalk.inspect.order.single_paths import GradientPath, Inversion, size_of
+from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.trace import Edge, Trace
+
+__all__ = [
+    "EveryOrder", "GradientPath", "Inversion", "NodeGradient", "OrderRun", "PathSum",
+    "RECIPES", "Recipe", "RecipeRuns", "every_order", "run_order", "run_recipes",
+]  # fmt: skip
+
+MOST_NODES = 8  # whose every order is tried: 40320 of them
+RULE = "A path counts if its nodes that have inputs are visited from the root down."
+
+
+def run_order(
+    loss: Any = None, order: Any = "right", *, overwrite: bool = False, top: int = 5
+) -> OrderRun:
+    """Run backward in a visit order of your own, and compare with the right gradients.
+
+    `loss` is a Value, a Tensor or a trace (None: what was recorded last). `order` lists the nodes
+    to visit: Values, Tensors, labels or indices; nodes may be left out and may come several times.
+    A list of lists is one call of backward for each, nothing cleared between them. The name of a
+    recipe (see `RECIPES`) is an order too. With `overwrite` what arrives replaces what was there,
+    as if one wrote `=` for `+=`. Of lost and extra paths the `top` largest are listed. No `.grad`
+    is touched.
+
+    >>> from gradwalk import Value
+    >>> from gradwalk.inspect.order.lab import run_order
+    >>> a = Value(2.0, label="a")
+    >>> b, c = a + 1, 3 * a
+    >>> d = b * c
+    >>> b.label, c.label, d.label = "b", "c", "d"
+    >>> print(run_order(d, [b, d, c]))
+    visited b, d, c: 1 of 4 gradients is wrong
+    node  got  correct  lost  extra  first pair out of order
+    a       9       15     6      —  b before d
+    b       6        6     —      —
+    c       3        3     —      —
+    d       1        1     —      —
+    lost on the way to a, 1 of 2 paths:
+      6  d → b → a: b was visited before d
+    """
+    trace = as_trace(loss)
+    graph = BackwardGraph(trace)
+    recipe = order if isinstance(order, Recipe) else None
+    if isinstance(order, str):
+        recipe = recipe_called(order)
+    if recipe is None:
+        return OrderRun(_passes(trace, order), overwrite, top=top, _graph=graph)
+    overwrite = overwrite or recipe.overwrite
+    return OrderRun(recipe.passes(graph), overwrite, recipe.name, top=top, _graph=graph)
+
+
+def run_recipes(x: Any, loss: Any = None) -> RecipeRuns:
+    """What each recipe for a backward pass makes of the gradient of `x`.
+
+    >>> from gradwalk import Value
+    >>> x = Value(3.0, label="x")
+    >>> print(run_recipes(x, (x * 1) * (x + 1)))
+    gradient of x: 7 is right
+    recipe           got  lost  extra  what it does
+    right              7     —      —  each node after all of its consumers
+    plain recursion    7     —      —  each node hands on, then calls its inputs
+    depth-first        7     —      —  depth-first, each node when it is first met
+    breadth-first      7     —      —  nearest to the root first
+    overwrite          3     4      —  the right order with = instead of +=
+    twice             21     —      7  run twice, inner gradients not cleared
+    (twice: 14 would be right)
+    """
+    trace = as_trace(loss)
+    runs: dict[str, NodeGradient] = {}
+    impossible: dict[str, str] = {}
+    for name in RECIPES:
+        try:
+            runs[name] = run_order(trace, name)[x]
+        except ValueError as error:
+            if name == "right":
+                raise
+            impossible[name] = str(error)
+    return RecipeRuns(runs, impossible)
+
+
+@dataclass
+class RecipeRuns(Report):
+    """One gradient by several recipes."""
+
+    runs: dict[str, NodeGradient]
+    impossible: dict[str, str] = field(default_factory=dict)  # recipe -> why it was not run
+
+    def __getitem__(self, name: str) -> NodeGradient:
+        return self.runs[name]
+
+    def __str__(self) -> str:
+        right, twice = self.runs["right"], self.runs.get("twice")
+        rows = [("recipe", "got", "lost", "extra", "what it does")]
+        for name, run in self.runs.items():
+            rows.append((name, *run.numbers(), RECIPES[name].text))
+        wide = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = [f"gradient of {right.name}: {right.number(right.correct)} is right"]
+        for name, got, lost, extra, text in rows:
+            cells = f"{got:>{wide[1]}}  {lost:>{wide[2]}}  {extra:>{wide[3]}}"
+            lines.append(f"{name:<{wide[0]}}  {cells}  {text}")
+        if twice is not None:
+            lines.append(f"(twice: {twice.number(twice.correct)} would be right)")
+        for name, why in self.impossible.items():
+            lines += textwrap.wrap(f"{name} was not run: {why}", 79, subsequent_indent="  ")
+        return "\n".join(lines)
+
+
+def every_order(x: Any, loss: Any = None, nodes: Sequence[Any] | None = None) -> EveryOrder:
+    """The gradient of `x` in every order of `nodes` (else of all that have inputs).
+
+    >>> from gradwalk import Value
+    >>> a = Value(2.0, label="a")
+    >>> d = (a + 1) * (3 * a)
+    >>> every_order(a, d).counts
+    {15.0: 2, 9.0: 1, 6.0: 1, 0.0: 2}
+    """
+    trace = as_trace(loss)
+    graph = BackwardGraph(trace)
+    place = place_of(graph, x)
+    chosen = consumers_first(graph) if nodes is None else _visits(trace, nodes)
+    if len(chosen) > MOST_NODES:
+        raise ValueError(
+            f"{len(chosen)} nodes have {math.factorial(len(chosen))} orders; every_order tries "
+            f"those of at most {MOST_NODES} nodes. Fix: name some of them in `nodes`."
+        )
+    weights = Amounts(graph)
+    outcomes: dict[float, list[list[str]]] = {}
+    for order in itertools.permutations(chosen):
+        got = _one_number(as_run(graph, weights, [order], overwrite=False)[place])
+        outcomes.setdefault(got, []).append([trace.name(node) for node in order])
+    right = _one_number(over_all_paths(graph, weights)[place])
+    # The right ones first, then from the nearest to the farthest.
+    ordered = sorted(outcomes.items(), key=lambda item: abs(item[0] - right))
+    return EveryOrder(graph.place_name(place), right, dict(ordered))
+
+
+def _one_number(amount: Any) -> float:
+    """A gradient as one number, rounded so that the order of additions does not show."""
+    if amount is None:
+        return 0.0
+    return float(f"{amount if isinstance(amount, float) else size_of(amount):.12g}")
+
+
+@dataclass
+class EveryOrder(Report):
+    """What every order of some nodes makes of one gradient (of arrays: of its norm)."""
+
+    name: str
+    correct: float
+    orders: dict[float, list[list[str]]]  # what comes out -> the orders that give it
+
+    @property
+    def counts(self) -> dict[float, int]:
+        """How many orders give what."""
+        return {number: len(found) for number, found in self.orders.items()}
+
+    def __str__(self) -> str:
+        total = sum(self.counts.values())
+        wide = max(len("got"), *(len(short(number)) for number in self.orders))
+        lines = [f"gradient of {self.name} in {total} orders: {short(self.correct)} is right"]
+        lines.append(f"{'got':>{wide}}  orders  for example")
+        for number, found in self.orders.items():
+            lines.append(f"{short(number):>{wide}}  {len(found):>6}  {names_in_order(found[0])}")
+        return "\n".join([*lines, RULE])
+
+
+# -- reading an order ------------------------------------------------------------------------------
+
+
+def _passes(trace: Trace, order: Any) -> list[list[int]]:
+    if isinstance(order, str):
+        order = order.replace(",", " ").split()
+    if not isinstance(order, (list, tuple)) or isinstance(order, Edge):
+        raise TypeError(
+            "an order is a list of nodes, their labels as text ('d b c a'), or the name of a "
+            f"recipe ({', '.join(RECIPES)}), not {type(order).__name__}"
+        )
+    if order and all(isinstance(part, list) for part in order):
+        return [_visits(trace, part) for part in order]
+    return [_visits(trace, order)]
+
+
+def _visits(trace: Trace, order: Sequence[Any]) -> list[int]:
+    labels = _labels(trace) if any(isinstance(thing, str) for thing in order) else {}
+    found = []
+    for number, thing in enumerate(order, 1):
+        named = labels.get(thing, ()) if isinstance(thing, str) else ()
+        try:
+            found.append(named[0] if len(named) == 1 else node_of(trace, thing))
+        except KeyError as error:
+            why = error.args[0]
+            if isinstance(thing, str) and len(order) == 1:
+                why += f"; recipes are: {', '.join(RECIPES)}"
+            raise ValueError(f"visit {number} of the order: {why}") from None
+    return found
+
+
+def _labels(trace: Trace) -> dict[str, list[int]]:
+    """Looked up once: `trace.find` goes through all nodes for each."""
+    found: dict[str, list[int]] = {}
+    for node in trace.nodes:
+        for name in {node.label, trace.names.get(node.index, "")}:
+            found.setdefault(name, []).append(node.index)
+    return found

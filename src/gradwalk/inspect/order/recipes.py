@@ -1,0 +1,131 @@
+"""Recipes for a backward pass: the right one, and the wrong ones people really write.
+
+Each is a way to choose the visits. A visit hands `gradient so far × local derivative` along every
+edge of the node; leaves hand nothing on, so they are left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gradwalk.inspect.order.path_sums import BackwardGraph, Counts, over_all_paths
+
+MOST_VISITS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to run backward."""
+
+    name: str
+    text: str  # what it does, in a line
+    passes: Callable[[BackwardGraph], list[list[int]]]
+    overwrite: bool = False
+
+
+def _roots(graph: BackwardGraph) -> list[int]:
+    return list(dict.fromkeys(graph.node_at[place] for place in graph.seeds))
+
+
+def _inputs(graph: BackwardGraph, node: int) -> list[int]:
+    """The inputs that hand something on themselves, one entry per edge."""
+    found = [graph.node_at[place] for _, place in graph.edges[node]]
+    return [source for source in found if graph.edges[source]]
+
+
+def consumers_first(graph: BackwardGraph) -> list[int]:
+    """A right order: each node as soon as all of its consumers were visited."""
+    waits_for = dict.fromkeys(graph.inner, 0)
+    for node in graph.inner:
+        for source in _inputs(graph, node):
+            waits_for[source] += 1
+    ready = deque(node for node in _roots(graph) if waits_for.get(node) == 0)
+    visits = []
+    while ready:
+        node = ready.popleft()
+        visits.append(node)
+        for source in _inputs(graph, node):
+            waits_for[source] -= 1
+            if not waits_for[source]:
+                ready.append(source)
+    return visits
+
+
+def _right(graph: BackwardGraph) -> list[list[int]]:
+    return [consumers_first(graph)]
+
+
+def _recursion(graph: BackwardGraph) -> list[list[int]]:
+    """`def backward(v): push(v); for i in inputs: backward(i)`: once for every path."""
+    counts = over_all_paths(graph, Counts(graph))
+    expected = sum(counts[p] or 0 for node in graph.inner for p in graph.places(node))
+    if expected > MOST_VISITS:
+        raise ValueError(
+            f"plain recursion visits a node once for every path to it: here {_about(expected)} "
+            f"visits, and the lab runs at most {MOST_VISITS}. Fix: try it on a smaller graph."
+        )
+    visits: list[int] = []
+    stack = _roots(graph)[::-1]
+    while stack:
+        node = stack.pop()
+        visits.append(node)
+        stack += _inputs(graph, node)[::-1]
+    return [visits]
+
+
+def _about(count: int) -> str:
+    if count < 10**15:
+        return str(count)
+    return f"more than 10^{int((count.bit_length() - 1) * 0.30102999)}"
+
+
+def _pre_order(graph: BackwardGraph) -> list[list[int]]:
+    """The same with a set of nodes seen: each as soon as it is met."""
+    visits: list[int] = []
+    seen: set[int] = set()
+    stack = _roots(graph)[::-1]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            visits.append(node)
+            stack += _inputs(graph, node)[::-1]
+    return [visits]
+
+
+def _breadth_first(graph: BackwardGraph) -> list[list[int]]:
+    visits = _roots(graph)
+    seen = set(visits)
+    waiting = deque(visits)
+    while waiting:
+        for source in _inputs(graph, waiting.popleft()):
+            if source not in seen:
+                seen.add(source)
+                visits.append(source)
+                waiting.append(source)
+    return [visits]
+
+
+def _twice(graph: BackwardGraph) -> list[list[int]]:
+    return [consumers_first(graph)] * 2
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("right", "each node after all of its consumers", _right),
+        Recipe("plain recursion", "each node hands on, then calls its inputs", _recursion),
+        Recipe("depth-first", "depth-first, each node when it is first met", _pre_order),
+        Recipe("breadth-first", "nearest to the root first", _breadth_first),
+        Recipe("overwrite", "the right order with = instead of +=", _right, True),
+        Recipe("twice", "run twice, inner gradients not cleared", _twice),
+    )
+}
+
+
+def recipe_called(name: str) -> Recipe | None:
+    """The recipe of that name, however it is spelled; None if there is none."""
+    plain = name.strip().lower().replace("_", " ").replace("-", " ")
+    return next((r for r in RECIPES.values() if r.name.replace("-", " ") == plain), None)

@@ -1,0 +1,325 @@
+"""Single paths: the largest of them, how often an order runs one, and where it breaks off."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradwalk.inspect.order.path_sums import BackwardGraph, Passes
+from gradwalk.inspect.report import Report, short
+
+COLUMNS = 79
+BEAM = 64  # of arrays, how many candidates are followed: norms do not multiply as numbers do
+
+
+class Candidate(NamedTuple):
+    """A path while the largest are looked for: its last edge (node:argument) and the rest."""
+
+    size: float
+    amount: Any
+    identity: int  # the same for the same path
+    before: Any  # the path up to that node; None at the root
+    node: int  # of the root its place
+    argument: int
+
+
+class Largest:
+    """Sums that are lists of the paths in them, largest first, cut after `count`.
+
+    Of numbers this is exact: a longer path is larger exactly if what it goes on from is. Of arrays
+    the norm says little about what is handed on, so more candidates are followed, and `exact`
+    says whether all of them were.
+    """
+
+    def __init__(self, graph: BackwardGraph, count: int) -> None:
+        self.graph = graph
+        self.count = count if graph.trace.scalar else max(count, BEAM)
+        self.exact = True
+
+    def seeds(self) -> dict[int, list[Candidate]]:
+        return {
+            place: [Candidate(size_of(seed), seed, place, None, place, -1)]
+            for place, seed in self.graph.seeds.items()
+        }
+
+    def add(self, one: list[Candidate], other: list[Candidate]) -> list[Candidate]:
+        distinct = {candidate.identity: candidate for candidate in [*one, *other]}
+        return self._cut(list(distinct.values()))
+
+    def _cut(self, found: list[Candidate]) -> list[Candidate]:
+        found.sort(key=_size, reverse=True)
+        if len(found) > self.count:
+            self.exact = self.exact and self.graph.trace.scalar
+            del found[self.count :]
+        return found
+
+    def hand(self, node: int, outputs: list[Any]) -> list[list[Candidate]]:
+        edges = self.graph.edges[node]
+        handed: list[list[Candidate]] = [[] for _ in edges]
+        if self.graph.trace.scalar:  # by size before, so by size afterwards
+            for found, (argument, _), slope in zip(handed, edges, self.graph.slopes(node)):
+                for path in outputs[0]:
+                    size, amount, before, _, _, _ = path
+                    same = hash((before, node, argument))
+                    found.append(
+                        Candidate(size * abs(slope), amount * slope, same, path, node, argument)
+                    )
+            return handed
+        for number, candidates in enumerate(outputs):
+            for path in candidates or ():
+                gs = [None] * len(outputs)
+                gs[number] = path.amount
+                amounts = self.graph.pull(node, gs)
+                for found, (argument, _), amount in zip(handed, edges, amounts):
+                    same = hash((path.identity, node, argument))
+                    found.append(Candidate(size_of(amount), amount, same, path, node, argument))
+        return [self._cut(found) for found in handed]
+
+
+_size = operator.itemgetter(0)
+
+
+def size_of(amount: Any) -> float:
+    """The size of a number or the norm of an array; what is not a number counts as infinite."""
+    if amount is None:
+        return 0.0
+    if isinstance(amount, float):
+        size = abs(amount)
+    else:
+        with np.errstate(all="ignore"):
+            size = float(np.linalg.norm(np.asarray(amount, np.float64).reshape(-1)))
+    return math.inf if math.isnan(size) else size
+
+
+@dataclass
+class GradientPath(Report):
+    """One path from the root to a node, with what an order makes of it."""
+
+    nodes: list[int]  # from the root down; the last is the one it leads to
+    arguments: list[int]  # the edge out of each but the last: node:argument
+    names: list[str]
+    amount: Any  # what it brings, times how often
+    times: int = 1  # how often it is lost, or runs too often
+    reason: str = ""  # of a lost one
+    pair: tuple[str, str] | None = None  # visited in this order, and should be the other way round
+    _places: list[int] = field(default_factory=list, repr=False)
+
+    @property
+    def size(self) -> float:
+        """Of the amount."""
+        return size_of(self.amount)
+
+    def route(self, most: int = 60) -> str:
+        """The names with arrows between; of a path longer than `most` characters the two ends."""
+        names, count = self.names, len(self.names)
+        for shown in range(min(count, most // 4), 2, -1):
+            if shown < count:
+                tail = count - shown // 2
+                more = f"({count - shown} more)"
+                names = [*self.names[: shown - shown // 2], more, *self.names[tail:]]
+            text = " → ".join(names)
+            if len(text) <= most:
+                return text
+        return " → ".join([*self.names[:1], *self.names[1:][-1:]]) if count < 3 else text
+
+    def __str__(self) -> str:
+        return "\n".join(listed([self], indent=""))
+
+
+def path_of(graph: BackwardGraph, candidate: Candidate) -> GradientPath:
+    """A candidate written out."""
+    steps: list[tuple[int, int]] = []
+    path = candidate
+    while path.before is not None:
+        steps.append((path.node, path.argument))
+        path = path.before
+    steps.reverse()
+    places = [path.node]
+    for node, argument in steps:
+        places.append(next(p for a, p in graph.edges[node] if a == argument))
+    nodes = [graph.node_at[p] for p in places]
+    return GradientPath(
+        nodes=nodes,
+        arguments=[argument for _, argument in steps],
+        names=[graph.trace.name(n) for n in nodes],
+        amount=candidate.amount,
+        _places=places,
+    )
+
+
+class VisitTimes:
+    """When each node is visited, and what follows from that for one path."""
+
+    def __init__(self, graph: BackwardGraph, passes: Passes) -> None:
+        self.graph = graph
+        self.passes = passes
+        self.times: list[dict[int, list[int]]] = []  # of each pass
+        clock = 0
+        for visits in passes:
+            times: dict[int, list[int]] = {}
+            for node in visits:
+                clock += 1  # the first visit is number 1
+                times.setdefault(node, []).append(clock)
+            self.times.append(times)
+
+    def runs(self, path: GradientPath) -> tuple[int, int]:
+        """In how many passes a path runs, and how often it runs besides."""
+        index = {node: i for i, node in enumerate(path.nodes[:-1])}
+        if not index:  # the root itself, which every pass sets again
+            return 1, 0
+        fresh, stale = [0] * len(path.nodes), [0] * len(path.nodes)
+        through = extra = 0
+        for times in self.times:
+            for i, place in enumerate(path._places):  # what lost_and_extra does, on one path
+                fresh[i], stale[i] = 0, stale[i] + fresh[i]
+                if place in self.graph.seeds:
+                    fresh[i], stale[i] = int(i == 0), 0
+            if path._places[-1] in self.graph.seeds:
+                through = extra = 0
+            visits = sorted((t, index[node]) for node in index for t in times.get(node, ()))
+            for _, i in visits:
+                if i == len(path.nodes) - 2:
+                    through, extra = through + fresh[i], extra + stale[i]
+                else:
+                    fresh[i + 1] += fresh[i]
+                    stale[i + 1] += stale[i]
+                fresh[i], stale[i] = 0, stale[i] + fresh[i]
+        return through, extra
+
+    def explain(self, path: GradientPath) -> None:
+        """Say at which pair of nodes a lost path breaks off, in the first pass that loses it."""
+        for times in self.times:
+            now = 0
+            above: int | None = None
+            for node in path.nodes[:-1]:
+                own = times.get(node, [])
+                later = bisect.bisect_right(own, now)
+                if later == len(own):
+                    return self._broken(path, node, above, bool(own))
+                now, above = own[later], node
+        path.reason = "set again by the next call"
+
+    def _broken(self, path: GradientPath, node: int, above: int | None, visited: bool) -> None:
+        name = self.graph.trace.name(node)
+        if not visited:
+            path.reason = f"{name} was not visited"
+        elif above is not None:
+            path.pair = name, self.graph.trace.name(above)
+            path.reason = f"{name} was visited before {path.pair[1]}"
+
+    def survives(self, path: GradientPath) -> bool:
+        """Whether a path is still there at the end if arrivals overwrite; if not, say why."""
+        last = len(path.nodes) - 1
+        at = {place: i for i, place in enumerate(path._places)}
+        step = {node: i for i, node in enumerate(path.nodes[:-1])}
+        holds = [False] * len(path.nodes)
+        was_there = [False] * len(path.nodes)
+        visited_since = [False] * len(path.nodes)
+        by = [-1] * len(path.nodes)  # who overwrote it
+        for visits in self.passes:
+            for place in self.graph.seeds:
+                if place in at:
+                    holds[at[place]] = at[place] == 0
+                was_there[0] = True
+            for node in visits:
+                own = step.get(node)
+                if own is not None and was_there[own]:
+                    visited_since[own] = True
+                for argument, place in self.graph.edges[node]:
+                    i = at.get(place)
+                    if i is None:
+                        continue
+                    mine = own == i - 1 and argument == path.arguments[i - 1]
+                    arrives = mine and holds[i - 1]
+                    if holds[i] and not arrives:
+                        by[i] = node
+                    holds[i] = arrives
+                    was_there[i] = was_there[i] or arrives
+        if holds[last]:
+            return True
+        stop = max((i for i in range(len(path.nodes)) if was_there[i]), default=0)
+        if by[stop] >= 0 and (stop == last or visited_since[stop]):
+            path.reason = self._overwritten(path, stop, by)
+        else:
+            self.explain(path)
+        if not path.reason:
+            stop = next(i for i in range(len(path.nodes)) if by[i] >= 0)
+            path.reason = self._overwritten(path, stop, by)
+        return False
+
+    def _overwritten(self, path: GradientPath, i: int, by: list[int]) -> str:
+        name = self.graph.trace.name
+        return f"overwritten in {name(path.nodes[i])} by {name(by[i])}"
+
+
+@dataclass
+class Inversion(Report):
+    """Two nodes visited the wrong way round: an input before a node it goes into."""
+
+    early: str  # visited too early, before its gradient was complete
+    late: str  # what still had something for it
+    early_visit: int  # the number of the visit in the order, from 1
+    late_visit: int
+
+    def __str__(self) -> str:
+        return f"{self.early} before {self.late}"
+
+
+def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, tuple[int, int, int]]:
+    """For each node the first visit that spoils its gradient: (visit number, early, late).
+
+    A visit is too early if a consumer is visited after it. It spoils everything behind the node
+    that was visited, and not that node itself.
+    """
+    found: dict[int, tuple[int, int, int]] = {}
+    for visits in times.times:
+        early: dict[int, tuple[int, int, int]] = {}
+        for node in graph.reached:
+            options = [found[node]] if node in found else []
+            for consumer in graph.consumers.get(node, ()):
+                options += [of[consumer] for of in (early, found) if consumer in of]
+            if options:
+                found[node] = min(options)
+            own = _too_early(graph, visits, node)
+            if own is not None:
+                early[node] = own
+    return found
+
+
+def _too_early(
+    graph: BackwardGraph, visits: dict[int, list[int]], node: int
+) -> tuple[int, int, int] | None:
+    if node not in visits:
+        return None
+    first = visits[node][0]
+    after = []
+    for consumer in graph.consumers.get(node, ()):
+        own = visits.get(consumer, ())
+        later = bisect.bisect_right(own, first)
+        if later < len(own):
+            after.append((own[later], consumer))
+    return (first, node, min(after)[1]) if after else None
+
+
+def listed(paths: Iterable[GradientPath], indent: str = "  ") -> list[str]:
+    """Paths as lines of text, the amounts in a column."""
+    rows = [
+        (short(p.amount) if isinstance(p.amount, float) else f"|{short(p.size)}|", p) for p in paths
+    ]
+    wide = max((len(number) for number, _ in rows), default=0)
+    lines = []
+    for number, path in rows:
+        often = "" if path.times == 1 else f" ({path.times} times)"
+        begin = f"{indent}{number:>{wide}}  "
+        line = f"{begin}{path.route(COLUMNS - len(begin) - len(often))}{often}"
+        if path.reason and len(line) + 2 + len(path.reason) <= COLUMNS:
+            lines.append(f"{line}: {path.reason}")
+        else:
+            lines += [line, *([f"{' ' * len(begin)}{path.reason}"] if path.reason else [])]
+    return lines

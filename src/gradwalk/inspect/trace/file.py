@@ -1,0 +1,352 @@
+"""Trace files: a safetensors file whose header holds the trace as JSON. docs/trace-file.md.
+
+Arrays of more than a few elements lie beside the JSON, as tensors; their statistics and a small
+thumbnail are in it, so that a reader can show much of a trace without touching the numbers.
+Nothing in the file is code, and reading it executes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.trace.file_json import (
+    decode,
+    encode,
+    line_as_json,
+    pairs,
+    read_line,
+    read_saved,
+    read_shape,
+    read_statistics,
+    statistics_as_json,
+    thumbnail,
+    whole,
+)
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import (
+    Edge,
+    Exit,
+    Group,
+    Kept,
+    Saved,
+    Shape,
+    Sweep,
+    Trace,
+    TraceNode,
+)
+from gradwalk.io.errors import FileError, wrong
+from gradwalk.io.tensors import parse, write
+
+VERSION = 2
+READ = (1, 2)  # version 1 has nothing about memory and time
+INLINE = 16  # elements: smaller arrays stand in the JSON itself
+_KEY = "gradwalk_trace"
+_BESIDE = "description"  # the array that holds the description of a very large trace
+_LONGEST = 40_000_000  # characters in the header: a safetensors header has at most 100 MB
+
+
+def save_trace(trace: Any, path: str | os.PathLike[str]) -> None:
+    """Write a trace (or the graph behind a loss) to one file, atomically.
+
+    >>> import gradwalk as gw, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "neuron.trace"
+    >>> a = gw.Value(3.0, label="a")
+    >>> gw.save_trace(gw.record(a * a), path)
+    >>> gw.load_trace(path).grad("a")
+    6.0
+    """
+    described, arrays = describe(as_trace(trace))
+    text = json.dumps(described, allow_nan=False)
+    if len(text) > _LONGEST:
+        arrays[_BESIDE] = np.frombuffer(text.encode(), np.uint8)
+        text = json.dumps({"version": VERSION, "beside": _BESIDE})
+    write(Path(path), arrays, {_KEY: text})
+
+
+def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A trace as JSON, and by name the arrays that are too large to stand in it."""
+    arrays: dict[str, Any] = {}
+    writer = _Writer(arrays)
+    described = {
+        "version": VERSION,
+        "scalar": trace.scalar,
+        "nodes": [writer.node(n) for n in trace.nodes],
+        "groups": [
+            {
+                "path": g.path,
+                "kind": g.kind,
+                "call": g.call,
+                "above": g.above,
+                "class": g.class_name,
+            }
+            for g in trace.groups
+        ],
+        "sweeps": [writer.sweep(i, s) for i, s in enumerate(trace.sweeps)],
+        "names": {str(index): name for index, name in trace.names.items()},
+        "reduced": trace.reduced,
+        "exits": [
+            {"node": e.node, "how": e.how, "line": None if e.line is None else line_as_json(e.line)}
+            for e in trace.exits
+        ],
+        "bytes_kept": trace.bytes_kept,
+        "saved": pairs(trace.saved),
+        "memory": [[*edge, m.bytes, m.memory] for edge, m in trace.memory.items()],
+        "regions": pairs(trace.regions),
+        "region_saved": pairs(trace.region_saved),
+        "seconds": pairs(trace.seconds),
+    }
+    return described, arrays
+
+
+def load_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace; a file that is damaged or of another kind raises `gradwalk.io.FileError`."""
+    path = Path(path)
+    return read_trace(path.read_bytes(), path)[0]
+
+
+def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[str, Any]]:
+    """The trace in a file's bytes, its description and its arrays; `path` is for messages."""
+    arrays, metadata = parse(content, path)
+    if _KEY not in metadata:
+        raise wrong(path, "it is a safetensors file, but no trace. Fix: gradwalk.load(path).")
+    try:
+        described = _parsed(metadata[_KEY])
+        version = described["version"]
+        if version not in READ:
+            raise wrong(
+                path, f"it has version {version}, and this gradwalk reads versions 1 and {VERSION}."
+            )
+        if "beside" in described:
+            described = _parsed(arrays.pop(described["beside"]).tobytes())
+        return _Reader(arrays).trace(described), described, arrays
+    except FileError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
+            RecursionError) as error:  # fmt: skip
+        raise wrong(path, f"its description does not hold together ({error!r}).") from None
+
+
+def _parsed(text: str | bytes) -> Any:
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+class _Writer:
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        self.arrays = arrays
+
+    def node(self, node: TraceNode) -> dict[str, Any]:
+        """One node; what is as usual is left out."""
+        found: dict[str, Any] = {
+            "op": node.op,
+            "args": [
+                list(a) if isinstance(a, Edge) else {"constant": self.kept(a, f"c{node.index}.{i}")}
+                for i, a in enumerate(node.args)
+            ],
+            "metas": [[list(shape), dtype] for shape, dtype in node.metas],
+            "values": [self.kept(v, f"v{node.index}.{i}") for i, v in enumerate(node.values)],
+        }
+        if node.attrs:
+            found["attrs"] = {name: encode(value) for name, value in node.attrs.items()}
+        for name in ("label", "note"):
+            if getattr(node, name):
+                found[name] = getattr(node, name)
+        if node.group is not None:
+            found["group"] = node.group
+        if node.line is not None:
+            found["line"] = line_as_json(node.line)
+        if not node.needs_grad:
+            found["needs_grad"] = False
+        return found
+
+    def sweep(self, number: int, sweep: Sweep) -> dict[str, Any]:
+        start = f"s{number}"
+        return {
+            "seeds": [
+                [edge.node, edge.output, self.kept(seed, f"{start}.r{edge.node}.{edge.output}")]
+                for edge, seed in sweep.seeds.items()
+            ],
+            "visits": sweep.visits,
+            "grads": [
+                [index, [self.kept(g, f"{start}.g{index}.{i}") for i, g in enumerate(parts)]]
+                for index, parts in sweep.grads.items()
+            ],
+            "pushed": [
+                [index, [self.kept(p, f"{start}.p{index}.{i}") for i, p in enumerate(parts)]]
+                for index, parts in sweep.pushed.items()
+            ],
+            "line": None if sweep.line is None else line_as_json(sweep.line),
+            "seconds": pairs(sweep.seconds),
+        }
+
+    def kept(self, value: Kept, name: str) -> Any:
+        """A number as a number, a small array in place, a large one beside the JSON."""
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return encode(value)
+        if isinstance(value, Statistics):
+            return {"statistics": statistics_as_json(value)}
+        if not isinstance(value, (np.ndarray, np.generic)):
+            return encode(value)
+        array = np.asarray(value)
+        if array.size <= INLINE:
+            return encode(array)
+        self.arrays[name] = np.ascontiguousarray(array)
+        found = {"array": name, "statistics": statistics_as_json(Statistics.of(array))}
+        if array.ndim >= 1 and array.dtype.kind in "fiub":
+            found["thumbnail"] = encode(thumbnail(array))
+        return found
+
+
+class _Reader:
+    """Every index and every shape is checked, so that tools can rely on what they read."""
+
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        self.arrays = arrays
+        self.found = Trace()
+
+    def trace(self, described: dict[str, Any]) -> Trace:
+        trace = self.found
+        trace.scalar = bool(described["scalar"])
+        for g in described["groups"]:
+            above = g["above"]
+            if above is not None and not 0 <= above < len(trace.groups):
+                raise ValueError(f"group {len(trace.groups)} lies in group {above}")
+            names = str(g["path"]), str(g["kind"])
+            trace.groups.append(Group(*names, whole(g["call"]), above, str(g["class"])))
+        for index, n in enumerate(described["nodes"]):
+            trace.add(self._node(index, n))
+        trace.sweeps = [self._sweep(s) for s in described["sweeps"]]
+        trace.names = {self._node_at(int(i)): str(n) for i, n in described["names"].items()}
+        trace.reduced = {
+            str(what): [self._node_at(i) for i in nodes]
+            for what, nodes in described["reduced"].items()
+        }
+        trace.exits = [
+            Exit(self._node_at(e["node"]), str(e["how"]), read_line(e["line"]))
+            for e in described["exits"]
+        ]
+        kept = sum(array.nbytes for array in self.arrays.values())
+        trace.bytes_kept = whole(described.get("bytes_kept", kept))
+        self._costs(described)
+        return trace
+
+    def _costs(self, described: dict[str, Any]) -> None:
+        """What was kept for backward and how long things took; not in version 1."""
+        trace = self.found
+        trace.saved = {self._node_at(i): read_saved(kept) for i, kept in described.get("saved", ())}
+        for node, output, size, memory in described.get("memory", ()):
+            place = Saved("out", whole(size), whole(memory))
+            trace.memory[self._output(node, output)] = place
+        trace.regions = {self._node_at(i): whole(r) for i, r in described.get("regions", ())}
+        trace.region_saved = {
+            whole(r): read_saved(kept) for r, kept in described.get("region_saved", ())
+        }
+        trace.seconds = self._seconds(described)
+
+    def _seconds(self, described: dict[str, Any]) -> dict[int, float]:
+        return {self._node_at(i): float(s) for i, s in described.get("seconds", ())}
+
+    def _node(self, index: int, n: dict[str, Any]) -> TraceNode:
+        args: list[Any] = []
+        for a in n["args"]:
+            if isinstance(a, dict):
+                args.append(self.kept(a["constant"]))
+                continue
+            try:
+                args.append(self._output(*a))
+            except (ValueError, TypeError):
+                text = f"node {index} names an input {a} that is not there"
+                raise ValueError(text) from None
+        group = n.get("group")
+        if group is not None and not 0 <= group < len(self.found.groups):
+            raise ValueError(f"node {index} lies in group {group}, which is not there")
+        metas = tuple((read_shape(shape), str(dtype)) for shape, dtype in n["metas"])
+        if not metas or len(n["values"]) != len(metas):
+            raise ValueError(f"node {index} has {len(metas)} outputs and {len(n['values'])} values")
+        for _, dtype in metas:
+            np.dtype(dtype)
+        return TraceNode(
+            index=index,
+            op=str(n["op"]),
+            args=tuple(args),
+            attrs={str(name): decode(value) for name, value in n.get("attrs", {}).items()},
+            label=str(n.get("label", "")),
+            group=group,
+            line=read_line(n.get("line")),
+            needs_grad=bool(n.get("needs_grad", True)),
+            metas=metas,
+            values=self._fitting(index, n["values"], [shape for shape, _ in metas]),
+            note=str(n.get("note", "")),
+        )
+
+    def _sweep(self, s: dict[str, Any]) -> Sweep:
+        nodes = self.found.nodes
+        found = Sweep(seeds={}, line=read_line(s["line"]), seconds=self._seconds(s))
+        for node, output, seed in s["seeds"]:
+            edge = self._output(node, output)
+            (found.seeds[edge],) = self._fitting(node, [seed], [nodes[node].metas[output][0]])
+        if not found.seeds:
+            raise ValueError("a backward pass starts nowhere")
+        found.visits = [self._node_at(i) for i in s["visits"]]
+        if len(set(found.visits)) != len(found.visits):
+            raise ValueError("a backward pass visits a node twice")
+        for i, parts in s["grads"]:
+            shapes = [shape for shape, _ in nodes[self._node_at(i)].metas]
+            found.grads[i] = self._fitting(i, parts, shapes)
+        for i, parts in s["pushed"]:
+            operands = [
+                nodes[a.node].metas[a.output][0] if isinstance(a, Edge) else None
+                for a in nodes[self._node_at(i)].args
+            ]
+            # Nothing at all: an in-place write through a view, whose operands are not its inputs.
+            some = bool(parts) or self.found.scalar
+            found.pushed[i] = tuple(self._fitting(i, parts, operands if some else [], True))
+        if set(found.visits) != set(found.pushed) or not set(found.visits) <= set(found.grads):
+            raise ValueError("the visits of a backward pass are not those it tells of")
+        return found
+
+    def _fitting(
+        self, index: int, parts: list[Any], shapes: Sequence[Shape | None], optional: bool = False
+    ) -> list[Kept]:
+        """Values or gradients that have the shapes they must have; numbers are always there."""
+        found = [self.kept(part) for part in parts]
+        if len(found) != len(shapes):
+            raise ValueError(f"node {index} has {len(shapes)} of what the file has {len(found)} of")
+        for kept, shape in zip(found, shapes):
+            if shape is None or (kept is None and (optional or not self.found.scalar)):
+                continue
+            if self.found.scalar:
+                fits = isinstance(kept, (bool, int, float))
+            else:
+                fits = isinstance(kept, (np.ndarray, Statistics)) and kept.shape == shape
+            if not fits:
+                what = getattr(kept, "shape", None) or repr(kept)[:40]
+                raise ValueError(f"node {index} has shape {shape}, and the file has {what} for it")
+        return found
+
+    def _node_at(self, index: Any) -> int:
+        if type(index) is not int or not 0 <= index < len(self.found.nodes):
+            raise ValueError(f"there is no node {index}")
+        return index
+
+    def _output(self, node: Any, output: Any) -> Edge:
+        metas = self.found.nodes[self._node_at(node)].metas
+        if type(output) is not int or not 0 <= output < len(metas):
+            raise ValueError(f"node {node} has no output {output}")
+        return Edge(node, output)
+
+    def kept(self, value: Any) -> Kept:
+        if isinstance(value, dict) and "array" in value:
+            return self.arrays[value["array"]]
+        if isinstance(value, dict) and "statistics" in value:
+            return read_statistics(value["statistics"])
+        return decode(value)

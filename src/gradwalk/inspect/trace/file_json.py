@@ -1,0 +1,174 @@
+"""What a trace file says in JSON: numbers, attributes, statistics, lines; and how each is read.
+
+Whatever is read is checked: a file may come from anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Saved, Shape
+from gradwalk.ops.core.op import Op
+
+SIDE = 8  # of a thumbnail
+_COUNT = 2**63  # no tensor has as many elements
+
+
+def encode(value: Any) -> Any:
+    """Attributes and small numbers as JSON; what is not JSON is an object with one key."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**53 else {"integer": str(value)}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, np.generic):
+        return encode(np.asarray(value))
+    if isinstance(value, np.ndarray):
+        flat = [encode(v) for v in value.reshape(-1).tolist()]
+        return {"small": flat, "shape": list(value.shape), "dtype": str(value.dtype)}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(v) for v in value]}
+    if isinstance(value, list):
+        return [encode(v) for v in value]
+    if isinstance(value, slice):
+        return {"slice": [encode(value.start), encode(value.stop), encode(value.step)]}
+    if value is Ellipsis:
+        return {"ellipsis": True}
+    if isinstance(value, (np.dtype, type)) and not isinstance(value, Op):
+        return {"dtype": str(np.dtype(value))}
+    if isinstance(value, dict):
+        return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
+    if isinstance(value, Op):
+        return {"op": value.name}
+    return {"opaque": repr(value)[:200]}  # seen, not computed with
+
+
+def decode(value: Any) -> Any:
+    """The other way round."""
+    if isinstance(value, list):
+        return [decode(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    kind = next(iter(value), "an empty object")
+    content: Any = value.get(kind)
+    if kind == "tuple":
+        return tuple(decode(v) for v in content)
+    if kind == "integer":
+        return int(content)
+    if kind == "float":
+        return float(content)
+    if kind == "slice":
+        return slice(*(decode(v) for v in content))
+    if kind == "ellipsis":
+        return Ellipsis
+    if kind == "dtype":
+        return np.dtype(content)
+    if kind == "dict":
+        return {decode(k): decode(v) for k, v in content}
+    if kind == "small":
+        numbers = np.array([decode(v) for v in content])
+        dtype = np.dtype(value["dtype"])
+        if dtype.kind not in "fiub" or numbers.dtype.kind not in "fiub":
+            raise ValueError(f"an array of {dtype} that holds {content!r:.60}")
+        return numbers.astype(dtype).reshape(value["shape"])
+    if kind == "op":
+        from gradwalk.ops import TABLE
+
+        return TABLE[content]
+    if kind == "opaque":
+        return content
+    raise ValueError(f"nothing is known of {kind!r}")
+
+
+def line_as_json(line: SourceLine) -> list[Any]:
+    found: list[Any] = [line.file, line.line, line.text, line.function]
+    return found if line.caller is None else [*found, line_as_json(line.caller)]
+
+
+def read_line(line: Any) -> SourceLine | None:
+    if line is None:
+        return None
+    file, number, text, function, *caller = line
+    found = SourceLine(str(file), whole(number), str(text), str(function))
+    if not caller:
+        return found
+    (led_there,) = caller
+    return replace(found, caller=read_line(led_there[:4]))
+
+
+def pairs(found: dict[int, Any]) -> list[list[Any]]:
+    """JSON's keys are text; a list of pairs keeps the numbers."""
+    return [[key, value] for key, value in found.items()]
+
+
+def read_saved(kept: Any) -> tuple[Saved, ...]:
+    return tuple(Saved(str(name), whole(size), whole(memory)) for name, size, memory in kept)
+
+
+def whole(number: Any) -> int:
+    if type(number) is not int or not 0 <= number < _COUNT:
+        raise ValueError(f"{number!r} is not a count")
+    return number
+
+
+def read_shape(sizes: Any) -> Shape:
+    shape = tuple(whole(size) for size in sizes)
+    if math.prod(shape) >= _COUNT:
+        raise ValueError(f"nothing has shape {shape}")
+    return shape
+
+
+def statistics_as_json(statistics: Statistics) -> dict[str, Any]:
+    return {name: encode(value) for name, value in statistics.to_dict().items()}
+
+
+def read_statistics(described: dict[str, Any]) -> Statistics:
+    found = {name: decode(value) for name, value in described.items()}
+    if np.dtype(found["dtype"]).kind not in "fiub":
+        raise ValueError(f"statistics of {found['dtype']!r}")
+    return Statistics(
+        shape=read_shape(found["shape"]),
+        dtype=str(found["dtype"]),
+        count=whole(found["count"]),
+        mean=float(found["mean"]),
+        std=float(found["std"]),
+        low=float(found["low"]),
+        high=float(found["high"]),
+        norm=float(found["norm"]),
+        zeros=whole(found["zeros"]),
+        nans=whole(found["nans"]),
+        infs=whole(found["infs"]),
+        histogram=tuple(whole(n) for n in found["histogram"]),
+    )
+
+
+def thumbnail(array: Any) -> Any:
+    """At most 8 × 8 numbers: means of blocks of the last two dimensions, the first of others.
+
+    To four digits: they are colours on a screen, and make up most of a large description.
+    """
+    while array.ndim > 2:
+        array = array[0] if array.shape[0] else array.reshape(0, array.shape[-1])
+    grid = array.reshape(1, -1) if array.ndim == 1 else array
+    if not grid.size:
+        return np.zeros((0, 0))
+    rows, columns = (_block_sizes(size) for size in grid.shape)
+    with np.errstate(all="ignore"):
+        sums = np.add.reduceat(grid, np.cumsum(rows) - rows, 0, np.float64)
+        sums = np.add.reduceat(sums, np.cumsum(columns) - columns, 1)
+        means = sums / (rows[:, None] * columns)
+        scale = 10.0 ** (3 - np.floor(np.log10(np.abs(means))))
+        rounded = np.rint(means * scale) / scale
+        return np.where(np.isfinite(rounded), rounded, means)  # 0, and what is no number
+
+
+def _block_sizes(size: int) -> Any:
+    blocks = min(SIDE, size)
+    return size // blocks + (np.arange(blocks) < size % blocks)

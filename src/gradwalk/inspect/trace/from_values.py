@@ -1,0 +1,136 @@
+"""A trace of a graph of Values: values, gradients and what went along each edge."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from gradwalk.graph.order import inputs_first
+from gradwalk.graph.source import SourceLine, caller, source_line
+from gradwalk.inspect.trace.trace import Edge, Sweep, Trace, TraceNode
+from gradwalk.ops.core.op import Op
+from gradwalk.scalar.push import contributions
+
+
+def trace_of_values(root: Any) -> Trace:
+    """Record a graph of Values that is already there. Its own `.grad`s are not touched.
+
+    A Value does not remember the scope it was made in, so such a trace has no groups.
+    """
+    trace = Trace()
+    trace.scalar = trace.unrecorded = True
+    trace._alive.append(root)  # which holds all the others
+    written = ValueWriter(trace)
+    for v in inputs_first([root]):
+        written.add(v)
+    written.sweep(root)
+    return trace
+
+
+class ValueWriter:
+    """Writes Values into a trace, each after its inputs."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._lines: dict[Any, SourceLine | None] = {}  # a loop has few, and finding one is slow
+
+    def add(self, v: Any, group: int | None = None) -> int:
+        """A Value whose inputs are in the trace, or are added now."""
+        op = v.op
+        node = TraceNode(
+            index=0,
+            op=op.name if isinstance(op, Op) else str(op),
+            args=tuple([Edge(self._find(i, group)) for i in v.inputs]),
+            attrs=dict(v.attrs),
+            label=v.label,
+            group=group,
+            line=self._line(v.code, v.position),
+            values=[v.data],
+        )
+        return self.trace.add(node, (id(v), 0))
+
+    def _line(self, code: Any, position: int) -> SourceLine | None:
+        place = id(code), position
+        if place not in self._lines:
+            self._lines[place] = source_line(code, position)
+        return self._lines[place]
+
+    def _find(self, v: Any, group: int | None) -> int:
+        """The node of an input; one that was made before the recording is added with its past."""
+        index = self.trace._index
+        found = index.get((id(v), 0))
+        if found is None:
+            waiting = [v]
+            while waiting:
+                last = waiting[-1]
+                missing = [i for i in last.inputs if (id(i), 0) not in index]
+                waiting += missing
+                if not missing:
+                    waiting.pop()
+                    if (id(last), 0) not in index:
+                        found = self.add(last, group)
+            self.trace._alive.append(v)
+            return index[id(v), 0]
+        node = self.trace.nodes[found]
+        if node.is_leaf and node.value != v.data and (node.value == node.value or v.data == v.data):
+            # It was changed since, as a training step does: from here on it is another leaf.
+            before, found = found, self.add(v, group)
+            self.trace._earlier[found] = before
+        return found
+
+    def sweep(self, root: Any, line: SourceLine | None = None) -> None:
+        """A backward pass from `root`, in numbers of our own."""
+        index = self.trace._index
+        order = inputs_first([root])
+        start = index[id(root), 0]
+        sweep = Sweep(seeds={Edge(start): 1.0}, line=line)
+        grads = {start: 1.0}
+        for v in reversed(order):
+            if not v.inputs:
+                continue
+            number = index[id(v), 0]
+            sweep.visits.append(number)
+            sweep.pushed[number] = pushed = contributions(v, grads[number])
+            for edge, contribution in zip(self.trace.nodes[number].args, pushed, strict=True):
+                grads[edge.node] = grads.get(edge.node, 0.0) + (contribution or 0.0)
+        sweep.grads = {number: [grads[number]] for number in sorted(grads)}
+        self.trace.sweeps.append(sweep)
+
+    # -- while a recording is under way ------------------------------------------------------------
+
+    def made(self, v: Any, group: int | None) -> None:
+        """A Value was computed."""
+        if self.begun():
+            self.trace._alive.append(v)
+            self.add(v, group)
+
+    def swept(self, root: Any, group: int | None) -> None:
+        """`root.backward()` was called."""
+        if self.begun():
+            self._find(root, group)
+            self.sweep(root, source_line(*caller()))
+
+    def begun(self) -> bool:
+        """Whether the trace is, or from now on shall be, one of Values."""
+        if self.trace.nodes and not self.trace.scalar:
+            only_one_kind("Tensors", "Values")
+            return False
+        self.trace.scalar = True
+        return True
+
+
+def take_labels(trace: Trace) -> None:
+    """Labels that were given after a Value was recorded: `d = b * c; d.label = "d"`."""
+    for v in trace._alive:
+        found = trace._index.get((id(v), 0))
+        if found is not None:
+            trace.nodes[found].label = v.label or trace.nodes[found].label
+
+
+def only_one_kind(recorded: str, other: str) -> None:
+    """Say that something is left out of a trace."""
+    warnings.warn(
+        f"this recording is of {recorded}; what is computed with {other} in it is left out. "
+        f"Fix: record it in a block of its own.",
+        stacklevel=2,
+    )

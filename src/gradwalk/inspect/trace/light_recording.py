@@ -1,0 +1,46 @@
+"""Recording without copies, for tools that read the trace at once and then let it go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.health.checks import RECURRENT, SLOPES
+from gradwalk.inspect.health.gradient_flow import Size
+from gradwalk.inspect.trace.from_graph import from_graph
+from gradwalk.inspect.trace.live import is_torch_tensor
+from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
+from gradwalk.inspect.trace.trace import Kept, Trace
+
+# Of leaves, of activations that may be outputs, and of recurrent ops, which are looked into.
+READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
+
+
+class LightRecorder(Recorder):
+    """Refers to values and to the gradients `health` reads one by one, and measures all else."""
+
+    def _kept(self, array: Any, what: str, index: int) -> Kept:
+        array = getattr(array, "_array", array)
+        if array is None:
+            return None
+        return np.asarray(array) if self._refers(what, index) else Size.of(array)
+
+    def _refers(self, what: str, index: int) -> bool:
+        if what == "grads":
+            return self.trace.nodes[index].op in READ  # "" of a leaf
+        return what == "values"
+
+
+def light_trace(second: Any) -> Trace:
+    """As `as_trace`, but of a graph that nobody recorded nothing is copied."""
+    if is_torch_tensor(second):
+        return as_trace(second)
+    if not hasattr(second, "_array"):
+        if second is None or isinstance(second, Trace) or hasattr(second, "_backward"):
+            return as_trace(second)
+        raise TypeError(f"a loss (a Tensor) or a trace is needed, not {type(second).__name__}")
+    known = current()
+    if known is not None and known.sweeps and known.lookup(second) == known.root:
+        return known
+    return from_graph(second, LightRecorder())

@@ -1,0 +1,445 @@
+"""Recording: what happens between `with record():` and the end of the block, as a trace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.modes import state
+from gradwalk.graph.source import caller, source_line, watched, where_text
+from gradwalk.graph.versions import owner_of, stamp_of
+from gradwalk.inspect.trace.from_values import (
+    ValueWriter,
+    only_one_kind,
+    take_labels,
+    trace_of_values,
+)
+from gradwalk.inspect.trace.live import guest, is_torch_tensor
+from gradwalk.inspect.trace.saved_for_backward import Holdings
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
+
+AUTOMATIC = 64 << 20  # bytes: up to here everything is kept unless the user says otherwise
+KEEPS = ("all", "values", "stats")
+
+
+class _Here(threading.local):
+    """The traces of this thread: those being recorded, and the last one that was finished."""
+
+    def __init__(self) -> None:
+        self.active: list[Recorder] = []
+        self.last: Trace | None = None
+        self.asked: Trace | None = None  # made of a loss that a tool was asked about
+
+
+_here = _Here()
+
+
+def record(
+    root: Any = None,
+    *,
+    keep: str | None = None,
+    budget: int | None = None,
+    timing: bool = False,
+) -> Any:
+    """Record a computation and its backward passes.
+
+    As a context manager it records what happens inside the block. `keep` says what is kept of
+    each tensor: "all" (value, gradient, what went along each edge), "values" (value and gradient)
+    or "stats"; left out, all up to 64 MiB and then statistics. `budget` is the most bytes of
+    arrays to keep; what has no room is listed in `trace.reduced`. With `timing`, how long each
+    operation and each visit took is kept as well (see `saved_memory`).
+
+    With a Value or a Tensor it records the graph that is already behind it.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor([1.0, 2.0], requires_grad=True)
+    >>> with gw.record() as trace:
+    ...     (x * x).sum().backward()
+    >>> trace.grad(x)
+    array([2., 4.], dtype=float32)
+    """
+    if root is None:
+        return Recorder(keep, budget, timing)
+    _here.last = _trace_of(root, keep, budget)
+    return _here.last
+
+
+def _trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> Trace:
+    if hasattr(root, "_array"):
+        return trace_of_tensors(root, keep, budget)
+    if hasattr(root, "_backward"):
+        return trace_of_values(root)
+    if is_torch_tensor(root):
+        found: Trace = guest().trace_of(root, keep, budget)
+        return found
+    raise TypeError(f"record takes a Value or a Tensor, not {type(root).__name__}")
+
+
+def current() -> Trace | None:
+    """The trace being recorded in this thread, or the last one that was."""
+    if _here.active:
+        _here.active[-1].take_labels()
+        return _here.active[-1].trace
+    if _here.last is not None and _here.last.scalar:
+        take_labels(_here.last)
+    return _here.last
+
+
+def as_trace(second: Any = None) -> Trace:
+    """The trace a tool is to read: given as one, made of a loss, or the current one."""
+    if isinstance(second, Trace):
+        return second
+    if second is not None:
+        for known in (current(), _here.asked):
+            # A graph of Values nobody recorded is read anew: it may have got other numbers since.
+            fresh = known is not None and known.sweeps and not (known.scalar and known.unrecorded)
+            if known is not None and fresh and known.lookup(second) == known.root:
+                return known
+        # Beside `last`: a question about another loss does not replace what was recorded.
+        _here.asked = _trace_of(second)
+        return _here.asked
+    known = current()
+    if known is None:
+        raise ValueError(
+            "which computation? Fix: pass the loss or a trace as second argument, or compute "
+            "inside `with gradwalk.record():`"
+        )
+    return known
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Name a part of a computation: what happens inside is one group in a recording.
+
+    Tensors and Values alike. Without a recording it does nothing: a graph that is recorded
+    afterwards, with `record(loss)`, does not know its scopes.
+
+    >>> import gradwalk as gw
+    >>> with gw.record() as trace, gw.scope("first"):
+    ...     y = gw.ones(2, requires_grad=True) * 3
+    >>> trace[y].group, trace.groups[0].path
+    (0, 'first')
+    """
+    watcher = state.here.watcher
+    if watcher is None:
+        yield
+        return
+    watcher.entered(str(name), "scope")
+    try:
+        yield
+    finally:
+        watcher.left()
+
+
+class Recorder:
+    """Listens to the engine (engine/modes.py: `watcher`) and writes a trace."""
+
+    def __init__(
+        self, keep: str | None = None, budget: int | None = None, timing: bool = False
+    ) -> None:
+        if keep not in (None, *KEEPS):
+            raise ValueError(f"keep is one of {', '.join(map(repr, KEEPS))}, not {keep!r}")
+        if budget is not None and (not isinstance(budget, int | np.integer) or budget < 0):
+            raise ValueError(f"budget is a number of bytes, not {budget!r}")
+        self.trace = Trace()
+        self.holdings = Holdings(self.trace)
+        self.values = ValueWriter(self.trace)
+        self.timing = timing
+        self._began = self._took = self._mark = 0.0
+        self.keep = keep or "all"
+        self.budget = budget if budget is not None else AUTOMATIC if keep is None else None
+        self._outer: Any = None
+        self._unnamed: list[tuple[TraceNode, Any]] = []  # nodes, and who may yet be labelled
+        self._stack: list[int | None] = []  # groups we are in
+        self._calls: dict[str, int] = {}
+        self._module_names: dict[int, str] = {}
+        self._sweep: Sweep | None = None
+        self._of_second_order = False
+        self._versions: dict[int, tuple[int, int]] = {}  # leaves -> their memory when recorded
+
+    def __enter__(self) -> Trace:
+        self._outer, state.here.watcher = state.here.watcher, self
+        _here.active.append(self)
+        watched(1)
+        return self.trace
+
+    def __exit__(self, *error: Any) -> None:
+        watched(-1)
+        state.here.watcher = self._outer
+        _here.active.remove(self)
+        _here.last = self.trace
+        self.take_labels()
+        self.holdings.note_regions()
+
+    def take_labels(self) -> None:
+        """Labels that were given after an operation was recorded: `h = x @ w; h.label = "h"`."""
+        if self.trace.scalar:
+            take_labels(self.trace)
+        for node, owner in self._unnamed:
+            node.label = node.label or getattr(owner, "label", "")
+
+    # -- what is kept ------------------------------------------------------------------------------
+
+    def _kept(self, array: Any, what: str, index: int) -> Kept:
+        """The array if there is room, else its statistics."""
+        array = getattr(array, "_array", array)
+        if array is None:
+            return None
+        array = np.asarray(array)
+        allowed = what != "pushed" if self.keep == "values" else self.keep == "all"
+        room = self.budget is None or self.trace.bytes_kept + array.nbytes <= self.budget
+        if allowed and room:
+            self.trace.bytes_kept += array.nbytes
+            return array.copy()
+        if allowed:
+            self.trace.reduced.setdefault(what, []).append(index)
+        return Statistics.of(array)
+
+    # -- forward -----------------------------------------------------------------------------------
+
+    def began(self) -> None:
+        """An operation is about to be computed."""
+        if self.timing:
+            self._began = perf_counter()
+
+    def operands(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands as edges to the nodes that made them; those not met before become leaves."""
+        if self._began:
+            self._took, self._began = perf_counter() - self._began, 0.0
+        if self._passes_by:
+            return args
+        return tuple(self._edge(a) if hasattr(a, "_array") else a for a in args)
+
+    def _edge(self, tensor: Any) -> Edge:
+        key = key_of(tensor)
+        found = self.trace._index.get(key)
+        if found is None:
+            found = self._leaf(tensor, key)
+        elif found in self._versions and self._versions[found] != _version(tensor._array):
+            # A parameter was updated since it was recorded: from here on it is another leaf.
+            stamp = stamp_of(tensor._array)
+            before, found = found, self._leaf(tensor, key)
+            self.trace._earlier[found] = before
+            if stamp is not None:
+                changed = where_text(stamp.code, stamp.position)
+                self.trace.nodes[found].attrs["changed_at"] = changed
+        return Edge(found, tensor._index)
+
+    def _leaf(self, tensor: Any, key: Any) -> int:
+        """A tensor made before the recording, or a constant."""
+        node = tensor._node
+        owner = tensor if node is None else node
+        array = tensor._array
+        metas = ((array.shape, str(array.dtype)),)
+        made = TraceNode(
+            index=0,
+            op="",
+            label=tensor.label,
+            group=self._stack[-1] if self._stack else None,
+            line=source_line(owner.code, owner.position),
+            needs_grad=tensor.requires_grad,
+            metas=metas * (tensor._index + 1),
+        )
+        index = self.trace.add(made, key, *(((id(node), 0),) if node is not None else ()))
+        self.trace._alive.append(owner)
+        made.values = [None] * tensor._index + [self._kept(array, "values", index)]
+        self._versions[index] = _version(array)
+        self.holdings.note_memory(Edge(index, tensor._index), array)
+        name = self._module_names.get(id(tensor))
+        if name:
+            self.trace.names[index] = name
+        return index
+
+    def made(
+        self,
+        op: Any,
+        args: tuple[Any, ...],
+        attrs: dict[str, Any],
+        outputs: tuple[Any, ...],
+        code: Any,
+        position: int,
+        note: str = "",
+    ) -> None:
+        """An operation was computed; `args` went through `operands`."""
+        if self._passes_by:
+            return
+        first = outputs[0]
+        # A leaf that is updated in place inside no_grad() stays the leaf it was: its gradient
+        # belongs to the old elements. Used again, it is recorded as another leaf (see `_edge`).
+        updated = any(o._node is None and o._requires_grad for o in outputs) and not note
+        needs = not updated and any(o._node is not None or o._requires_grad for o in outputs)
+        wanted = any(isinstance(a, Edge) and self.trace.nodes[a.node].needs_grad for a in args)
+        if wanted and not needs and not note:
+            note = "no_grad" if not state.here.grad_enabled else "not differentiable"
+        node = TraceNode(
+            index=0,
+            op=op.name,
+            args=args,
+            attrs=attrs,
+            label=first.label,
+            group=self._stack[-1] if self._stack else None,
+            line=source_line(code, position),
+            needs_grad=needs,
+            metas=tuple((o._array.shape, str(o._array.dtype)) for o in outputs),
+            note=note,
+        )
+        index = self.trace.add(node, *(() if updated else (key_of(o) for o in outputs)))
+        node.values = [self._kept(o, "values", index) for o in outputs]
+        self.trace._alive += [o if o._node is None else o._node for o in outputs]
+        if not node.label:
+            self._unnamed.append((node, first if first._node is None else first._node))
+        for k, output in enumerate(outputs):
+            self.holdings.note_memory(Edge(index, k), output._array)
+        self.holdings.note(index, next((o._node for o in outputs if o._node is not None), None))
+        if self._took:
+            self.trace.seconds[index], self._took = self._took, 0.0
+
+    @property
+    def _computing_again(self) -> bool:
+        """Whether backward runs a checkpointed region again: it is in the trace already."""
+        return self._sweep is not None and not self._of_second_order
+
+    @property
+    def _passes_by(self) -> bool:
+        """Whether an operation on tensors is not for this trace."""
+        if self.trace.scalar:
+            only_one_kind("Values", "Tensors")
+        return self._computing_again or self.trace.scalar
+
+    def detached(self, source: Any, result: Any, note: str = "detach") -> None:
+        """`detach()`, `.data`, `tensor(x)`: the same numbers, and no gradient through it."""
+        self.made(_DETACH, self.operands((source,)), {}, (result,), *caller(), note=note)
+
+    def taken_out(self, tensor: Any, how: str) -> None:
+        """`item()`, `numpy()`, `if x:`, ...: its numbers go on outside the graph."""
+        if self.trace.scalar:
+            return
+        known = self.trace.lookup(tensor)
+        if tensor.requires_grad or (known is not None and self.trace.nodes[known].note):
+            line = source_line(*caller())
+            self.trace.exits.append(Exit(self._edge(tensor).node, how, line))
+
+    # -- Values ------------------------------------------------------------------------------------
+
+    def made_value(self, v: Any) -> None:
+        """An operation on Values was computed."""
+        self.values.made(v, self._stack[-1] if self._stack else None)
+
+    def swept_values(self, root: Any) -> None:
+        """`backward()` of a Value is over."""
+        self.values.swept(root, self._stack[-1] if self._stack else None)
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    def entered(self, path: str, kind: str, class_name: str = "") -> None:
+        """A module is called, or a scope begins."""
+        above = self._stack[-1] if self._stack else None
+        if self._computing_again:
+            self._stack.append(above)
+            return
+        self._calls[path] = call = self._calls.get(path, 0) + 1
+        self._stack.append(len(self.trace.groups))
+        self.trace.groups.append(Group(path, kind, call, above, class_name))
+
+    def entered_module(self, module: Any) -> None:
+        """The outermost module gives the names of all the others and of their parameters."""
+        if id(module) not in self._module_names:
+            self._name_parts(module)
+        self.entered(self._module_names[id(module)], "module", type(module).__name__)
+
+    def _name_parts(self, module: Any) -> None:
+        self.trace._alive.append(module)
+        for name, inner in module.named_modules():
+            self._module_names.setdefault(id(inner), name or type(module).__name__)
+        for name, parameter in module.named_parameters():
+            self._module_names.setdefault(id(parameter), name)
+            index = self.trace.lookup(parameter)
+            if index is not None:
+                self.trace.names.setdefault(index, name)
+
+    def left(self) -> None:
+        """The innermost module or scope is done."""
+        self._stack.pop()
+
+    # -- backward ----------------------------------------------------------------------------------
+
+    def sweeping(self, roots: list[tuple[Any, int, Any]], create_graph: bool = False) -> None:
+        """A backward pass begins at these (node, output, seed); it may be recorded itself."""
+        self._of_second_order = create_graph
+        self._sweep = sweep = Sweep(seeds={}, line=source_line(*caller()))
+        self.holdings.note_regions()
+        for node, output, seed in roots:
+            index = self._index_of_graph_node(node, output)
+            if index is not None:
+                sweep.seeds[Edge(index, output)] = self._kept(seed, "grads", index)
+        self._mark = perf_counter()
+
+    def _index_of_graph_node(self, node: Any, output: int = 0) -> int | None:
+        index = self.trace._index
+        return index.get((id(node), output), index.get((id(node), 0)))
+
+    def visited(self, node: Any, g: Any, contributions: Any) -> None:
+        """A node handed its gradient on."""
+        took = perf_counter() - self._mark  # since we last looked: our own work is not in it
+        index = self._index_of_graph_node(node)
+        if index is None or self._sweep is None:
+            return
+        self._sweep.visits.append(index)
+        self._note_gradient(index, g)
+        pushed: list[Kept] = []
+        args = self.trace.nodes[index].args
+        # An in-place write through a view may have other operands than the node has inputs.
+        for c in contributions if len(contributions) == len(args) else ():
+            pushed.append(self._kept(c, "pushed", index))
+        self._sweep.pushed[index] = tuple(pushed)
+        if self.timing:
+            self._sweep.seconds[index] = took
+        self._mark = perf_counter()
+
+    def delivered(self, leaf: Any, g: Any) -> None:
+        """A leaf received its gradient."""
+        index = self._index_of_graph_node(leaf)
+        if index is not None:
+            self._note_gradient(index, g)
+        self._mark = perf_counter()
+
+    def _note_gradient(self, index: int, g: Any) -> None:
+        if self._sweep is not None:
+            parts = g if isinstance(g, (list, tuple)) else [g]
+            self._sweep.grads[index] = [self._kept(part, "grads", index) for part in parts]
+
+    def swept(self) -> None:
+        """The backward pass is over."""
+        if self._sweep is not None and self._sweep.seeds:
+            self.trace.sweeps.append(self._sweep)
+        self._sweep = None
+
+
+def _version(array: Any) -> tuple[int, int]:
+    """Which memory, and how often it was changed in place."""
+    stamp = stamp_of(array)
+    return id(owner_of(array)), 0 if stamp is None else stamp.count
+
+
+class _Detach:
+    name = "detach"
+
+
+_DETACH = _Detach()
+
+
+def trace_of_tensors(root: Any, keep: str | None, budget: int | None) -> Trace:
+    """The graph behind a tensor that was not recorded: its operations and gradients.
+
+    Values are known of leaves, of what nodes keep for backward, and of the root; operands that
+    needed no gradient only where they were kept.
+    """
+    from gradwalk.inspect.trace.from_graph import from_graph
+
+    return from_graph(root, Recorder(keep, budget))

@@ -1,0 +1,81 @@
+"""What each recorded node keeps for backward, noted while it is known.
+
+Memory is told apart by number: two nodes that keep the same array, or views of one, name the same
+memory. Memory of leaves that require a gradient is left out: parameters would be there anyway.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.checkpoint import Recompute
+from gradwalk.engine.tree import leaves
+from gradwalk.graph.versions import owner_of
+from gradwalk.inspect.trace.trace import Edge, Saved, Trace
+
+
+class Holdings:
+    """Writes `trace.saved`, `trace.memory`, `trace.regions` and `trace.region_saved`."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._numbers: dict[int, tuple[Any, int]] = {}  # id of an array -> it, weakly; its number
+        self._count = 0
+        self._own: set[int] = set()  # memory of leaves that require a gradient
+        self._nodes: dict[int, Any] = {}  # the graph's nodes, by index in the trace
+        self._regions: dict[Any, int] = {}
+
+    def note_memory(self, edge: Edge, array: Any) -> None:
+        """The array of an output."""
+        self.trace.memory[edge] = Saved("out", owner_of(array).nbytes, self._number(array))
+
+    def note(self, index: int, node: Any) -> None:
+        """A node of the graph was made; its number in the trace is `index`."""
+        if node is None or not node.inputs:
+            return
+        self._nodes[index] = node
+        for source in node.inputs:
+            if source is not None and not source.inputs:
+                self._own.add(self._number(source._array))
+        if isinstance(node.saved, dict):
+            self.trace.saved[index] = self._kept(node)
+
+    def note_regions(self) -> None:
+        """Which nodes turned out to lie in a checkpointed region, and what the regions keep."""
+        for index, node in self._nodes.items():
+            if not isinstance(node.saved, Recompute) or index in self.trace.regions:
+                continue
+            region = node.saved.region
+            if region not in self._regions:
+                number = self._regions[region] = len(self._regions)
+                tensors = leaves((region.args, region.keywords))
+                arrays = [("argument", t._array) for t in tensors if hasattr(t, "_array")]
+                self.trace.region_saved[number] = self._listed(arrays)
+            self.trace.regions[index] = self._regions[region]
+
+    def _kept(self, node: Any) -> tuple[Saved, ...]:
+        found = []
+        for name, value in node.saved.items():
+            several = value if isinstance(value, tuple) else (value,)
+            found += [(name, array) for array in several if isinstance(array, np.ndarray)]
+        return self._listed(found)
+
+    def _listed(self, named: list[tuple[str, Any]]) -> tuple[Saved, ...]:
+        found = []
+        for name, array in named:
+            number = self._number(array)
+            if number not in self._own:
+                found.append(Saved(name, owner_of(array).nbytes, number))
+        return tuple(found)
+
+    def _number(self, array: Any) -> int:
+        owner = owner_of(array)
+        known = self._numbers.get(id(owner))
+        if known is not None and known[0]() is owner:
+            return known[1]
+        self._count += 1
+        self._numbers[id(owner)] = weakref.ref(owner), self._count
+        return self._count

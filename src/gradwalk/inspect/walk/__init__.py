@@ -1,0 +1,1 @@
+"""The walk: a trace step by step, forward and backward."""

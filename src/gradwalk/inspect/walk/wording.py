@@ -1,0 +1,275 @@
+"""What a step of a walk says in words: gates, formulas, numbers in one line."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.ops.core.check import symbolic_env
+from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.symbol import Symbol
+from gradwalk.printers.formulas.formula import derivative, formula
+from gradwalk.printers.scalars import number
+
+# What a node does with its gradient, as MISSION.md names it.
+_ROUTERS = (
+    "maximum minimum max min amax amin relu leaky_relu where clip clamp_min clamp_max clip_between "
+    "max_pool median median_along kthvalue topk sort cummax cummin hardtanh threshold"
+)
+GATES = {
+    "add": "distributor",
+    "sum": "distributor",
+    "mul": "swapper",
+    "matmul": "swapper",
+    "linear": "swapper",
+    **dict.fromkeys(_ROUTERS.split(), "router"),
+}
+LONGEST = 60  # characters of a formula on one line
+READABLE = 240  # and of one on several
+
+
+def gates_of(trace: Trace, index: int) -> list[str]:
+    """The gate a node's op is, and "adder" if its value is used several times.
+
+    >>> from gradwalk import Value
+    >>> from gradwalk.inspect.trace.recorder import record
+    >>> a = Value(3.0)
+    >>> trace = record(a * a)
+    >>> gates_of(trace, 0), gates_of(trace, 1)
+    (['adder'], ['swapper'])
+    """
+    node = trace.nodes[index]
+    found = [GATES[node.op]] if node.op in GATES else []
+    return [*found, "adder"] if len(trace.consumers[index]) > 1 else found
+
+
+def operand_name(trace: Trace, argument: Any) -> str:
+    """What to call an operand in a formula; a constant by its number."""
+    if isinstance(argument, Edge):
+        node = trace.nodes[argument.node]
+        nameless = node.is_leaf and not node.label and argument.node not in trace.names
+        if nameless and replay.is_array(node.value) and np.ndim(node.value) == 0:
+            return number(float(node.value))
+        name = trace.name(argument.node)
+        return name if len(node.metas) == 1 else f"{name}[{argument.output}]"
+    if np.ndim(argument) == 0 and isinstance(argument, (int, float, np.generic, np.ndarray)):
+        return number(float(argument))
+    return "none" if argument is None else f"constant{np.shape(argument)}"
+
+
+def operand_shape(trace: Trace, argument: Any) -> tuple[int, ...]:
+    """The shape of an operand, whatever it is."""
+    if isinstance(argument, Edge):
+        return trace.nodes[argument.node].metas[argument.output][0]
+    return np.shape(argument)
+
+
+def expression(trace: Trace, node: TraceNode, numbers: bool = False) -> str:
+    """How a node was computed: `a × b`, or with numbers `2 × −3`."""
+    op = replay.op_of(node)
+    symbols: dict[Any, Symbol] = {}  # one per node, so that a × a is a²
+    operands = []
+    for argument in node.args:
+        key = argument if isinstance(argument, Edge) else id(argument)
+        name = operand_name(trace, argument)
+        if numbers and isinstance(argument, Edge):
+            name = number(trace.nodes[argument.node].value)
+        shape = operand_shape(trace, argument)
+        operands.append(symbols.setdefault(key, Symbol(name, shape)))
+    if op is not None:
+        try:
+            result = op(*operands, **node.attrs)
+            text = formula(result[0] if isinstance(result, tuple) else result)
+            text = text.removesuffix("[0]").replace(", keepdim=False", "")
+            if len(text) <= LONGEST and "\n" not in text:
+                return text
+        except Exception:  # a shape that depends on numbers, an index that is an array, ...
+            pass
+    return f"{node.op}({', '.join(s.name for s in operands)})"
+
+
+def local_formula(trace: Trace, node: TraceNode, argument: int) -> str:
+    """The local derivative of an op on numbers, as text; empty if the op table has none."""
+    op = replay.op_of(node)
+    if op is None:
+        return ""
+    names = [operand_name(trace, a) for a in node.args]
+    return derivative(op, argument, names, trace.name(node.index), **node.attrs)
+
+
+def rule_text(trace: Trace, node: TraceNode, argument: int) -> str:
+    """How the gradient of one operand follows from `g`, that of the output: `xᵀ @ g`."""
+    op = replay.op_of(node)
+    rule = None if op is None else op.rule(argument)
+    if op is None or rule is None:
+        return ""
+    if isinstance(op.formula, str) and op.elementwise:
+        return f"g × ({op.formula})"
+    if isinstance(op.formula, Mapping):
+        names = {
+            name: operand_name(trace, operand) if isinstance(operand, Edge) else name
+            for name, operand in zip(op.inputs, node.args)
+        }
+        operand_of = op.inputs[min(argument, len(op.inputs) - 1)]  # a tail shares its text
+        written = op.formula.get(operand_of, "")
+        text = written if isinstance(written, str) else written(**node.attrs)
+        return text.format(**names, out=trace.name(node.index))
+    text, shape = _rule_on_symbols(trace, op, node, argument)
+    if not text or len(text) > READABLE or "\n" in text:
+        return f"the rule of {op.name}"
+    if shape != operand_shape(trace, node.args[argument]):
+        text = f"{text}, summed over what was broadcast"
+    return text
+
+
+def _rule_on_symbols(
+    trace: Trace, op: Op, node: TraceNode, argument: int
+) -> tuple[str, tuple[int, ...] | None]:
+    """The formula reading of a rule, and the shape of its result."""
+    rule = op.rule(argument)
+    assert rule is not None
+    shapes = tuple(operand_shape(trace, a) for a in node.args)
+    try:
+        env = symbolic_env(op, shapes, node.attrs, tuple(shape for shape, _ in node.metas))
+        named = [Symbol(operand_name(trace, a), s) for a, s in zip(node.args, shapes)]
+        g = env["g"]  # some ops call an input of theirs g
+        env |= dict(zip(op.inputs, named)) | {"g": g}
+        if op.variadic:
+            env[op.inputs[-1]] = tuple(named[len(op.inputs) - 1 :])
+        if not op.multiple:
+            env["out"] = Symbol(trace.name(node.index), node.shape)
+            env |= {name: Symbol(name, node.shape) for name in op.residuals}
+        env["position"] = argument - len(op.inputs) + 1
+        found = rule.local(env, g)
+        found = g * found if rule.partial else found
+        return _spelled(found), tuple(getattr(found, "shape", ()))
+    except Exception:  # NumPy itself, or a shape that depends on numbers: not a formula
+        return "", None
+
+
+def _spelled(found: Any) -> str:
+    """The formula; the sum's `expand(reshape(g, ...), ...)` in words, a long one without shapes."""
+    if isinstance(found, Symbol) and found.op is not None and found.op.name == "expand":
+        inner = found.args[0]
+        while isinstance(inner, Symbol) and inner.op is not None and inner.op.name == "reshape":
+            inner = inner.args[0]
+        return f"{formula(inner)} repeated to {_shape(found.shape)}"
+    if isinstance(found, Symbol) and found.op is not None and found.op.name in ("put", "getitem"):
+        inner, place = formula(_without_shapes(found.args[0])), _index_text(found)
+        if found.op.name == "getitem":
+            return f"{inner}{place}"
+        # Of index arrays the same place may be named twice.
+        return f"{inner} {'added ' if found.args[1:] else ''}at {place}, 0 elsewhere"
+    text = formula(found).replace(", keepdim=False", "")
+    fits = len(text) <= LONGEST and "\n" not in text
+    return text if fits else formula(_without_shapes(found))
+
+
+def _index_text(found: Symbol) -> str:
+    """An index as Python writes it: `[1:3, 0]`; index arrays by name."""
+    parts = []
+    for part in found.attrs["index"]:
+        if isinstance(part, tuple) and part[0] == "slice":
+            start, stop, step = ("" if n is None else str(n) for n in part[1:])
+            parts.append(f"{start}:{stop}" + (f":{step}" if step else ""))
+        elif isinstance(part, tuple):
+            array = found.args[1 + part[1]]
+            parts.append(formula(_without_shapes(array)))
+        else:
+            parts.append("..." if part is Ellipsis else str(part))
+    return f"[{', '.join(parts)}]"
+
+
+def _without_shapes(found: Any) -> Any:
+    """The same formula without what only says how elements lie: shapes, strides, indices."""
+    if isinstance(found, np.ndarray) and found.ndim:
+        return Symbol("its places" if found.dtype.kind in "iu" else "constant", found.shape)
+    if not isinstance(found, Symbol) or found.op is None:
+        return found
+    args = tuple(_without_shapes(a) for a in found.args)
+    if found.op.name in ("reshape", "cast", "expand") and len(args) == 1:
+        return args[0]
+    attrs = found.attrs if found.op.name == "permute" else {}  # which is how ᵀ is told
+    return Symbol(found.name, found.shape, op=found.op, args=args, attrs=attrs)
+
+
+def digits(value: float) -> str:
+    """A number for people: four decimals, but never 0 for what is not."""
+    text = number(value)
+    return short(value) if text == "0" and value else text
+
+
+def kept_text(kept: Kept) -> str:
+    """A value or a gradient in a few characters."""
+    if kept is None:
+        return "not kept"
+    if isinstance(kept, list):
+        return ", ".join(kept_text(part) for part in kept if part is not None)
+    if isinstance(kept, Statistics):
+        if kept.count == 1 and kept.finite:
+            return digits(kept.mean)
+        return f"{_shape(kept.shape)}, norm {digits(kept.norm)}"
+    if np.ndim(kept) == 0:
+        return digits(float(kept))
+    array = np.asarray(kept)
+    if array.ndim == 1 and array.size <= 4:
+        return f"[{', '.join(digits(float(x)) for x in array)}]"
+    norm = float(np.linalg.norm(array.astype(np.float64).reshape(-1)))
+    return f"{_shape(array.shape)}, norm {digits(norm)}"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "shape " + "×".join(map(str, shape)) if shape else "a number"
+
+
+def _ups_and_downs(gradient: Kept) -> tuple[int, int] | None:
+    if not replay.is_array(gradient):
+        return None
+    array = np.asarray(gradient)
+    return int(np.count_nonzero(array < 0)), int(np.count_nonzero(array > 0))
+
+
+def way_down(gradient: Kept, loss: str) -> str:
+    """Which way to move a leaf to lower the loss, from its gradient; empty if that is not known.
+
+    >>> way_down(2.0, "L"), way_down(-0.5, "L")
+    ('lower it to lower L', 'raise it to lower L')
+    """
+    found = _ups_and_downs(gradient)
+    if found is None:
+        return ""
+    up, down = found
+    if up and down:
+        return f"raise {up} and lower {down} of its elements to lower {loss}"
+    if not (up or down):
+        return f"{loss} does not change with it"
+    return f"{'lower' if down else 'raise'} it to lower {loss}"
+
+
+def arrow_down(gradient: Kept) -> str:
+    """The same in a table.
+
+    >>> import numpy as np
+    >>> arrow_down(2.0), arrow_down(-0.5), arrow_down(0.0), arrow_down(np.array([1.0, -1.0, 2.0]))
+    ('lower ↓', 'raise ↑', '—', '1 ↑ 2 ↓')
+    """
+    found = _ups_and_downs(gradient)
+    if found is None:
+        return ""
+    up, down = found
+    if up and down:
+        return f"{up} ↑ {down} ↓"
+    return "lower ↓" if down else "raise ↑" if up else "—"
+
+
+def wrapped(line: str) -> list[str]:
+    """A line as several of at most 79 characters."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, 79, subsequent_indent=indent, break_long_words=False) or [""]

@@ -1,0 +1,1 @@
+"""Why a gradient is what it is: contributions, paths, symbols, small changes."""

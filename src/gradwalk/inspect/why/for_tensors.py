@@ -1,0 +1,453 @@
+"""why for tensors: contributions are arrays, and for a chosen element numbers again."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.open.element import (
+    element_name,
+    estimated_operations,
+    flat_of,
+    index_of,
+    opened_elements,
+    place_in,
+)
+from gradwalk.inspect.open.open_op import backward_in_numbers
+from gradwalk.inspect.open.scalar_forms import TooLarge
+from gradwalk.inspect.trace.replay import NotReplayable, _typed, is_array, pull
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.tangents import known_operands, push
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.why.path_counts import (
+    Cone,
+    best_paths,
+    count_paths,
+    local_derivatives,
+    sum_of_magnitudes,
+)
+from gradwalk.inspect.why.why import (
+    EdgeShare,
+    PathShare,
+    TermShare,
+    Why,
+    cancellation,
+    cosine,
+    group_name,
+    groups_of,
+    path_share,
+    seed_share,
+    unexplained,
+)
+
+MOST_SWEEPS = 8  # a loss term costs one partial backward pass
+MOST_OPENED = 50_000  # scalar operations between one element and the loss
+_ROUNDING = {"float64": 1e-9}
+
+
+def why_tensor(cone: Cone, gradient: Kept, top: int) -> Why:
+    """Per edge, group and loss term, with norms and cosines."""
+    trace, start = cone.trace, cone.start
+    node = trace.nodes[start.node]
+    notes: list[str] = []
+    edges = _edges(cone, gradient, notes)
+    gradient = _whole(gradient, edges)
+    terms: list[TermShare] = []
+    if is_array(gradient):
+        terms = _terms_by_sweep(cone, gradient, notes)
+    notes += _first_split(cone)
+    norm = _norm(gradient)
+    tolerance = _ROUNDING.get(node.metas[start.output][1], 1e-3)
+    ratio = cancellation(sum(share.norm for share in edges), norm)
+    return Why(
+        name=trace.name(start.node),
+        node=start.node,
+        output=start.output,
+        index=None,
+        value=node.values[start.output],
+        gradient=gradient,
+        norm=norm,
+        edges=edges,
+        groups=groups_of(edges, gradient),
+        terms=terms,
+        paths=[],
+        path_count=count_paths(cone),
+        dead_path_count=None,
+        cancellation=ratio,
+        edge_cancellation=ratio,
+        notes=notes + unexplained(gradient, [share.amount for share in edges], tolerance),
+    )
+
+
+def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
+    """The same for one element, exactly, with paths where its scalar graph is small enough."""
+    trace, start = cone.trace, cone.start
+    place = place_in(trace, start, element)
+    flat = flat_of(trace, start, place)
+    node = trace.nodes[start.node]
+    notes: list[str] = []
+    whole_edges = _edges(cone, gradient, notes)
+    gradient = _whole(gradient, whole_edges)
+    if not is_array(gradient):
+        raise NotReplayable(
+            f"the gradient of {trace.name(start.node)} was not kept. Fix: record with keep='all', "
+            "or a larger budget."
+        )
+    own = float(np.asarray(gradient)[place])
+    edges = [_at(share, place) for share in whole_edges]
+    edges.sort(key=lambda share: -share.norm)
+    kept = node.values[start.output]
+    answer = Why(
+        name=element_name(trace, start, flat),
+        node=start.node,
+        output=start.output,
+        index=place,
+        value=float(np.asarray(kept)[place]) if is_array(kept) else None,
+        gradient=own,
+        norm=abs(own),
+        edges=edges,
+        groups=groups_of(edges, own),
+        terms=_terms_by_tangent(cone, place, notes),
+        paths=[],
+        path_count=count_paths(cone),
+        dead_path_count=None,
+        cancellation=cancellation(sum(share.norm for share in edges), abs(own)),
+        edge_cancellation=cancellation(sum(share.norm for share in edges), abs(own)),
+        notes=notes,
+    )
+    _add_paths(answer, cone, flat, top)
+    return answer
+
+
+def _at(share: EdgeShare, place: tuple[int, ...]) -> EdgeShare:
+    if share.amount is None:
+        return dataclasses.replace(share, norm=math.nan, cosine=None)
+    amount = float(np.asarray(share.amount)[place])
+    return dataclasses.replace(share, amount=amount, norm=abs(amount), cosine=None)
+
+
+# -- by edge ---------------------------------------------------------------------------------------
+
+
+def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
+    trace, start = cone.trace, cone.start
+    uses = cone.uses[start.node]
+    amounts: dict[tuple[int, int], Kept] = {use: _pushed(cone, *use) for use in uses}
+    if not all(is_array(amount) for amount in amounts.values()):
+        try:
+            amounts.update(_pulled_down(cone, _seeds(cone)))
+        except NotReplayable as error:
+            notes.append(f"some contributions are known by their size only: {error}")
+    found = []
+    for (consumer, argument), amount in amounts.items():
+        node = trace.nodes[consumer]
+        found.append(
+            EdgeShare(
+                consumer=consumer,
+                name=trace.name(consumer),
+                op=node.op,
+                argument=argument,
+                amount=amount if is_array(amount) else None,
+                norm=_norm(amount),
+                group=group_name(trace, consumer),
+                line=node.line,
+            )
+        )
+    if start.node in cone.seeds:
+        found.append(seed_share(_seeds(cone)[start]))
+    whole = _whole(gradient, found)
+    for share in found:
+        share.cosine = cosine(share.amount, whole)
+    return sorted(found, key=lambda share: -share.norm)
+
+
+def _first_split(cone: Cone) -> list[str]:
+    """Where a gradient that comes along one edge alone was still several."""
+    at = cone.start.node
+    while len(cone.uses[at]) == 1 and at not in cone.seeds:
+        at = cone.uses[at][0][0]
+    if at == cone.start.node or len(cone.uses[at]) < 2:
+        return []
+    name = cone.trace.name(at)
+    return [f"it comes from {name} along one way only; why({at}) splits it there"]
+
+
+def _whole(gradient: Kept, edges: list[EdgeShare]) -> Kept:
+    """The gradient as it was kept; else, where all contributions are known, their sum."""
+    if is_array(gradient) or not edges or any(share.amount is None for share in edges):
+        return gradient
+    return sum(np.asarray(share.amount) for share in edges)
+
+
+def _pushed(cone: Cone, consumer: int, argument: int) -> Kept:
+    """What went along an edge: as recorded, else pulled through the op again."""
+    pushed = cone.sweep.pushed[consumer]
+    if pushed and is_array(pushed[argument]):
+        return pushed[argument]
+    node = cone.trace.nodes[consumer]
+    given = cone.sweep.grads.get(consumer, [])
+    try:
+        if given and all(g is None or is_array(g) for g in given):
+            whole = given if len(node.metas) > 1 else given[0]
+            return _pull_to(cone, node, [argument], whole)[argument]
+    except NotReplayable:
+        pass
+    return pushed[argument] if pushed else None
+
+
+def _seeds(cone: Cone) -> dict[Edge, Any]:
+    """What the backward pass began with."""
+    found = {}
+    for edge, seed in cone.sweep.seeds.items():
+        shape, dtype = cone.trace.nodes[edge.node].metas[edge.output]
+        if isinstance(seed, Statistics) and seed.count == 1:
+            seed = np.full(shape, seed.mean, dtype)  # there was no room even for this
+        if not is_array(seed):
+            raise NotReplayable("what the backward pass began with was not kept")
+        found[edge] = seed
+    return found
+
+
+def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], Any]:
+    """A backward pass from the trace alone: what comes to x along each of its edges."""
+    trace = cone.trace
+    arrived = dict(seeds)
+    found: dict[tuple[int, int], Any] = {}
+    for index in reversed(cone.nodes):
+        node = trace.nodes[index]
+        own = [arrived.pop(Edge(index, o), None) for o in range(len(node.metas))]
+        if all(g is None for g in own):
+            continue
+        filled = [
+            np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
+            for g, (shape, dtype) in zip(own, node.metas)
+        ]
+        wanted = [position for _, position in cone.inputs[index]]
+        pulled = _pull_to(cone, node, wanted, filled if len(filled) > 1 else filled[0])
+        for position in wanted:
+            source, given = node.args[position], pulled[position]
+            if given is None:
+                continue
+            if source == cone.start:
+                found[index, position] = given
+            else:
+                arrived[source] = arrived[source] + given if source in arrived else given
+    return found
+
+
+def _norm(kept: Kept) -> float:
+    if kept is None:
+        return math.nan
+    return kept.norm if isinstance(kept, Statistics) else float(
+        np.linalg.norm(np.asarray(kept, np.float64))
+    )  # fmt: skip
+
+
+def _pull_to(cone: Cone, node: TraceNode, wanted: list[int], g: Any) -> list[Any]:
+    """Pull through a node to some of its arguments only: the others stand as plain arrays."""
+    values = known_operands(cone.trace, node)
+    args = tuple(a if i in wanted else values[i] for i, a in enumerate(node.args))
+    return pull(cone.trace, dataclasses.replace(node, args=args), g)
+
+
+# -- by loss term ----------------------------------------------------------------------------------
+
+_PASSED_THROUGH = ("alias", "clone", "reshape", "squeeze", "cast")
+
+
+def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
+    """A loss that is a sum as (output, element, coefficient) of its terms that depend on x.
+
+    Looks through sums and differences of single numbers, through products with numbers that do
+    not depend on x if a sum lies behind, and through a sum or mean over everything.
+    """
+    trace = cone.trace
+    root = cone.sweep.root
+    if len(cone.sweep.seeds) != 1 or root not in cone.seeds or cone.start.node == root:
+        return []
+    if _size(trace, Edge(root)) != 1:
+        return []
+    sums: set[int] = set()
+    for index in cone.nodes:
+        node = trace.nodes[index]
+        if _size(trace, Edge(index)) != 1 or (node.label and index != root):
+            continue
+        linear = len(cone.inputs[index]) == 1
+        if node.op in ("add", "sub", "sum", "mean"):
+            sums.add(index)
+        elif node.op in _PASSED_THROUGH or (node.op in ("neg", "mul", "div") and linear):
+            source, position = cone.inputs[index][0]
+            if source in sums and not (node.op == "div" and position == 1):
+                sums.add(index)
+    coefficients = {Edge(root): float(np.asarray(_seeds(cone)[Edge(root)]).reshape(()))}
+    found: list[tuple[Edge, int, float]] = []
+    for index in cone.from_the_loss:
+        node = trace.nodes[index]
+        for output in range(len(node.metas)):
+            coefficient = coefficients.pop(Edge(index, output), None)
+            if coefficient is None:
+                continue
+            if index not in sums:
+                found.append((Edge(index, output), 0, coefficient))
+                continue
+            for _, position in cone.inputs[index]:
+                edge = node.args[position]
+                size = _size(trace, edge)
+                if size > 1:  # of a sum or a mean
+                    each = coefficient / size if node.op == "mean" else coefficient
+                    found += [(edge, i, each) for i in range(size)]
+                else:
+                    passed = coefficient * _scale(trace, node, position)
+                    coefficients[edge] = coefficients.get(edge, 0.0) + passed
+    return found if len(found) > 1 else []
+
+
+def _size(trace: Trace, edge: Edge) -> int:
+    return math.prod(trace.nodes[edge.node].metas[edge.output][0])
+
+
+def _scale(trace: Trace, node: TraceNode, position: int) -> float:
+    if node.op == "neg" or (node.op == "sub" and position == 1):
+        return -1.0
+    if node.op not in ("mul", "div"):
+        return 1.0
+    other = node.args[1 - position]
+    value = trace.nodes[other.node].values[other.output] if isinstance(other, Edge) else other
+    if not is_array(value):
+        raise NotReplayable(f"a factor of {trace.name(node.index)} was not kept")
+    factor = float(np.asarray(value).reshape(()))
+    return factor if node.op == "mul" else 1 / factor
+
+
+def _terms_by_sweep(cone: Cone, gradient: Kept, notes: list[str]) -> list[TermShare]:
+    """One partial backward pass per term."""
+    try:
+        parts = _terms(cone)
+        if len(parts) > MOST_SWEEPS:
+            notes.append(
+                f"the loss is a sum of {len(parts)} terms; ask for one element "
+                "(element=...) to see what each contributes"
+            )
+            return []
+        found = []
+        for edge, flat, coefficient in parts:
+            amount = _gradient_from(cone, edge, flat, coefficient)
+            name = element_name(cone.trace, edge, flat)
+            norm, angle = _norm(amount), cosine(amount, gradient)
+            index = index_of(cone.trace, edge, flat) or None
+            found.append(TermShare(name, coefficient, amount, norm, angle, edge.node, index))
+    except NotReplayable as error:
+        notes.append(f"not split by loss term: {error}")
+        return []
+    return sorted(found, key=lambda share: -share.norm)
+
+
+def _gradient_from(cone: Cone, edge: Edge, flat: int, coefficient: float) -> Any:
+    """coefficient × d (one element of a node) / d x."""
+    start = cone.start
+    shape, dtype = cone.trace.nodes[edge.node].metas[edge.output]
+    hot = np.zeros(shape, dtype)
+    hot.reshape(-1)[flat] = coefficient
+    total = np.zeros(*cone.trace.nodes[start.node].metas[start.output])
+    if edge == start:
+        return hot
+    for amount in _pulled_down(cone, {edge: hot}).values():
+        total = total + amount
+    return total
+
+
+def _terms_by_tangent(cone: Cone, place: tuple[int, ...], notes: list[str]) -> list[TermShare]:
+    """All terms at once: how far each moves with the element, one pass forward."""
+    try:
+        parts = _terms(cone)
+        if not parts:
+            return []
+        wanted = {edge for edge, _, _ in parts}
+        moves = dict(_tangents(cone, place, wanted))
+    except NotReplayable as error:
+        notes.append(f"not split by loss term: {error}")
+        return []
+    found = []
+    for edge, flat, coefficient in parts:
+        slope = float(np.asarray(moves[edge]).reshape(-1)[flat]) if edge in moves else 0.0
+        name = element_name(cone.trace, edge, flat)
+        index = index_of(cone.trace, edge, flat) or None
+        amount = coefficient * slope
+        found.append(TermShare(name, coefficient, amount, abs(amount), None, edge.node, index))
+    return sorted(found, key=lambda share: -share.norm)
+
+
+def _tangents(cone: Cone, place: tuple[int, ...], wanted: set[Edge]) -> Iterator[tuple[Edge, Any]]:
+    """d node / d element for the wanted nodes; others are let go after their last use."""
+    trace, start = cone.trace, cone.start
+    hot = np.zeros(*trace.nodes[start.node].metas[start.output])
+    hot[place] = 1
+    known: dict[Edge, Any] = {start: hot}
+    if start in wanted:
+        yield start, hot
+    last_use = {source: index for index in cone.nodes for source, _ in cone.inputs[index]}
+    for index in cone.nodes:
+        node = trace.nodes[index]
+        used = {position for _, position in cone.inputs[index]}
+        moving = [
+            known.get(a) if i in used and isinstance(a, Edge) else None
+            for i, a in enumerate(node.args)
+        ]
+        if any(m is not None for m in moving):
+            args = _typed(node, known_operands(trace, node))
+            for output, tangent in enumerate(push(node, args, moving)):
+                edge = Edge(index, output)
+                if tangent is not None:
+                    known[edge] = tangent
+                    if edge in wanted:
+                        yield edge, tangent
+        for source, _ in cone.inputs[index]:
+            if last_use[source] == index:
+                for edge in [e for e in known if e.node == source]:
+                    del known[edge]
+
+
+# -- by path ---------------------------------------------------------------------------------------
+
+
+def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
+    """Open everything between the element and the loss into numbers, and rank its paths."""
+    trace, start = cone.trace, cone.start
+    try:
+        ((root, seed),) = _seeds(cone).items() if len(cone.sweep.seeds) == 1 else [(start, None)]
+        if seed is None or np.size(seed) != 1:
+            answer.notes.append("paths of numbers are found for a loss that is one number")
+            return
+        count = estimated_operations(trace, cone.nodes)
+        if count > 2 * MOST_OPENED:
+            raise TooLarge(f"between it and the loss lie some {count:,} operations on numbers")
+        graph = opened_elements(
+            trace,
+            root,
+            0,
+            lambda edge: edge == start or edge.node not in cone.uses or edge.node == start.node,
+            MOST_OPENED,
+        )
+    except (TooLarge, NotReplayable) as error:
+        answer.notes.append(f"paths are those of tensors: {error}")
+        return
+    leaf = graph.leaves.get((start, flat))
+    if leaf is None:
+        answer.notes.append("no path of numbers leads from this element to the loss")
+        answer.path_count, answer.dead_path_count = 0, 0
+        return
+    backward_in_numbers(graph.trace, float(np.asarray(seed).reshape(())), graph.root)
+    inner = Cone.of(graph.trace, Edge(leaf), graph.trace.sweep)
+    slopes = local_derivatives(graph.trace, inner.nodes)
+    answer.paths = [path_share(graph.trace, p) for p in best_paths(inner, slopes, top)]
+    answer.path_count = count_paths(inner)
+    answer.dead_path_count = answer.path_count - count_paths(inner, slopes)
+    answer.cancellation = cancellation(sum_of_magnitudes(inner, slopes), answer.norm)
+    answer.notes += graph.notes
+
+
+__all__ = ["PathShare", "why_element", "why_tensor"]

@@ -1,0 +1,321 @@
+"""nudge: what a small change really does, beside what the gradient says it does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.modes import quietly
+from gradwalk.inspect.open.element import place_in
+from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of
+from gradwalk.inspect.trace.tangents import known_operands, push
+from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
+from gradwalk.inspect.why.path_counts import Cone, carries, local_derivatives, tangents
+from gradwalk.inspect.why.why import place_of
+
+__all__ = ["Move", "Nudge", "nudge"]
+
+
+@dataclass
+class Move:
+    """How far one node moves: predicted from the derivatives, and really."""
+
+    node: int
+    output: int
+    name: str
+    op: str
+    predicted: float | None  # a number; of a tensor the norm of its change
+    real: float | None
+    error: float | None  # |real − predicted|, of a tensor the norm of the difference
+    shape: tuple[int, ...] = ()
+
+    @property
+    def relative_error(self) -> float:
+        """The error as a fraction of the real change."""
+        if self.error is None or not self.real:
+            return 0.0 if not self.error else math.inf
+        return self.error / abs(self.real)
+
+
+@dataclass
+class Nudge(Report):
+    """The effect of a nudge on every node from x to the loss."""
+
+    name: str
+    node: int
+    by: Any  # the change of x: a number, or the norm of an array
+    gradient: float | None  # predicted change / change, for a number
+    predicted: float | None  # at the loss
+    real: float | None
+    loss_before: float | None
+    loss_after: float | None
+    moves: list[Move]  # x first, the loss last
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} moves by {short(self.by)}"]
+        if self.loss_before is not None:
+            before, after = short(self.loss_before), short(self.loss_after)
+            lines[0] += f"; the loss goes from {before} to {after}"
+        lines.append(f"{'node':<34}{'predicted':>12}{'real':>12}{'apart':>12}")
+        for move in _shown(self.moves):
+            if move is None:
+                lines.append(f"… {len(self.moves) - 20} more")
+                continue
+            name = move.name if not move.shape else f"{move.name} {_size(move.shape)}"
+            rounding = move.error is not None and move.relative_error < 1e-13
+            numbers = (move.predicted, move.real, 0.0 if rounding else move.error)
+            lines.append(f"{name:<34.34}" + "".join(f"{short(n):>12}" for n in numbers))
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def _shown(moves: list[Move]) -> list[Move | None]:
+    return list(moves) if len(moves) <= 22 else [*moves[:10], None, *moves[-10:]]
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
+
+
+def nudge(
+    x: Any,
+    eps: Any = 1e-3,
+    loss: Any = None,
+    *,
+    direction: Any = None,
+    element: Any = None,
+) -> Nudge:
+    """Move x a little: predicted change (gradient × nudge) beside the real one, node by node.
+
+    For a tensor `eps` may be an array, or a number added to every element, or with `direction` a
+    multiple of that array ("gradient" for the unit vector along the gradient), or with `element`
+    added to that element alone.
+
+    >>> import gradwalk as gw
+    >>> a = gw.Value(3.0, label="a")
+    >>> print(nudge(a, 0.1, a * a))
+    a moves by 0.1; the loss goes from 9 to 9.61
+    node                                 predicted        real       apart
+    a                                          0.1         0.1           0
+    mul#1                                      0.6        0.61        0.01
+    """
+    if not isinstance(eps, (int, float, list, tuple)) and not hasattr(eps, "dtype"):
+        eps = getattr(eps, "data", eps)  # a Value
+        if not isinstance(eps, (int, float)):
+            raise TypeError(f"eps says how far to move x: a number or an array, not {eps!r}")
+    trace = as_trace(loss)
+    start = place_of(trace, x)
+    cone = Cone.of(trace, start, trace.sweep)
+    if trace.scalar:
+        return _nudge_number(cone, float(eps))
+    return _nudge_tensor(cone, _change(cone, eps, direction, element))
+
+
+def _nudge_number(cone: Cone, eps: float) -> Nudge:
+    trace, start = cone.trace, cone.start.node
+    slopes = local_derivatives(trace, cone.nodes, cone.sweep)
+    moves = tangents(cone, slopes)
+    before = float(trace.nodes[start].value)
+    changed: dict[int, float | None] = {start: before + eps}
+    for index in cone.nodes:
+        changed[index] = _again(trace, trace.nodes[index], changed)
+    found = []
+    for index in [start, *cone.nodes]:
+        now, then = changed[index], float(trace.nodes[index].value)
+        predicted = moves[index] * eps
+        real = None if now is None else now - then
+        if index == start:
+            real = eps  # (x + eps) − x is not quite eps
+        error = None if real is None else abs(real - predicted)
+        node = trace.nodes[index]
+        found.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
+    notes = []
+    if None in changed.values():
+        notes.append("an op made by hand cannot be computed again: what it moves is not known")
+    root = cone.sweep.root
+    last = next((move for move in found if move.node == root), None)
+    if last is None:
+        notes.append("the loss does not depend on it")
+    return Nudge(
+        name=trace.name(start),
+        node=start,
+        by=eps,
+        gradient=moves.get(root, 0.0),
+        predicted=0.0 if last is None else last.predicted,
+        real=0.0 if last is None else last.real,
+        loss_before=float(trace.nodes[root].value),
+        loss_after=changed.get(root, float(trace.nodes[root].value)),
+        moves=found,
+        notes=notes,
+    )
+
+
+def _again(trace: Trace, node: TraceNode, changed: dict[int, float | None]) -> float | None:
+    """The value of a node after the nudge; None if that cannot be known."""
+    op = op_of(node)
+    args = [
+        changed.get(a.node, trace.nodes[a.node].value) if isinstance(a, Edge) else a
+        for a in node.args
+    ]
+    if op is None or any(a is None for a in args):
+        return None
+    return float(op.on_numbers(args, node.attrs))
+
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+
+def _change(cone: Cone, eps: Any, direction: Any, element: Any) -> Any:
+    """The nudge as an array in the shape of x."""
+    trace, start = cone.trace, cone.start
+    shape = trace.nodes[start.node].metas[start.output][0]
+    eps = np.asarray(getattr(eps, "_array", eps), np.float64)
+    if element is not None:
+        change = np.zeros(shape)
+        change[place_in(trace, start, element)] = float(eps)
+        return change
+    if direction is None:
+        return np.broadcast_to(eps, shape).copy()
+    if isinstance(direction, str):
+        gradient = cone.sweep.grad(start.node, start.output)
+        if direction != "gradient" or not is_array(gradient):
+            raise ValueError(
+                f"direction is an array or 'gradient', not {direction!r}"
+                if direction != "gradient"
+                else f"the gradient of {trace.name(start.node)} was not kept. Fix: record with "
+                "keep='all'"
+            )
+        direction = np.asarray(gradient, np.float64) / (np.linalg.norm(gradient) or 1.0)
+    along = np.asarray(getattr(direction, "_array", direction), np.float64)
+    return eps * np.broadcast_to(along, shape)
+
+
+def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
+    """Everything is computed in float64, before and after: differences are small numbers."""
+    trace, start = cone.trace, cone.start
+    before: dict[Edge, Any] = {}
+    known = trace.nodes[start.node].values[start.output]
+    if not is_array(known):
+        raise NotReplayable(
+            f"the value of {trace.name(start.node)} was not kept. Fix: record with keep='all'."
+        )
+    before[start] = np.asarray(known, np.float64)
+    after = {start: before[start] + change}
+    moving: dict[Edge, Any] = {start: change}
+    moves = [_move(trace, start, change, change)]
+    ends = set(cone.sweep.seeds)
+    nodes = _dependents(trace, start, ends)
+    last_use = {edge: index for index in nodes for _, edge in trace.nodes[index].edges}
+    for index in nodes:
+        node = trace.nodes[index]
+        if any(a is None for a in node.args):
+            known_operands(trace, node)  # which says what is missing
+        old = [_operand(trace, a, before) for a in node.args]
+        new = [after.get(a, o) if isinstance(a, Edge) else o for a, o in zip(node.args, old)]
+        directions = [
+            moving.get(a) if isinstance(a, Edge) and carries(trace, cone.sweep, index, i) else None
+            for i, a in enumerate(node.args)
+        ]
+        values, changed = _computed(node, old), _computed(node, new)
+        flowing = any(d is not None for d in directions)
+        predicted = push(_doubled(node), old, directions) if flowing else [None] * len(values)
+        for output, (one, other) in enumerate(zip(values, changed)):
+            edge = Edge(index, output)
+            before[edge], after[edge] = one, other
+            if one.dtype.kind == "f":
+                tangent = predicted[output]
+                moving[edge] = np.zeros(one.shape) if tangent is None else tangent
+                moves.append(_move(trace, edge, moving[edge], other - one))
+        for _, edge in node.edges:  # let go of what nothing later needs
+            if last_use[edge] == index and edge not in ends:
+                for held in (before, after, moving):
+                    held.pop(edge, None)
+    return _answer(cone, change, moves, before, after)
+
+
+def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
+    """The nodes between x and the loss, also where no gradient goes (a detach, a mask)."""
+    leading = {edge.node for edge in ends}
+    for node in reversed(trace.nodes):
+        if node.index in leading:
+            leading.update(node.inputs)
+    reached = {start}
+    found = []
+    for node in trace.nodes[start.node + 1 :]:
+        if node.index in leading and any(edge in reached for _, edge in node.edges):
+            found.append(node.index)
+            reached.update(Edge(node.index, output) for output in range(len(node.metas)))
+    return found
+
+
+def _answer(
+    cone: Cone, change: Any, moves: list[Move], before: dict[Edge, Any], after: dict[Edge, Any]
+) -> Nudge:
+    trace, start = cone.trace, cone.start
+    root = next(iter(cone.sweep.seeds))
+    last = next((move for move in moves if Edge(move.node, move.output) == root), None)
+    single = last is not None and math.prod(last.shape) == 1
+    return Nudge(
+        name=trace.name(start.node),
+        node=start.node,
+        by=float(change.reshape(())) if not change.shape else float(np.linalg.norm(change)),
+        gradient=None,
+        predicted=last.predicted if last is not None else 0.0,
+        real=last.real if last is not None else 0.0,
+        loss_before=float(before[root].reshape(())) if single else None,
+        loss_after=float(after[root].reshape(())) if single else None,
+        moves=moves,
+        notes=[] if last is not None else ["the loss does not depend on it"],
+    )
+
+
+def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
+    if not isinstance(argument, Edge):
+        return argument
+    if argument in known:
+        return known[argument]
+    value = trace.nodes[argument.node].values[argument.output]
+    if not is_array(value):
+        raise NotReplayable(
+            f"the value of {trace.name(argument.node)} was not kept. Fix: record with keep='all', "
+            "or a larger budget."
+        )
+    value = np.asarray(value)
+    return value.astype(np.float64) if value.dtype.kind == "f" else value
+
+
+def _computed(node: TraceNode, args: list[Any]) -> list[Any]:
+    op = op_of(node)
+    if node.op == "detach":
+        return [np.asarray(args[0])]
+    if op is None:
+        raise NotReplayable(f"the op table has no '{node.op}', so it cannot be computed again")
+    result = quietly(op.forward, *args, **_doubled(node).attrs)
+    many = list(result) if op.multiple or op.residuals else [result]
+    return [np.asarray(part) for part in many[: len(many) - len(op.residuals)]]
+
+
+def _doubled(node: TraceNode) -> TraceNode:
+    """A cast to another float is left out: everything is float64 here."""
+    if node.op != "cast" or np.dtype(node.attrs["dtype"]).kind != "f":
+        return node
+    return TraceNode(
+        node.index, node.op, node.args, {"dtype": np.dtype(np.float64)}, metas=node.metas
+    )
+
+
+def _move(trace: Trace, edge: Edge, predicted: Any, real: Any) -> Move:
+    node = trace.nodes[edge.node]
+    name = trace.name(edge.node) + (f".{edge.output}" if edge.output else "")
+    apart = real - predicted
+    shape = tuple(np.shape(real))
+    if math.prod(shape) == 1:
+        said, was, error = (float(np.asarray(a).reshape(())) for a in (predicted, real, apart))
+    else:
+        said, was, error = (float(np.linalg.norm(a)) for a in (predicted, real, apart))
+    return Move(edge.node, edge.output, name, node.op, said, was, abs(error), shape)

@@ -1,0 +1,297 @@
+"""Paths of a scalar graph without listing them: counted, summed and ranked node by node.
+
+A path from x to the loss contributes the product of the local derivatives along it. There may be
+2⁶⁰ of them, but all that any of these questions needs of the paths that pass a node is one number,
+or the k largest of them: multiplying by the same factor changes no order among magnitudes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.trace import Edge, Sweep, Trace, TraceNode
+from gradwalk.ops.core.op import Op
+
+Locals = dict[int, tuple[Any, ...]]  # node -> d node / d argument, None where there is none
+AGREE = 1e-9  # relative: beyond it a node did not push what the op table says
+
+
+# -- local derivatives -----------------------------------------------------------------------------
+
+
+def local_derivatives(trace: Trace, nodes: Iterable[int], sweep: Sweep | None = None) -> Locals:
+    """d node / d argument of every given node of a scalar trace, as numbers.
+
+    They come from the op table. A node that pushed something else in `sweep` (its `_backward` was
+    written by hand) is believed.
+    """
+    found: Locals = {}
+    with np.errstate(all="ignore"):
+        for index in nodes:
+            node = trace.nodes[index]
+            op = op_of(node)
+            slopes = None if op is None else _from_table(trace, node, op)
+            found[index] = _as_pushed(node, slopes, sweep) if sweep is not None else slopes or ()
+    return found
+
+
+def _from_table(trace: Trace, node: TraceNode, op: Op) -> tuple[Any, ...]:
+    plan = op.plan((True,) * len(node.args)).write()
+    args = [trace.nodes[a.node].values[0] if isinstance(a, Edge) else a for a in node.args]
+    out = node.values[0]
+    try:
+        found = plan.pull(1.0, plan.save(out, *args), node.attrs)
+        if complex not in map(type, found):
+            return tuple([c if c is None else float(c) for c in found])
+    except (ZeroDivisionError, OverflowError, ValueError):
+        pass
+    doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # IEEE: 1 / 0 is inf
+    found = plan.pull(np.float64(1), plan.save(np.float64(out), *doubles), node.attrs)
+    return tuple([c if c is None else float(c) for c in found])
+
+
+def _as_pushed(node: TraceNode, slopes: tuple[Any, ...] | None, sweep: Sweep) -> tuple[Any, ...]:
+    pushed, g = sweep.pushed.get(node.index), sweep.grad(node.index)
+    if not pushed or not is_array(g):
+        return slopes or (None,) * len(node.args)
+    if slopes is not None and all(_agree(s, g, p) for s, p in zip(slopes, pushed)):
+        return slopes
+    if not g or not math.isfinite(g):
+        return slopes or pushed  # nothing can be told from 0 / 0
+    return tuple(None if p is None else p / g for p in pushed)
+
+
+def _agree(slope: float | None, g: float, pushed: float | None) -> bool:
+    if slope is None or pushed is None:
+        return slope is None and pushed is None
+    made = slope * g
+    return abs(made - pushed) <= AGREE * abs(pushed) or not math.isfinite(made)
+
+
+# -- what lies between -----------------------------------------------------------------------------
+
+
+def carries(trace: Trace, sweep: Sweep, node: int, argument: int) -> bool:
+    """Whether a gradient goes along this edge in this backward pass."""
+    pushed = sweep.pushed.get(node)
+    if pushed is None:
+        return False
+    if pushed:
+        return pushed[argument] is not None
+    edge = trace.nodes[node].args[argument]  # what it pushed was not noted
+    return isinstance(edge, Edge) and trace.nodes[edge.node].needs_grad
+
+
+@dataclass(slots=True)
+class Cone:
+    """Everything between a node and the loss, with the edges that carry gradients."""
+
+    trace: Trace
+    sweep: Sweep
+    start: Edge
+    nodes: list[int]  # without the start; inputs come before consumers
+    inputs: dict[int, list[tuple[int, int]]]  # node -> (input in the cone, argument) pairs
+    uses: dict[int, list[tuple[int, int]]]  # node -> (consumer in the cone, argument) pairs
+    seeds: dict[int, Any]  # where the backward pass began, and with what
+
+    @classmethod
+    def of(cls, trace: Trace, start: Edge, sweep: Sweep) -> Cone:
+        """The nodes on some path from `start` to where the backward pass began."""
+        cone = cls(trace, sweep, start, [], {}, {start.node: []}, {})
+        for node in trace.nodes[start.node + 1 :]:
+            if node.index not in sweep.pushed:
+                continue
+            found = [
+                (edge.node, position)
+                for position, edge in node.edges
+                if edge.node in cone.uses
+                and (edge.node != start.node or edge == start)
+                and carries(trace, sweep, node.index, position)
+            ]
+            if found:
+                cone.nodes.append(node.index)
+                cone.inputs[node.index] = found
+                cone.uses[node.index] = []
+                for source, position in found:
+                    cone.uses[source].append((node.index, position))
+        for edge, seed in sweep.seeds.items():
+            if edge.node in cone.uses and (edge.node != start.node or edge == start):
+                cone.seeds.setdefault(edge.node, seed)
+        return cone
+
+    @property
+    def from_the_loss(self) -> list[int]:
+        """The nodes in the order of a backward pass, then the start."""
+        return [*reversed(self.nodes), self.start.node]
+
+
+# -- counting and summing --------------------------------------------------------------------------
+
+
+def count_paths(cone: Cone, slopes: Locals | None = None) -> int:
+    """How many paths there are, exactly; with `slopes` only those without a factor 0."""
+    counts: dict[int, int] = {}
+    start = cone.start.node
+    for node in cone.from_the_loss:
+        count = counts.pop(node, 0) + (node in cone.seeds)
+        if node == start:
+            return count
+        for source, position in cone.inputs[node]:
+            if slopes is None or slopes[node][position] != 0:
+                counts[source] = counts.get(source, 0) + count
+    return 0
+
+
+def sum_of_magnitudes(cone: Cone, slopes: Locals) -> float:
+    """Σ over all paths of |product of factors|: what the gradient would be if nothing cancelled."""
+    sums: dict[int, float] = {}
+    start = cone.start.node
+    for node in cone.from_the_loss:
+        total = sums.pop(node, 0.0) + abs(float(cone.seeds.get(node, 0.0)))
+        if node == start:
+            return total
+        for source, position in cone.inputs[node]:
+            sums[source] = sums.get(source, 0.0) + total * abs(slopes[node][position])
+    return 0.0
+
+
+def tangents(cone: Cone, slopes: Locals) -> dict[int, float]:
+    """d node / d start for every node of the cone: one pass forward."""
+    found = {cone.start.node: 1.0}
+    for node in cone.nodes:
+        found[node] = sum(
+            slopes[node][position] * found[source] for source, position in cone.inputs[node]
+        )
+    return found
+
+
+# -- the largest paths -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class RankedPath:
+    """One path, from the start up."""
+
+    amount: float
+    nodes: list[int]
+    arguments: list[int]  # through which argument each next node is entered
+    factors: list[float]  # d next / d this
+    seed: float  # what the backward pass began with, 1 for a plain loss
+
+
+def best_paths(cone: Cone, slopes: Locals, top: int) -> list[RankedPath]:
+    """The `top` paths of largest magnitude, found without listing the others.
+
+    Each node keeps its `top` best ways from the loss; what an input can make of a way depends on
+    its product alone, so no other way can ever overtake. Products are kept as mantissa and power
+    of two: along thousands of factors they leave the range of floats, and are still compared.
+    """
+    ways: dict[int, list[_Way]] = {}
+    start = cone.start.node
+    for node in cone.from_the_loss:
+        offered: list[_Way] = []
+        if node in cone.seeds:
+            offered.append((*math.frexp(float(cone.seeds[node])), -1, 0, 0))
+        for consumer, position in cone.uses[node]:
+            slope = slopes[consumer][position]
+            for rank, way in enumerate(ways[consumer]):
+                mantissa, power = math.frexp(way[0] * slope)
+                offered.append((mantissa, power + way[1], consumer, position, rank))
+        ways[node] = heapq.nlargest(top, offered, key=_magnitude) if len(offered) > 1 else offered
+    return [_followed(ways, slopes, start, rank) for rank in range(len(ways[start][:top]))]
+
+
+# The product (mantissa, power of two), and the consumer, argument and rank it came from.
+_Way = tuple[float, int, int, int, int]
+
+
+def _magnitude(way: _Way) -> tuple[float, float]:
+    mantissa = abs(way[0])
+    if not mantissa:
+        return -math.inf, 0.0
+    if mantissa < 1:
+        return way[1], mantissa
+    return math.inf, mantissa if mantissa == mantissa else math.inf  # NaN first: it must be seen
+
+
+def _product(mantissa: float, power: int) -> float:
+    try:
+        return math.ldexp(mantissa, power)
+    except OverflowError:
+        return math.copysign(math.inf, mantissa)
+
+
+def _followed(ways: dict[int, list[_Way]], slopes: Locals, start: int, rank: int) -> RankedPath:
+    mantissa, power, consumer, position, next_rank = ways[start][rank]
+    path = RankedPath(_product(mantissa, power), [start], [], [], 1.0)
+    while consumer >= 0:
+        path.nodes.append(consumer)
+        path.arguments.append(position)
+        path.factors.append(slopes[consumer][position])
+        mantissa, power, consumer, position, next_rank = ways[consumer][next_rank]
+    path.seed = _product(mantissa, power)
+    return path
+
+
+# -- the terms of a loss ---------------------------------------------------------------------------
+
+
+def terms_of(cone: Cone, root: int) -> dict[int, float]:
+    """A loss that is a sum as term -> its coefficient; only terms that depend on the start.
+
+    Looks through +, −, and products and quotients with a number that does not depend on the start
+    if a sum lies behind. A node the user has named is a term as it is.
+    """
+    trace = cone.trace
+    sums = _leading_to_sums(cone, root)
+    coefficients = {root: 1.0}
+    terms: dict[int, float] = {}
+    for index in cone.from_the_loss:
+        coefficient = coefficients.pop(index, None)
+        if coefficient is None:
+            continue
+        if index not in sums:
+            terms[index] = coefficient
+            continue
+        for source, position in cone.inputs[index]:
+            passed = coefficient * _scale(trace, trace.nodes[index], position)
+            coefficients[source] = coefficients.get(source, 0.0) + passed
+    return terms
+
+
+def _leading_to_sums(cone: Cone, root: int) -> set[int]:
+    """The nodes that are a sum, or a multiple of one, and not a named part of something else."""
+    found: set[int] = set()
+    for index in cone.nodes:
+        node = cone.trace.nodes[index]
+        if node.label and index != root:
+            continue
+        if node.op in ("add", "sub"):
+            found.add(index)
+        elif node.op in ("neg", "mul", "div"):
+            moving = cone.inputs[index]
+            linear = len(moving) == 1 and (node.op != "div" or moving[0][1] == 0)
+            if linear and moving[0][0] in found:
+                found.add(index)
+    return found
+
+
+def _scale(trace: Trace, node: TraceNode, position: int) -> float:
+    if node.op == "add":
+        return 1.0
+    if node.op == "neg":
+        return -1.0
+    if node.op == "sub":
+        return 1.0 if position == 0 else -1.0
+    other = node.args[1 - position]
+    value = float(trace.nodes[other.node].values[0] if isinstance(other, Edge) else other)
+    if node.op == "mul":
+        return value
+    return 1 / value if value else math.nan

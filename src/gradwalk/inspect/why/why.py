@@ -1,0 +1,489 @@
+"""why: a gradient split into what it is made of, by edge, by path, by loss term, by group."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import textwrap
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.mistakes.audit import wrong_steps
+from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.live import is_torch_tensor
+from gradwalk.inspect.trace.recorder import as_trace
+from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.inspect.why.path_counts import (
+    Cone,
+    Locals,
+    RankedPath,
+    best_paths,
+    count_paths,
+    local_derivatives,
+    sum_of_magnitudes,
+    tangents,
+    terms_of,
+)
+from gradwalk.printers.formulas.formula import derivative
+
+__all__ = ["EdgeShare", "GroupShare", "PathShare", "TermShare", "Why", "why"]
+
+
+MOST_AUDITED = 100_000  # elements between x and the loss
+
+
+@dataclass
+class EdgeShare:
+    """What came along one edge: from a consumer through one of its arguments."""
+
+    consumer: int  # -1: the backward pass began here, with this
+    name: str
+    op: str
+    argument: int
+    amount: Any  # a number; an array for tensors; None if it was not kept
+    norm: float
+    local: float | None = None  # d consumer / d x, for numbers
+    formula: str = ""  # the same as text
+    gradient: float | None = None  # of the consumer; amount = local × gradient
+    cosine: float | None = None  # with the whole gradient, for tensors
+    group: str = ""
+    line: SourceLine | None = None
+
+
+@dataclass
+class PathShare:
+    """What came along one path: the product of the local derivatives on it."""
+
+    amount: float
+    nodes: list[int]  # from x to the loss
+    names: list[str]
+    arguments: list[int]  # through which argument each next node is entered
+    factors: list[float]  # d next / d this
+    seed: float = 1.0  # what the backward pass began with
+
+
+@dataclass
+class TermShare:
+    """What one term of the loss contributes."""
+
+    name: str
+    coefficient: float
+    amount: Any
+    norm: float
+    cosine: float | None = None
+    node: int | None = None
+    index: tuple[int, ...] | None = None  # an element of that node
+
+
+@dataclass
+class GroupShare:
+    """What came from the consumers in one module call or scope."""
+
+    name: str
+    amount: Any
+    norm: float
+    cosine: float | None = None
+    edges: int = 1
+
+
+@dataclass
+class Why(Report):
+    """The gradient of x, and what it is the sum of."""
+
+    name: str
+    node: int
+    output: int
+    index: tuple[int, ...] | None  # of the chosen element
+    value: Any
+    gradient: Any
+    norm: float
+    edges: list[EdgeShare]
+    groups: list[GroupShare]
+    terms: list[TermShare]
+    paths: list[PathShare]  # the largest, largest first
+    path_count: int  # how many there are in all
+    dead_path_count: int | None  # those with a factor that is exactly 0
+    cancellation: float  # Σ |contribution| / |Σ contribution|, over paths where they are numbers
+    edge_cancellation: float  # the same over edges
+    notes: list[str] = field(default_factory=list)
+    _trace: Callable[[], Trace | None] = field(default=lambda: None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; large arrays as their statistics."""
+        light = dataclasses.replace(
+            self,
+            value=_light(self.value),
+            gradient=_light(self.gradient),
+            edges=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.edges],
+            groups=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.groups],
+            terms=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.terms],
+        )
+        return Report.to_dict(light)
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def _repr_html_(self) -> str:
+        """The graph with every way from x to the loss marked, above the text."""
+        from gradwalk.inspect.displays import ways_html
+
+        return ways_html(self._trace(), self.node, str(self))
+
+
+def why(
+    x: Any,
+    loss: Any = None,
+    *,
+    top: int = 5,
+    element: Any = None,
+) -> Why:
+    """Split the gradient of x into contributions that sum to it.
+
+    `loss` is the loss or a trace; inside or after `with record():` it may be left out. `top` says
+    how many paths and terms are listed. `element` chooses one element of a tensor, for which
+    everything is a number again.
+
+    >>> import gradwalk as gw
+    >>> a = gw.Value(2.0, label="a")
+    >>> b, c = a + 1, 3 * a
+    >>> b.label, c.label = "b", "c"
+    >>> print(why(a, b * c))
+    gradient of a: 15  (value 2)
+    by edge                          local × gradient
+      9                                 3 × 3           c = mul, argument 1
+      6                                 1 × 6           b = add, argument 0
+    by path (2 in all)
+      9 = 3 · 3
+        a → c → mul#5
+      6 = 1 · 6
+        a → b → mul#5
+    cancellation 1: nothing cancels
+    """
+    if not isinstance(top, int) or top < 0:
+        raise ValueError(f"top says how many paths to list: a whole number from 0 on, not {top!r}")
+    trace = as_trace(loss)
+    start = place_of(trace, x)
+    sweep = trace.sweep
+    gradient = sweep.grad(start.node, start.output)
+    if gradient is None:
+        raise ValueError(
+            f"{trace.name(start.node)} received no gradient, so there is nothing to split. "
+            "Fix: ask gradwalk.why_no_grad for the reason."
+        )
+    cone = Cone.of(trace, start, sweep)
+    if trace.scalar:
+        if element not in (None, ()):
+            raise ValueError("a Value is one number: leave `element` out")
+        found = _why_number(cone, float(gradient), top)
+    else:
+        from gradwalk.inspect.why.for_tensors import why_element, why_tensor
+
+        if element is None:
+            found = why_tensor(cone, gradient, top)
+        else:
+            found = why_element(cone, gradient, element, top)
+    # Auditing computes every node a few times over; in passing that is for small graphs.
+    count = sum(math.prod(shape) for n in cone.nodes for shape, _ in trace.nodes[n].metas)
+    audited = [n for n in cone.nodes if n in sweep.pushed] if count <= MOST_AUDITED else []
+    found.notes += wrong_steps(trace, audited, x)
+    # A kept answer must not keep the arrays of a recording alive.
+    found._trace = (lambda: trace) if trace.scalar else weakref.ref(trace)
+    return found
+
+
+def place_of(trace: Trace, x: Any) -> Edge:
+    """The node of x, and which of its outputs x is."""
+    if isinstance(x, Edge):
+        return x
+    live = hasattr(x, "_grad") or is_torch_tensor(x)
+    if trace.unrecorded and live and trace.lookup(x) is None:
+        label = getattr(x, "label", "")
+        name = f"'{label}'" if label else f"this {type(x).__name__}"
+        raise KeyError(
+            f"the loss is not computed from {name}. Fix: ask gradwalk.why_no_grad for the reason."
+        )
+    index = trace.find(x)
+    several = len(trace.nodes[index].metas) > 1
+    return Edge(index, trace.output(x) if several else 0)
+
+
+# -- scalar graphs ---------------------------------------------------------------------------------
+
+
+def _why_number(cone: Cone, gradient: float, top: int) -> Why:
+    trace, sweep, start = cone.trace, cone.sweep, cone.start
+    slopes = local_derivatives(trace, cone.nodes, sweep)
+    edges = [_edge_share(cone, slopes, *use) for use in cone.uses[start.node]]
+    if start.node in cone.seeds:
+        edges.append(seed_share(float(cone.seeds[start.node])))
+    edges.sort(key=lambda share: -share.norm)
+    amounts = [share.amount for share in edges]
+    count = count_paths(cone)
+    return Why(
+        name=trace.name(start.node),
+        node=start.node,
+        output=start.output,
+        index=None,
+        value=trace.nodes[start.node].value,
+        gradient=gradient,
+        norm=abs(gradient),
+        edges=edges,
+        groups=groups_of(edges, gradient),
+        terms=_terms(cone, slopes, top),
+        paths=[path_share(trace, path) for path in best_paths(cone, slopes, top)],
+        path_count=count,
+        dead_path_count=count - count_paths(cone, slopes),
+        cancellation=cancellation(sum_of_magnitudes(cone, slopes), abs(gradient)),
+        edge_cancellation=cancellation(sum(map(abs, amounts)), abs(gradient)),
+        notes=unexplained(gradient, amounts, 1e-9),
+    )
+
+
+def _edge_share(cone: Cone, slopes: Locals, consumer: int, argument: int) -> EdgeShare:
+    trace = cone.trace
+    node = trace.nodes[consumer]
+    amount = float(cone.sweep.pushed[consumer][argument])
+    op = op_of(node)
+    names = [_short_name(trace, a) for a in node.args]
+    formula = ""
+    if op is not None and op.elementwise:
+        formula = derivative(op, argument, names, trace.name(consumer), **node.attrs)
+    return EdgeShare(
+        consumer=consumer,
+        name=trace.name(consumer),
+        op=node.op,
+        argument=argument,
+        amount=amount,
+        norm=abs(amount),
+        local=slopes[consumer][argument],
+        formula=formula,
+        gradient=cone.sweep.grad(consumer),
+        group=group_name(trace, consumer),
+        line=node.line,
+    )
+
+
+def _short_name(trace: Trace, argument: Any) -> str:
+    if not isinstance(argument, Edge):
+        return short(argument)
+    node = trace.nodes[argument.node]
+    return short(node.value) if node.is_leaf and not node.label else trace.name(argument.node)
+
+
+def seed_share(seed: Any) -> EdgeShare:
+    """The contribution of a backward pass that begins at x itself."""
+    return EdgeShare(-1, "backward() starts here", "", 0, seed, float(np.linalg.norm(seed)))
+
+
+def path_share(trace: Trace, path: RankedPath) -> PathShare:
+    """A path with the names of its nodes."""
+    names = [trace.name(node) for node in path.nodes]
+    return PathShare(path.amount, path.nodes, names, path.arguments, path.factors, path.seed)
+
+
+def _terms(cone: Cone, slopes: Locals, top: int) -> list[TermShare]:
+    root = cone.sweep.root
+    if len(cone.sweep.seeds) != 1 or root not in cone.seeds:
+        return []
+    seed = float(cone.seeds[root])
+    parts = terms_of(cone, root)
+    if len(parts) < 2:
+        return []
+    moves = tangents(cone, slopes)
+    found = []
+    for node, coefficient in parts.items():
+        amount = seed * coefficient * moves[node]
+        name = cone.trace.name(node)
+        found.append(TermShare(name, coefficient, amount, abs(amount), node=node))
+    return sorted(found, key=lambda share: -share.norm)
+
+
+# -- what all kinds share --------------------------------------------------------------------------
+
+
+def group_name(trace: Trace, node: int) -> str:
+    """The innermost module call or scope a node lies in."""
+    path = trace.group_path(node)
+    return path[-1].name if path else ""
+
+
+def groups_of(edges: Sequence[EdgeShare], gradient: Any) -> list[GroupShare]:
+    """Edges added up by the group of their consumer; nothing if nobody named groups."""
+    if not any(share.group for share in edges):
+        return []
+    shares: dict[str, list[EdgeShare]] = {}
+    for share in edges:
+        shares.setdefault(share.group or "(no group)", []).append(share)
+    found = []
+    for name, own in shares.items():
+        if any(share.amount is None for share in own):
+            norm = own[0].norm if len(own) == 1 else math.nan  # of a sum, norms do not tell
+            found.append(GroupShare(name, None, norm, None, len(own)))
+            continue
+        total = sum(share.amount for share in own)
+        norm = float(np.linalg.norm(np.asarray(total, np.float64)))
+        found.append(GroupShare(name, total, norm, cosine(total, gradient), len(own)))
+    return sorted(found, key=lambda share: -share.norm)
+
+
+def cosine(one: Any, other: Any) -> float | None:
+    """Of the angle between two arrays; None for numbers, and where one is 0 or not known."""
+    if not is_array(one) or not is_array(other) or np.ndim(one) == 0:
+        return None
+    first, second = (np.asarray(a, np.float64).reshape(-1) for a in (one, other))
+    size = float(np.linalg.norm(first)) * float(np.linalg.norm(second))
+    return float(first @ second) / size if size else None
+
+
+def cancellation(magnitudes: float, total: float) -> float:
+    """Σ |contribution| / |sum|: 1 if nothing cancels, inf if everything does."""
+    if total:
+        return max(magnitudes / total, 1.0)
+    return math.inf if magnitudes else 1.0
+
+
+def unexplained(gradient: Any, amounts: Sequence[Any], tolerance: float) -> list[str]:
+    """A note if the contributions do not add up to the gradient."""
+    if any(a is None for a in amounts) or not is_array(gradient):
+        return []
+    right = np.asarray(gradient, np.float64)
+    with np.errstate(all="ignore"):
+        total = sum((np.asarray(a, np.float64) for a in amounts), np.zeros(right.shape))
+        scale = sum(float(np.linalg.norm(a)) for a in amounts) + float(np.linalg.norm(right))
+        missing = float(np.linalg.norm(right - total))
+    if not missing > tolerance * scale:
+        return []
+    return [
+        f"the contributions add up to something else, {short(missing)} apart: a hook changed "
+        "the gradient after it arrived"
+    ]
+
+
+def _light(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.size > 64:
+        return Statistics.of(value)
+    return value
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+_LISTED = 8
+
+
+def _lines(report: Why) -> list[str]:
+    numbers = not (isinstance(report.gradient, (np.ndarray, Statistics)))
+    if numbers:
+        value = "" if report.value is None else f"  (value {short(report.value)})"
+        lines = [f"gradient of {report.name}: {short(report.gradient)}{value}"]
+    else:
+        shape = " × ".join(map(str, np.shape(report.value) or report.gradient.shape))
+        lines = [f"gradient of {report.name}: {shape}, norm {short(report.norm)}"]
+    lines += _edge_lines(report, numbers)
+    for title, shares in (("by group", report.groups), ("by loss term", report.terms)):
+        if shares:
+            count = f" ({len(shares)} in all)" if len(shares) > _LISTED else ""
+            lines.append(f"{title}{count}")
+            lines += [_share_line(share, numbers) for share in shares[:_LISTED]]
+    lines += _path_lines(report)
+    if report.cancellation < 1.0001:
+        lines.append("cancellation 1: nothing cancels")
+    elif math.isnan(report.cancellation):
+        lines.append("cancellation: not defined, the gradient is not finite")
+    else:
+        lines.append(f"cancellation {short(report.cancellation)}: Σ |contribution| / |gradient|")
+    for note in report.notes:
+        lines += textwrap.wrap(f"note: {note}", 80, subsequent_indent="      ")
+    return lines
+
+
+def _edge_lines(report: Why, numbers: bool) -> list[str]:
+    count = f" ({len(report.edges)} in all)" if len(report.edges) > _LISTED else ""
+    if not numbers:
+        lines = [f"by edge{count:<39}{'norm':>10}  cosine"]
+    elif report.index is None:
+        lines = [f"by edge{count:<26}local × gradient"]
+    else:
+        lines = [f"by edge{count}"]
+    for share in report.edges[:_LISTED]:
+        what = f"{share.name} = {share.op}" if share.name.split("#")[0] != share.op else share.name
+        what = share.name if share.consumer < 0 else f"{what}, argument {share.argument}"
+        if not numbers:
+            lines.append(_share_line(dataclasses.replace(share, name=what), numbers))
+            continue
+        product = ""
+        if share.local is not None and share.gradient is not None:
+            product = f"{short(share.local):>12} × {short(share.gradient):<10}"
+        lines.append(f"  {short(share.amount):<22} {product:<26} {what}".rstrip()[:80])
+    return lines
+
+
+def _share_line(share: Any, numbers: bool) -> str:
+    if numbers:
+        return f"  {short(share.amount):<12} {share.name}"[:80]
+    angle = "" if share.cosine is None else f"{share.cosine:>7.3f}".replace("-", "−")
+    return f"  {share.name:<44.44}{short(share.norm):>10} {angle}"[:80]
+
+
+def _path_lines(report: Why) -> list[str]:
+    dead = ""
+    if report.dead_path_count:
+        dead = f", {_count(report.dead_path_count)} of them with a factor 0"
+    if not report.paths:
+        return [f"{_count(report.path_count)} path(s) to the loss"]
+    lines = [f"by path ({_count(report.path_count)} in all{dead})"]
+    seen: dict[str, PathShare] = {}
+    for path in report.paths:
+        factors, names = _essential(path)
+        shown = [short(f) if f >= 0 or f != f else f"({short(f)})" for f in factors]
+        product = " · ".join(_abbreviated(shown))
+        equals = f" = {product}" if product else ""
+        lines.append(f"  {short(path.amount)}{equals}"[:80])
+        way = " → ".join(_abbreviated(names))
+        lines.append(f"    {_told_apart(path, way, seen)}"[:80])
+    return lines
+
+
+def _told_apart(path: PathShare, way: str, seen: dict[str, PathShare]) -> str:
+    """A way; of one that reads like another only what the other does not have."""
+    other = seen.setdefault(way, path)
+    if other is path:
+        return way
+    known = set(other.names)
+    own = [name for name in path.names if name not in known]
+    if not own:
+        return "the same nodes by other arguments"
+    return f"the same factors, by way of {' → '.join(_abbreviated(own))}"
+
+
+def _essential(path: PathShare) -> tuple[list[float], list[str]]:
+    """Factors and names; of a long path without the nodes that only pass on (factor 1)."""
+    factors = path.factors if path.seed == 1 else [*path.factors, path.seed]
+    if len(path.names) <= 6:
+        return factors, path.names
+    kept = [(f, name) for f, name in zip(path.factors[:-1], path.names[1:-1]) if f != 1]
+    names = [path.names[0], *(name for _, name in kept), path.names[-1]]
+    return [f for f in factors if f != 1] or [1.0], names
+
+
+def _abbreviated(parts: list[str]) -> list[str]:
+    if len(parts) <= 9:
+        return parts
+    return [*parts[:4], f"… {len(parts) - 8} more …", *parts[-4:]]
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**12 else f"about {_scientific(number)}"
+
+
+def _scientific(number: int) -> str:
+    exponent = (number.bit_length() - 1) * math.log10(2)  # also of numbers no float can hold
+    digits = int(exponent)
+    leading = number // 10 ** max(digits - 3, 0) / 1000 if digits < 4000 else 10 ** (exponent % 1)
+    return f"{leading:.3g}e{digits}"

@@ -1,0 +1,423 @@
+"""Op: one operation, its forward and its derivative, defined once and read four ways.
+
+    tanh = elementwise("tanh", np.tanh, math.tanh, partials=[lambda out: 1 - out * out])
+
+A rule is ordinary arithmetic, so the kind of operand decides what it means: floats make it a
+number, arrays an array, tensors a graph, symbols a formula.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.plan import Plan
+
+Shape = tuple[int, ...]
+RuleLike = Callable[..., Any] | float | None
+
+# Set by ops.check once symbols exist; the built-in ops, defined before, are checked by a test.
+check_definition: Callable[[Op], None] | None = None
+
+
+# The names of operands in PyTorch, and NumPy's, which it takes as well.
+_FIRST, _SECOND = ("input", "x", "a", "x1"), ("other", "x2")
+
+
+class OpError(TypeError):
+    """An op was defined or called in a way that cannot work."""
+
+
+class UnknownShapeError(OpError):
+    """The shape of a result depends on the numbers, not only on the shapes, of the operands."""
+
+
+class Rule:
+    """How the gradient of one input follows from `g`, the gradient of the output.
+
+    `names` are the rule's parameters: exactly what backward has to keep. A `partial` is the
+    local derivative alone and is multiplied by `g`; otherwise the rule takes `g` itself.
+    """
+
+    __slots__ = ("constant", "function", "names", "partial")
+
+    def __init__(self, function: Callable[..., Any] | float, partial: bool) -> None:
+        self.partial = partial
+        if callable(function):
+            self.function: Callable[..., Any] = function
+            self.constant: float | None = None
+            self.names = tuple(inspect.signature(function).parameters)
+        else:
+            self.constant = function
+            self.function = lambda: function
+            self.names = ()
+
+    def local(self, env: dict[str, Any], one: Any = 1.0) -> Any:
+        """The local derivative itself: the partial, or the rule with `g` = 1.
+
+        `env` has a value, in any reading, for every name the rule asks for.
+        """
+        given = {**env, "g": one}
+        return self.function(*(given[name] for name in self.names))
+
+
+def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
+    """One rule per input out of a function that computes the contributions to all of them."""
+    found = []
+    for position in range(count):
+        rule = Rule(function, partial=False)
+        rule.names = tuple(name for name in rule.names if name != "wants")
+        wants = tuple(i == position for i in range(count))
+        rule.function = lambda *args, wants=wants, position=position: function(*args, wants=wants)[
+            position
+        ]
+        found.append(rule)
+    return found
+
+
+class Op:
+    """An operation and its derivative. Make one with `elementwise` or `define`.
+
+    Calling it reads the kind of the operands: the first one with an `_apply` (Tensor, Value,
+    Symbol) decides; otherwise arrays are computed at once, and plain numbers as numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        number: Callable[..., Any] | None,
+        rules: Sequence[Rule | None],
+        *,
+        elementwise: bool,
+        joint: Callable[..., Any] | None = None,
+        inputs: str | Sequence[str] | None = None,
+        outputs: str | Sequence[str] | None = None,
+        residuals: str | Sequence[str] = (),
+        shape: Callable[..., Any] | None = None,
+        linear: bool = False,
+        multilinear: bool = False,
+        broadcasts: bool = False,
+        view: bool = False,
+        promotes: Sequence[int] | bool = False,
+        to_float: bool = False,
+        gives: Any = None,
+        expand: Callable[..., Any] | None = None,
+        array_only: bool = False,
+        symbol: str | None = None,
+        formula: str | Mapping[str, str | Callable[..., str]] | None = None,
+        domain: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
+    ) -> None:
+        self.name = name
+        self.forward = forward
+        self.number = number
+        self.rules = tuple(rules)
+        self.elementwise = elementwise
+        found, self.attributes, self.defaults = _signature(name, forward)
+        names = _words(inputs) if inputs is not None else found
+        # A rule for all inputs at once, where their contributions share most of their work. Its
+        # keyword `wants` says which of them are asked for.
+        self.joint = joint
+        if joint is not None:
+            self.rules = tuple(_joint_rules(joint, len(names)))
+        self.variadic = bool(names) and names[-1].startswith("*")
+        self.inputs = tuple(n.lstrip("*") for n in names)
+        self.outputs = _words(outputs) if outputs is not None else ("out",)
+        self.multiple = outputs is not None
+        self.residuals = _words(residuals)
+        self.shape = shape
+        self.linear = linear
+        self.multilinear = multilinear
+        self.broadcasts = broadcasts
+        self.view = view
+        self.promotes = promotes
+        self.to_float = to_float
+        # The dtype of the output where it is not that of the operands, or a function of theirs;
+        # a tuple if there are several outputs.
+        self.gives = gives
+        self.expand = expand
+        # A rule that needs a residual, or NumPy itself, cannot be read as a graph: its second
+        # derivative would be silently wrong. Graph readings go through `expand` instead.
+        self.array_only = array_only or bool(residuals) or joint is not None
+        self.symbol = symbol
+        # How its rules are printed, where they are not themselves a formula: one text, or one per
+        # input (or a function of the attributes), in which {x} is what the input x is called.
+        self.formula = formula
+        self.domain = domain
+        self.differentiable = any(rule is not None for rule in self.rules)
+        self.__name__ = name
+        self.__doc__ = f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
+        # Class of the first operand -> a quicker way to apply this op to it (see recording.py).
+        self._attribute_set = set(self.attributes)
+        self.quick: dict[type, Callable[..., Any]] = {}
+        self._plans: dict[tuple[bool, ...], Plan] = {}
+        self.checked = check_definition is None  # else at the first use, by ops.check
+        self._check_definition()
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        if self.attributes or attrs or len(args) != len(self.inputs):
+            args, attrs = self._bind(args, attrs)
+        elif args:
+            quick = self.quick.get(args[0].__class__)
+            if quick is not None:
+                return quick(*args)
+        arrays = False
+        for argument in args:
+            kind = argument.__class__
+            if kind is np.ndarray:
+                arrays = True
+            elif kind is not int and kind is not float:
+                apply = getattr(kind, "_apply", None)
+                if apply is not None:
+                    return apply(self, args, attrs)
+                arrays = arrays or isinstance(argument, (np.ndarray, np.generic))
+        if arrays:
+            result = self.forward(*args, **attrs)
+            if not self.residuals:
+                return result
+            return result[: -len(self.residuals)] if self.multiple else result[0]
+        return self.on_numbers(args, attrs)
+
+    def _bind(
+        self, args: tuple[Any, ...], attrs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Fill in defaults; further positional arguments are attributes, as in PyTorch."""
+        count = len(self.inputs)
+        if len(args) == count and attrs.keys() == self._attribute_set:
+            return args, attrs
+        if len(args) < count and attrs:
+            args, attrs = self._by_name(args, attrs)
+        if not self.variadic:
+            extra = args[count:]
+            if len(args) < count or len(extra) > len(self.attributes):
+                raise OpError(
+                    f"{self.name} takes {count} operand(s) ({', '.join(self.inputs)})"
+                    f"{' and ' + ', '.join(self.attributes) if self.attributes else ''}; "
+                    f"it was called with {len(args)}."
+                )
+            if extra:
+                attrs = {**dict(zip(self.attributes, extra, strict=False)), **attrs}
+                args = args[:count]
+        if self.defaults:
+            attrs = {**self.defaults, **attrs}
+        if len(attrs) != len(self.attributes) or any(a not in self.attributes for a in attrs):
+            unknown = [a for a in attrs if a not in self.attributes]
+            missing = [a for a in self.attributes if a not in attrs]
+            raise OpError(
+                f"{self.name}: "
+                + (f"unknown argument(s) {', '.join(unknown)}" if unknown else "")
+                + (f"missing argument(s) {', '.join(missing)}" if missing else "")
+                + f"; it takes {', '.join((*self.inputs, *self.attributes))}."
+            )
+        return args, attrs
+
+    def _by_name(
+        self, args: tuple[Any, ...], attrs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Operands given as `input=` and `other=`: PyTorch's names, NumPy's, or the op's own."""
+        operands, attrs = list(args), dict(attrs)
+        for position in range(len(args), len(self.inputs)):
+            name = self.inputs[position]
+            others = _FIRST if position == 0 else _SECOND if name == "y" else ()
+            given = [n for n in {name, *others} if n in attrs]
+            if len(given) != 1:  # missing, or twice: `_bind` says what is wrong
+                break
+            operands.append(attrs.pop(given[0]))
+        return tuple(operands), attrs
+
+    def on_numbers(self, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """The number reading: Python floats in, a Python number out, IEEE rules throughout."""
+        if not self.elementwise:
+            raise OpError(
+                f"{self.name} is about the shape of arrays and has no meaning for plain numbers; "
+                "give it a Tensor (gradwalk.tensor(...)) or an ndarray."
+            )
+        if self.number is not None:
+            try:
+                result = self.number(*args, **attrs)
+            except (ZeroDivisionError, OverflowError, ValueError, TypeError):
+                pass  # below with IEEE rules, or with an explanation
+            else:
+                if type(result) is not complex:
+                    return result
+        for argument in args:
+            if not isinstance(argument, (bool, int, float)):
+                raise OpError(
+                    f"{self.name} takes tensors, Values, arrays or numbers, not "
+                    f"{type(argument).__name__}; make a tensor of it with gradwalk.tensor(...)."
+                )
+        with np.errstate(all="ignore"):
+            doubles = [np.float64(a) if type(a) is not bool else a for a in args]
+            return self.forward(*doubles, **attrs).item()
+
+    def rule(self, position: int) -> Rule | None:
+        """The rule of the input at `position`; all inputs of a variadic tail share the last."""
+        rules = self.rules
+        return rules[position] if position < len(rules) else rules[-1]
+
+    def plan(self, needs: tuple[bool, ...]) -> Plan:
+        """What to save and how to pull if just the inputs marked in `needs` want a gradient."""
+        found = self._plans.get(needs)
+        if found is None:
+            found = self._plans[needs] = Plan(self, needs)
+        return found
+
+    # -- checks of the definition -------------------------------------------------------------
+
+    def _check_definition(self) -> None:
+        count = len(self.inputs)
+        if len(self.rules) != count:
+            raise OpError(
+                f"op '{self.name}' has {count} input(s) ({', '.join(self.inputs)}) but "
+                f"{len(self.rules)} derivative rule(s); give one rule per input, None where "
+                "there is no gradient."
+            )
+        if self.array_only and self.expand is None:
+            raise OpError(
+                f"op '{self.name}' keeps residuals or has a joint rule, so it needs `expand`, a "
+                "definition in other ops: second derivatives are taken through that."
+            )
+        allowed = {
+            *self.inputs,
+            *(f"{i}_shape" for i in self.inputs),
+            *self.outputs,
+            *self.residuals,
+            *self.attributes,
+        }
+        for input_name, rule in zip(self.inputs, self.rules, strict=True):
+            if rule is None:
+                continue
+            known = set(allowed)
+            if not rule.partial:
+                known.add("g")
+            if self.variadic and input_name == self.inputs[-1]:
+                known.add("position")
+            for name in rule.names:
+                if name == "g" and rule.partial:
+                    raise OpError(
+                        f"op '{self.name}': the partial for input {input_name} asks for g. A "
+                        "partial is the local derivative alone (the engine multiplies by g); "
+                        "pass rules that take g as `vjp=` instead."
+                    )
+                if name not in known:
+                    raise OpError(
+                        f"op '{self.name}': the rule for input {input_name} asks for '{name}', "
+                        f"which is nothing it can have. It can have: {', '.join(sorted(known))}."
+                    )
+
+
+def _words(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names as a list, or as one string with spaces."""
+    return tuple(names.split() if isinstance(names, str) else names)
+
+
+def _signature(
+    name: str, forward: Callable[..., Any]
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]:
+    """Input names, attribute names, attribute defaults.
+
+    Positional parameters of the forward are data, keyword-only ones attributes.
+    """
+    if isinstance(forward, np.ufunc):
+        return tuple("xyz"[: forward.nin]), (), {}
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        raise OpError(
+            f"op '{name}': the parameters of {forward!r} cannot be read; wrap it in a lambda, "
+            "with its inputs as positional and its attributes as keyword-only parameters."
+        ) from None
+    inputs = []
+    attributes = []
+    defaults = {}
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            inputs.append("*" + parameter.name)
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            attributes.append(parameter.name)
+            if parameter.default is not parameter.empty:
+                defaults[parameter.name] = parameter.default
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            raise OpError(f"op '{name}': forward must name its attributes instead of **keywords.")
+        else:
+            inputs.append(parameter.name)
+    return tuple(inputs), tuple(attributes), defaults
+
+
+def _rules(
+    name: str, partials: Sequence[RuleLike] | None, vjp: Sequence[RuleLike] | None
+) -> list[Rule | None]:
+    if partials is not None and vjp is not None:
+        raise OpError(f"op '{name}': give `partials` or `vjp`, not both.")
+    given = partials if partials is not None else vjp
+    if given is None:
+        raise OpError(
+            f"op '{name}' has no derivative: give `partials` (local derivatives) or `vjp` (rules "
+            "that take g), one per input, None for an input without a gradient."
+        )
+    partial = partials is not None
+    return [None if rule is None else Rule(rule, partial or not callable(rule)) for rule in given]
+
+
+def elementwise(
+    name: str,
+    forward: Callable[..., Any],
+    number: Callable[..., Any] | None = None,
+    *,
+    partials: Sequence[RuleLike] | None = None,
+    vjp: Sequence[RuleLike] | None = None,
+    kind: type[Op] = Op,
+    **facts: Any,
+) -> Op:
+    """Define an op that works element by element, and get everything else for it.
+
+    `forward` computes on arrays, `number` on floats (left out, `forward` is used). Each partial
+    is the local derivative for one input; its parameter names say what it needs: `out`, an
+    input's name, an attribute. `vjp` rules take `g` as well.
+
+    >>> import numpy as np, gradwalk as gw
+    >>> softsign = gw.elementwise(
+    ...     "softsign", lambda x: x / (1 + np.abs(x)), partials=[lambda x: 1 / (1 + gw.abs(x)) ** 2]
+    ... )
+    >>> x = gw.Value(1.0)
+    >>> softsign(x).backward()
+    >>> x.grad
+    0.25
+    """
+    facts.setdefault("promotes", True)
+    op = kind(name, forward, number, _rules(name, partials, vjp), elementwise=True, **facts)
+    if check_definition is not None:
+        check_definition(op)
+    return op
+
+
+def define(
+    name: str,
+    forward: Callable[..., Any],
+    *,
+    vjp: Sequence[RuleLike] = (),
+    **facts: Any,
+) -> Op:
+    """Define an op on whole arrays: one `vjp` rule per input, written in ops and operators.
+
+    Where the contributions to all inputs share most of their work, `joint=` is one rule that
+    returns all of them; it is for arrays and needs `expand=`.
+
+    >>> import numpy as np, gradwalk as gw
+    >>> twice_total = gw.define(
+    ...     "twice_total",
+    ...     lambda x: 2 * np.sum(x),
+    ...     vjp=[lambda g, x_shape: gw.broadcast_to(2 * g, x_shape)],
+    ... )
+    >>> x = gw.tensor([1.0, 2.0], requires_grad=True)
+    >>> twice_total(x).backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    return Op(name, forward, None, _rules(name, None, vjp), elementwise=False, **facts)

@@ -1,0 +1,171 @@
+"""Comparing tensors as a whole or with a tolerance, and questions with a yes or no."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.elementwise.arithmetic import abs, add, mul, sub
+from gradwalk.ops.elementwise.choice import (
+    bitwise_and,
+    bitwise_or,
+    greater_equal,
+    less,
+    less_equal,
+    logical_not,
+    where,
+)
+from gradwalk.ops.elementwise.choice import equal as equal_op
+from gradwalk.ops.elementwise.remainders import copysign, isfinite, isnan
+from gradwalk.ops.reduce.reduction import all, any
+from gradwalk.ops.shape.reshaping import reshape
+
+__all__ = [
+    "allclose", "broadcast_shapes", "equal", "fmax", "fmin", "is_complex", "is_floating_point",
+    "is_nonzero", "is_same_size", "isclose", "isin", "isneginf", "isposinf", "isreal", "numel",
+    "positive", "signbit",
+]  # fmt: skip
+
+
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape and the same elements; `eq` compares each element.
+
+    >>> import gradwalk as gw
+    >>> gw.equal(gw.tensor([1, 2]), gw.tensor([1, 2])), gw.equal(gw.ones(2), gw.ones(3))
+    (True, False)
+    """
+    same_shape = tuple(input.shape) == tuple(other.shape)
+    return same_shape and bool(all(equal_op(input, other)))
+
+
+def isclose(
+    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
+    """|input − other| ≤ atol + rtol × |other|, element by element.
+
+    >>> import gradwalk as gw
+    >>> gw.isclose(gw.tensor([1.0, 2.0]), gw.tensor([1.0 + 1e-7, 2.1]))
+    tensor([ True, False])
+    """
+    one, two = (getattr(x, "dtype", type(x).__name__) for x in (input, other))
+    if one != two or not hasattr(input, "dtype"):
+        raise TypeError(f"isclose compares tensors of one dtype, not {one} and {two}")
+    if rtol < 0 or atol < 0:
+        raise ValueError(f"rtol and atol must not be negative, and are {rtol} and {atol}")
+    if input.dtype.kind == "b":
+        return equal_op(input, other)
+    apart = abs(sub(input, other))
+    near = bitwise_and(isfinite(apart), less_equal(apart, add(mul(abs(other), rtol), atol)))
+    found = bitwise_or(equal_op(input, other), near)
+    return bitwise_or(found, bitwise_and(isnan(input), isnan(other))) if equal_nan else found
+
+
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close (see `isclose`).
+
+    >>> import gradwalk as gw
+    >>> gw.allclose(gw.tensor([1.0]), gw.tensor([1.0 + 1e-7]))
+    True
+    """
+    return bool(all(isclose(input, other, rtol, atol, equal_nan)))
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """Whether each element is one of `test_elements`.
+
+    >>> import gradwalk as gw
+    >>> gw.isin(gw.tensor([1, 2, 3]), gw.tensor([2, 4]))
+    tensor([False,  True, False])
+    """
+    if not hasattr(test_elements, "shape"):
+        found = equal_op(elements, test_elements)
+    elif not hasattr(elements, "shape"):
+        found = any(equal_op(elements, test_elements))
+    else:
+        listed = reshape(test_elements, shape=(math.prod(test_elements.shape),))
+        found = any(equal_op(reshape(elements, shape=(*elements.shape, 1)), listed), -1)
+    return logical_not(found) if invert else found
+
+
+def isposinf(input: Any) -> Any:
+    """True where it is +inf."""
+    return equal_op(input, math.inf)
+
+
+def isneginf(input: Any) -> Any:
+    """True where it is −inf."""
+    return equal_op(input, -math.inf)
+
+
+def isreal(input: Any) -> Any:
+    """True everywhere: there are no complex numbers here."""
+    return bitwise_or(equal_op(input, input), isnan(input))
+
+
+def signbit(input: Any) -> Any:
+    """True where the sign is negative, also that of −0.0."""
+    if input.dtype.kind != "f":
+        return less(input, 0)
+    return less(copysign(1.0, input), 0)
+
+
+def fmax(input: Any, other: Any) -> Any:
+    """The larger, element by element; NaN only where both are.
+
+    >>> import gradwalk as gw
+    >>> gw.fmax(gw.tensor([1.0, float("nan")]), gw.tensor([2.0, 3.0]))
+    tensor([2., 3.])
+    """
+    return where(bitwise_or(greater_equal(input, other), isnan(other)), input, other)
+
+
+def fmin(input: Any, other: Any) -> Any:
+    """The smaller, element by element; NaN only where both are."""
+    return where(bitwise_or(less_equal(input, other), isnan(other)), input, other)
+
+
+def positive(input: Any) -> Any:
+    """Itself: +x."""
+    return +input
+
+
+def numel(input: Any) -> int:
+    """The number of elements."""
+    return math.prod(input.shape)
+
+
+def is_floating_point(input: Any) -> bool:
+    """Whether the elements are floats."""
+    return bool(input.dtype.kind == "f")
+
+
+def is_complex(input: Any) -> bool:
+    """False: there are no complex numbers here."""
+    return False
+
+
+def is_nonzero(input: Any) -> bool:
+    """Whether the only element is not zero."""
+    return bool(input)
+
+
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape."""
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape that operands of these shapes broadcast to.
+
+    >>> import gradwalk as gw
+    >>> gw.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    return np.broadcast_shapes(*(s if isinstance(s, int) else tuple(s) for s in shapes))

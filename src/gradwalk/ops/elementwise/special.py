@@ -1,0 +1,150 @@
+"""Special functions: relatives of the error function, of the gamma function, of log and exp.
+
+erf and erfc are ours (`error_function.py`); lgamma, digamma, polygamma and erfinv are SciPy's,
+imported at their first use.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.elementwise.activation import sigmoid
+from gradwalk.ops.elementwise.arithmetic import abs, exp, log
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.elementwise.error_function import erfc_array
+
+__all__ = [
+    "digamma", "erfc", "erfinv", "lgamma", "logaddexp", "logaddexp2", "logit", "polygamma",
+    "xlogy",
+]  # fmt: skip
+
+_TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
+_LOG_2 = math.log(2)
+
+
+def _scipy(name: str) -> Any:
+    def forward(x: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(x)
+
+    return forward
+
+
+erfc = elementwise(
+    "erfc",
+    erfc_array,
+    math.erfc,
+    partials=[lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x))],
+    to_float=True,
+)
+erfinv = elementwise(
+    "erfinv",
+    _scipy("erfinv"),
+    partials=[lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out)],
+    to_float=True,
+    domain=(-0.8, 0.8),
+)
+
+# log |Γ(x)|, and its derivatives: digamma, then polygamma of order 1, 2, ...
+lgamma = elementwise(
+    "lgamma",
+    lambda x: _scipy("gammaln")(np.where(x == -math.inf, math.inf, x)),
+    partials=[lambda x: digamma(x)],
+    to_float=True,
+    domain=(0.3, 4.0),
+)
+digamma: Op = elementwise(
+    "digamma",
+    _scipy("digamma"),
+    partials=[lambda x: polygamma_op(x, n=1)],
+    to_float=True,
+    domain=(0.3, 4.0),
+)
+
+
+def _polygamma_forward(x: Any, *, n: int) -> Any:
+    from scipy.special import polygamma as scipy_polygamma
+    from scipy.special import zeta
+
+    if n == 0:
+        return _scipy("digamma")(x)
+    if n > 1:
+        return scipy_polygamma(n, x).astype(x.dtype)
+    # Reflected to the right half: SciPy's sum would take |x| steps on the left one.
+    left = x < 0.5
+    right = zeta(2.0, np.where(left, 1 - x, x))
+    out = np.where(left, (math.pi / np.sin(math.pi * x)) ** 2 - right, right)
+    return np.where(left & (x == np.floor(x)), math.inf, out).astype(x.dtype)  # the poles
+
+
+polygamma_op: Op = elementwise(
+    "polygamma",
+    _polygamma_forward,
+    partials=[lambda x, n: polygamma_op(x, n=n + 1)],
+    to_float=True,
+    domain=(0.3, 4.0),
+)
+
+
+def polygamma(n: int, input: Any) -> Any:
+    """The derivative of order n of digamma.
+
+    >>> import gradwalk as gw
+    >>> gw.polygamma(1, gw.tensor([1.0, 0.5]))
+    tensor([1.6449, 4.9348])
+    """
+    if n < 0:
+        raise ValueError(f"polygamma: the order n is {n}; it must not be negative")
+    return polygamma_op(input, n=int(n))
+
+
+# log(eˣ + eʸ), and the same to base 2. Each input's share is a sigmoid of their difference.
+logaddexp = elementwise(
+    "logaddexp",
+    np.logaddexp,
+    partials=[lambda x, y: sigmoid(x - y), lambda x, y: sigmoid(y - x)],
+    to_float=True,
+)
+logaddexp2 = elementwise(
+    "logaddexp2",
+    np.logaddexp2,
+    partials=[lambda x, y: sigmoid((x - y) * _LOG_2), lambda x, y: sigmoid((y - x) * _LOG_2)],
+    to_float=True,
+)
+
+
+def _xlogy_forward(x: Any, y: Any) -> Any:
+    if not hasattr(y, "dtype"):  # a plain number: its logarithm stays as weak
+        y = x.dtype.type(y)
+    return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
+
+
+# x × log y, where 0 × log 0 is 0.
+xlogy = elementwise(
+    "xlogy",
+    _xlogy_forward,
+    vjp=[lambda g, x, y: where((x == 0) & (y <= 0), 0, g * log(y)), lambda g, x, y: g * (x / y)],
+    to_float=True,
+    domain=((-2.0, 2.0), (0.3, 3.0)),
+)
+
+
+def _logit_forward(x: Any, *, eps: float | None = None) -> Any:
+    if eps is not None:
+        x = np.clip(x, eps, 1 - eps)
+    return np.log(x / (1 - x))
+
+
+def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
+    if eps is None:
+        return where((x < 0) | (x > 1), math.nan, g / abs(x * (1 - x)))  # abs for −0
+    return where((x < eps) | (x > 1 - eps), 0, g / abs(x * (1 - x)))
+
+
+# log(x / (1 − x)), the inverse of sigmoid; with eps, of x limited to [eps, 1 − eps].
+logit = elementwise("logit", _logit_forward, vjp=[_logit_rule], to_float=True, domain=(0.15, 0.85))

@@ -1,0 +1,1 @@
+"""Ops that read or write elements by index, mask or row number."""

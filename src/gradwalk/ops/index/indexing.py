@@ -1,0 +1,343 @@
+"""Indexing: getitem and setitem with every NumPy index kind, gather, scatter_add and friends.
+
+Index arrays and masks are inputs of the ops, never attributes. The fixed part of an index is
+the attribute `index`, a tuple with one entry per subscript:
+
+    3                        an integer
+    ("slice", a, b, step)    a slice
+    None, "..."              a new axis, the ellipsis
+    ("array", 0)             the first of the index arrays
+    ("mask", 0, 2)           the first of them, a boolean one over two dimensions
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.argument_names import numpy_names
+from gradwalk.ops.core.dtypes import bool_
+from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
+from gradwalk.ops.elementwise.arithmetic import add
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.shape.reshaping import broadcast_to, clone, getitem_slice, normal_axis, reshape
+
+__all__ = [
+    "gather", "index_select", "scatter_add", "take", "take_along_dim",
+]  # fmt: skip
+
+Index = tuple[Any, ...]
+
+
+def to_numpy_index(index: Index, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The attribute form back to what NumPy takes."""
+    found: list[Any] = []
+    for part in index:
+        if part == "...":
+            found.append(Ellipsis)
+        elif isinstance(part, tuple):
+            found.append(slice(*part[1:]) if part[0] == "slice" else arrays[part[1]])
+        else:
+            found.append(part)
+    if "..." not in index:
+        found.append(Ellipsis)  # so that x[0] is a 0-d view instead of a NumPy scalar
+    return tuple(found)
+
+
+def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The part of the array x that is left by the integers, and the subscript to use on it.
+
+    Beside an index array NumPy takes an integer for an array too and may move dimensions:
+    x[0, :, [1, 3]] would have its 2 before the slice. As in PyTorch, integers go first.
+    """
+    if _is_view(index) or not any(isinstance(part, int) for part in index):
+        return x, to_numpy_index(index, arrays)
+    first: list[Any] = []
+    for part in index:
+        if isinstance(part, int):
+            first.append(part)
+        elif part == "...":
+            first.append(Ellipsis)
+        elif part is not None:
+            first += [slice(None)] * (part[2] if part[0] == "mask" else 1)
+    rest = tuple(part for part in index if not isinstance(part, int))
+    if Ellipsis not in first:
+        first.append(Ellipsis)  # a view, also where the integers leave only one element
+    return x[tuple(first)], to_numpy_index(rest, arrays)
+
+
+def from_user_index(index: Any) -> tuple[Index, list[Any]]:
+    """Split what stands in `x[...]` into the fixed part and the arrays (as they are)."""
+    parts = index if isinstance(index, tuple) else (index,)
+    fixed: list[Any] = []
+    arrays: list[Any] = []
+    for part in parts:
+        if part is None:
+            fixed.append(None)
+        elif part is Ellipsis:
+            fixed.append("...")
+        elif isinstance(part, slice):
+            bounds = (part.start, part.stop, part.step)
+            fixed.append(("slice", *(None if b is None else b.__index__() for b in bounds)))
+        elif _is_integer(part):
+            fixed.append(part.__index__())
+        else:
+            array = _index_array(part)
+            if array.dtype.kind == "b":
+                fixed.append(("mask", len(arrays), len(array.shape)))
+            else:
+                fixed.append(("array", len(arrays)))
+            arrays.append(array)
+    return tuple(fixed), arrays
+
+
+def _is_integer(part: Any) -> bool:
+    """Whether a part of an index is one integer: a number, or an array of no dimensions."""
+    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
+        return False
+    return getattr(part, "ndim", 0) == 0 and getattr(part, "dtype", np.dtype(int)).kind != "b"
+
+
+def _index_array(part: Any) -> Any:
+    """A part of an index that holds several integers or booleans."""
+    if isinstance(part, (bool, np.bool_, list, tuple, range)):
+        part = np.asarray(part)
+        # An empty list is an index of no elements, not a list of floats.
+        part = part.astype(np.int64) if part.size == 0 and part.dtype.kind == "f" else part
+    if not hasattr(part, "dtype"):
+        raise TypeError(
+            f"a tensor cannot be indexed with {part!r} ({type(part).__name__}): use integers, "
+            "slices, None, ..., lists, integer tensors or boolean masks"
+        )
+    if part.dtype.kind not in "iub":
+        raise IndexError(
+            f"index tensors must hold integers or booleans, this one holds {part.dtype}"
+        )
+    return part
+
+
+def _is_view(index: Index) -> bool:
+    return not any(isinstance(part, tuple) and part[0] != "slice" for part in index)
+
+
+def _meets_once(index: Index) -> bool:
+    """Whether no element can be met twice: without an array of integers."""
+    return not any(isinstance(part, tuple) and part[0] == "array" for part in index)
+
+
+def _getitem_shape(x: Shape, *arrays: Any, index: Index) -> Shape:
+    if any(isinstance(part, tuple) and part[0] == "mask" for part in index):
+        raise UnknownShapeError(
+            "the shape of x[mask] depends on how many elements of the mask are true, so it is "
+            "not known before the mask is; use gradwalk.where(mask, x, 0) to keep the shape"
+        )
+    # A stand-in that owns one element: NumPy's own index rules give the shape for free.
+    stand_in = np.broadcast_to(np.zeros((), np.int8), x)
+    part, subscript = place(stand_in, index, tuple(np.zeros(a, np.int64) for a in arrays))
+    return part[subscript].shape
+
+
+def _getitem_forward(x: Any, *indices: Any, index: Index) -> Any:
+    part, subscript = place(x, index, indices)
+    return part[subscript]
+
+
+getitem: Op = define(
+    "getitem",
+    _getitem_forward,
+    vjp=[
+        lambda g, indices, x_shape, index: put(g, *indices, index=index, shape=x_shape),
+        None,
+    ],
+    shape=_getitem_shape,
+    view=True,
+)
+
+
+def _put_forward(g: Any, *indices: Any, index: Index, shape: Shape) -> Any:
+    out = np.zeros(shape, g.dtype)
+    part, subscript = place(out, index, indices)
+    if _meets_once(index):
+        part[subscript] = g
+    else:
+        np.add.at(part, subscript, g)  # an element met twice receives both
+    return out
+
+
+# The transpose of getitem: zeros with g added where getitem read.
+put: Op = define(
+    "put",
+    _put_forward,
+    vjp=[lambda g, indices, index: getitem(g, *indices, index=index), None],
+    shape=lambda g, *arrays, index, shape: shape,
+)
+
+
+def _setitem_forward(x: Any, value: Any, *indices: Any, index: Index) -> Any:
+    out = np.array(x)  # also where x is a NumPy number
+    part, subscript = place(out, index, indices)
+    part[subscript] = value
+    return out
+
+
+def _winners_forward(x: Any, *indices: Any, index: Index) -> Any:
+    """Of several writes to one element the last one stays: mark the writes that stayed."""
+    ids, subscript = place(np.zeros(x.shape, np.int64), index, indices)
+    written = np.arange(ids[subscript].size).reshape(ids[subscript].shape)
+    ids[subscript] = written
+    return np.asarray(ids[subscript] == written)
+
+
+winners = define("winners", _winners_forward, vjp=[None, None], shape=_getitem_shape, gives=bool_)
+
+
+def _setitem_value_rule(g: Any, indices: tuple[Any, ...], value_shape: Shape, index: Index) -> Any:
+    taken = getitem(g, *indices, index=index)
+    if not _meets_once(index):
+        taken = where(winners(g, *indices, index=index), taken, 0)
+    extra = len(value_shape) - len(taken.shape)  # the value may have leading axes of length 1
+    return reshape(taken, shape=(*(1,) * extra, *taken.shape)) if extra > 0 else taken
+
+
+setitem: Op = define(
+    "setitem",
+    _setitem_forward,
+    vjp=[
+        lambda g, indices, index: setitem(g, 0, *indices, index=index),
+        _setitem_value_rule,
+        None,
+    ],
+    shape=lambda x, value, *arrays, index: x,
+    broadcasts=True,
+)
+
+
+# -- the functions people call -----------------------------------------------------------------
+
+
+def take_item(x: Any, index: Any) -> Any:
+    """`x[index]`."""
+    fixed, arrays = from_user_index(index)
+    return getitem(x, *arrays, index=fixed)
+
+
+def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
+    """The index that picks, at every place of `index`, the element it names along `dim`."""
+    grids = []
+    for axis, length in enumerate(index.shape):
+        if axis == dim:
+            grids.append(index)
+        else:
+            shape = [1] * len(index.shape)
+            shape[axis] = length
+            count = np.arange(length)
+            count.flags.writeable = False  # so that a tracer knows it for a constant
+            grids.append(count.reshape(shape))
+    return tuple(("array", i) for i in range(len(grids))), grids
+
+
+@numpy_names
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
+    axis = normal_axis(dim, input.ndim)
+    if not math.prod(index.shape):  # nothing is picked, whatever the ranks
+        flat = reshape(input, shape=(math.prod(input.shape),))
+        return reshape(getitem_slice(flat, 0, 0, 0), shape=tuple(index.shape))
+    rows, places = as_vector(input), as_vector(index)
+    _same_rank("gather", rows, places)
+    fixed, arrays = along(places, axis)
+    found = getitem(rows, *arrays, index=fixed)
+    return found if index.ndim else reshape(found, shape=())
+
+
+@numpy_names
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """x with `src` added at `index` along `dim`; repeated places receive every addition.
+
+    >>> import gradwalk as gw
+    >>> gw.scatter_add(gw.zeros(3), 0, gw.tensor([0, 2, 2]), gw.ones(3))
+    tensor([1., 0., 2.])
+    """
+    axis = normal_axis(dim, input.ndim)
+    _same_rank("scatter_add", input, index)
+    fixed, arrays = along(index, axis)
+    if tuple(src.shape) != tuple(index.shape):  # src may be larger: its corner is used
+        src = getitem(src, index=tuple(("slice", 0, n, None) for n in index.shape))
+    return add(input, put(src, *arrays, index=fixed, shape=tuple(input.shape)))
+
+
+def as_vector(x: Any) -> Any:
+    """A single number as a vector of one; PyTorch lets one stand for the other."""
+    return reshape(x, shape=(1,)) if getattr(x, "shape", None) == () else x
+
+
+def _same_rank(name: str, x: Any, index: Any) -> None:
+    if x.ndim != index.ndim:
+        raise ValueError(
+            f"{name} needs an index with as many dimensions as the tensor: "
+            f"shapes {tuple(index.shape)} and {tuple(x.shape)}"
+        )
+
+
+def take(input: Any, index: Any) -> Any:
+    """Pick from x seen as flat."""
+    return getitem(reshape(input, shape=(math.prod(input.shape),)), index, index=(("array", 0),))
+
+
+@numpy_names
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """The slices of x along `dim` that `index` lists."""
+    axis = normal_axis(dim, input.ndim)
+    if not input.ndim:
+        return clone(input)
+    return getitem(input, index, index=(*(("slice", None, None, None),) * axis, ("array", 0)))
+
+
+@numpy_names
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """Pick along `dim` at indices that broadcast against x; flat if dim is None."""
+    if dim is None:
+        return take(input, reshape(indices, shape=(math.prod(indices.shape),)))
+    axis = normal_axis(dim, input.ndim)
+    shapes = [tuple(1 if i == axis else n for i, n in enumerate(t.shape)) for t in (input, indices)]
+    common = np.broadcast_shapes(*shapes)
+    input = broadcast_to(
+        input, tuple(input.shape[axis] if i == axis else n for i, n in enumerate(common))
+    )
+    to = tuple(indices.shape[axis] if i == axis else n for i, n in enumerate(common))
+    return gather(input, axis, broadcast_to(indices, to))
+
+
+# -- a change through a view ---------------------------------------------------------------------
+
+
+def through(x: Any, chain: tuple[Any, ...]) -> Any:
+    """Follow a chain of view ops (op, attributes, output)."""
+    for op, attrs, which in chain:
+        x = op(x, **attrs)
+        x = x[which] if op.multiple else x
+    return x
+
+
+def _write_view_forward(base: Any, value: Any, *, chain: tuple[Any, ...]) -> Any:
+    out = np.array(base)  # also where base is a NumPy number
+    part = through(out, chain)
+    if np.may_share_memory(part, out):
+        part[...] = value
+    else:  # the chain was a view only in the memory layout it was made for
+        places = through(np.arange(out.size).reshape(out.shape), chain)
+        np.put(out, places, np.broadcast_to(value, places.shape))
+    return out
+
+
+write_view: Op = define(
+    "write_view",
+    _write_view_forward,
+    vjp=[
+        lambda g, chain: write_view(g, 0.0, chain=chain),
+        lambda g, chain: through(g, chain),
+    ],
+    shape=lambda base, value, *, chain: base,
+)

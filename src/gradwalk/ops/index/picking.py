@@ -1,0 +1,274 @@
+"""Picking and placing by masks and indices: nonzero, masked_fill, scatter, index_add and friends.
+
+None of these is an op of its own: they are getitem, setitem and put with index arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.abstract import traces
+from gradwalk.ops.core.argument_names import numpy_names
+from gradwalk.ops.core.dtypes import bool_, category, held_by, int64, result_dtype
+from gradwalk.ops.core.op import UnknownShapeError
+from gradwalk.ops.elementwise.arithmetic import add, mul
+from gradwalk.ops.elementwise.choice import equal, not_equal
+from gradwalk.ops.elementwise.choice import where as choose
+from gradwalk.ops.index.indexing import (
+    Index,
+    along,
+    as_vector,
+    from_user_index,
+    getitem,
+    put,
+    scatter_add,
+    setitem,
+)
+from gradwalk.ops.shape.rearranging import concrete
+from gradwalk.ops.shape.reshaping import broadcast_to, cast, normal_axis, reshape, stack, unsqueeze
+
+__all__ = [
+    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "masked_fill",
+    "masked_select", "nonzero", "scatter", "where",
+]  # fmt: skip
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """`input` where the condition holds, `other` elsewhere; alone, where it holds.
+
+    >>> import gradwalk as gw
+    >>> gw.where(gw.tensor([True, False]), gw.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    >>> gw.where(gw.tensor([True, False, True]))
+    (tensor([0, 2]),)
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    return choose(condition, input, other)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """The places of the elements that are not zero: one row each, or an index per dimension."""
+    mask = input if input.dtype == bool_ else not_equal(input, 0)
+    if as_tuple and not mask.ndim:
+        mask = unsqueeze(mask, 0)  # as PyTorch, which sees one element
+    everywhere = np.indices(mask.shape)
+    index = (("mask", 0, mask.ndim),)
+    found = tuple(getitem(grid, mask, index=index) for grid in everywhere)
+    if as_tuple:
+        return found
+    if not found:  # no dimensions: no columns
+        return getitem(np.zeros((1, 0), np.int64), unsqueeze(mask, 0), index=(("mask", 0, 1),))
+    return stack(found, 1)
+
+
+def argwhere(input: Any) -> Any:
+    """The places of the elements that are not zero, one row each."""
+    return nonzero(input)
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where the mask is true, in one dimension.
+
+    >>> import gradwalk as gw
+    >>> gw.masked_select(gw.tensor([1.0, 2.0, 3.0]), gw.tensor([True, False, True]))
+    tensor([1., 3.])
+    """
+    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    index = (("mask", 0, len(shape)),)
+    return getitem(broadcast_to(input, shape), broadcast_to(mask, shape), index=index)
+
+
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """`input` with `value` where the mask is true; the dtype stays."""
+    one_value("masked_fill", value)
+    out = choose(mask, value, input)
+    return out if out.dtype == input.dtype else cast(out, dtype=input.dtype)
+
+
+def one_value(name: str, value: Any) -> None:
+    if getattr(value, "ndim", 0):
+        raise ValueError(f"{name} takes a number or a 0-d tensor, not shape {tuple(value.shape)}")
+
+
+def scatter_index(
+    name: str, x: Any, dim: int, index: Any, src: Any
+) -> tuple[Index, list[Any], Any]:
+    """The subscript that `scatter` writes at, and what it writes."""
+    if x.ndim != index.ndim:
+        raise ValueError(
+            f"{name} needs an index with as many dimensions as the tensor: "
+            f"shapes {tuple(index.shape)} and {tuple(x.shape)}"
+        )
+    fixed, arrays = along(index, normal_axis(dim, x.ndim))
+    if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):
+        src = getitem(src, index=tuple(("slice", 0, n, None) for n in index.shape))
+    return fixed, arrays, src
+
+
+@numpy_names
+def scatter(
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+) -> Any:
+    """`input` with `src` (or `value`) written at `index` along `dim`.
+
+    Of several writes to one place the last stays, and only it receives a gradient.
+
+    >>> import gradwalk as gw
+    >>> gw.scatter(gw.zeros(3), 0, gw.tensor([2, 0]), gw.tensor([5.0, 7.0]))
+    tensor([7., 0., 5.])
+    """
+    src = value if src is None else src
+    if reduce not in (None, "add", "multiply"):
+        raise ValueError(f"scatter: reduce is 'add' or 'multiply', not {reduce!r}")
+    if reduce is not None and not getattr(src, "ndim", 0):
+        src = src if hasattr(src, "dtype") else np.asarray(held_by(input.dtype, src), input.dtype)
+        src = broadcast_to(src, tuple(index.shape))
+    if reduce == "add":
+        return scatter_add(input, dim, index, src)
+    fixed, arrays, src = scatter_index("scatter", input, dim, index, src)
+    if reduce == "multiply":
+        return _scatter_multiply(input, fixed, arrays, src)
+    return setitem(input, src, *arrays, index=fixed)
+
+
+def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
+    """x times every number that is written to a place: a round for all first writes, and so on."""
+    grids = np.broadcast_arrays(*(concrete(array, "scatter") for array in arrays))
+    if not grids:
+        return mul(x, src)
+    places = np.ravel_multi_index(tuple(grids), tuple(x.shape)).reshape(-1)
+    order = np.argsort(places, kind="stable")
+    first = np.searchsorted(places[order], places[order])  # where the writes to a place begin
+    rounds = np.empty_like(order)
+    rounds[order] = np.arange(places.size) - first
+    for number in range(rounds.max(initial=-1) + 1):
+        now = (rounds == number).reshape(grids[0].shape)
+        written = getitem(src, now, index=(("mask", 0, now.ndim),))
+        factors = np.ones(tuple(x.shape), x.dtype)
+        x = mul(x, setitem(factors, written, *(grid[now] for grid in grids), index=fixed))
+    return x
+
+
+def along_dim(x: Any, dim: int) -> Index:
+    """The subscript x[:, ..., index, ...] with the index array at `dim`."""
+    return (*(("slice", None, None, None),) * normal_axis(dim, x.ndim), ("array", 0))
+
+
+@numpy_names
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+    """`input` with the slices of alpha × source added at `index` along `dim`.
+
+    >>> import gradwalk as gw
+    >>> gw.index_add(gw.zeros(3), 0, gw.tensor([0, 0, 2]), gw.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 0., 3.])
+    """
+    if not input.ndim:
+        found = index_add(as_vector(input), dim, index, as_vector(source), alpha=alpha)
+        return reshape(found, shape=())
+    return add(input, index_addend(input, dim, index, source, alpha))
+
+
+def index_addend(input: Any, dim: int, index: Any, source: Any, alpha: float) -> Any:
+    """What `index_add` adds."""
+    index, source = index_slices("index_add", input, dim, index, source)
+    if alpha != 1:
+        source = source * alpha
+    return put(source, index, index=along_dim(input, dim), shape=tuple(input.shape))
+
+
+@numpy_names
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """`input` with the slices at `index` along `dim` replaced by those of `source`."""
+    if not input.ndim:
+        return reshape(index_copy(as_vector(input), dim, index, as_vector(source)), shape=())
+    index, source = index_slices("index_copy", input, dim, index, source)
+    return setitem(input, source, index, index=along_dim(input, dim))
+
+
+def index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
+    """A vector of places along `dim`, and the slice that goes to each."""
+    axis = normal_axis(dim, x.ndim)
+    index = as_vector(index)
+    expected = (*x.shape[:axis], math.prod(index.shape), *x.shape[axis + 1 :])
+    shape = tuple(source.shape)
+    if index.ndim != 1 or (shape != expected and (shape or expected != (1,))):
+        raise ValueError(
+            f"{name} into shape {tuple(x.shape)} at an index of shape {tuple(index.shape)} along "
+            f"{dim} needs a source of shape {expected}, not {shape}"
+        )
+    return index, as_vector(source)
+
+
+@numpy_names
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """`input` with the slices at `index` along `dim` filled with one value."""
+    one_value("index_fill", value)
+    found = setitem(as_vector(input), value, index, index=along_dim(input, dim))
+    return found if input.ndim else reshape(found, shape=())
+
+
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
+    fixed, arrays = from_user_index(tuple(indices))
+    if not accumulate:
+        return setitem(input, values, *arrays, index=fixed)
+    return add(input, put_addend(input, fixed, arrays, values))
+
+
+def put_addend(input: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
+    """What an accumulating `index_put` adds."""
+    target = getitem(input.detach() if hasattr(input, "detach") else input, *arrays, index=fixed)
+    spread = broadcast_to(values, tuple(target.shape))
+    return put(spread, *arrays, index=fixed, shape=tuple(input.shape))
+
+
+def _checked(index: Any, count: int) -> Any:
+    """An index that cannot be looked at yet, with a dimension of 1 more: itself as found in a
+    column of all of them, which refuses what is out of range when it is used."""
+    from gradwalk.ops.index.embedding import embedding_op
+    from gradwalk.ops.network.softmax import refused_if_unseen
+
+    column = np.arange(count)[:, None]
+    column.flags.writeable = False
+    return embedding_op(column, refused_if_unseen(index, count), padding_idx=None)
+
+
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """Class indices as rows of 0 and one 1.
+
+    >>> import gradwalk as gw
+    >>> gw.nn.functional.one_hot(gw.tensor([2, 0]), 3)
+    tensor([[0, 0, 1],
+            [1, 0, 0]])
+    """
+    if category(result_dtype([input])) != 1:
+        raise TypeError(f"one_hot takes integers, not {input.dtype}")
+    if traces.on and num_classes > 0:
+        return cast(equal(_checked(input, num_classes), np.arange(num_classes)), dtype=int64)
+    try:
+        numbers = concrete(input, "one_hot without num_classes")
+    except UnknownShapeError:
+        if num_classes < 0:
+            raise
+    else:
+        if num_classes < 0:
+            if not numbers.size:
+                raise ValueError("one_hot of no elements needs num_classes")
+            num_classes = int(numbers.max()) + 1
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < num_classes:
+            raise ValueError(
+                f"one_hot: class indices must be in [0, {num_classes}), found "
+                f"{numbers.min()} to {numbers.max()}"
+            )
+    return cast(equal(unsqueeze(input, -1), np.arange(num_classes)), dtype=int64)

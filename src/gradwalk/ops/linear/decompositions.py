@@ -1,0 +1,497 @@
+"""Inverses, determinants and factorisations of (batches of) matrices.
+
+Every rule is matrix products of inputs and outputs, so second derivatives follow from it. The
+functions are `gradwalk.linalg`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.index.indexing import getitem
+from gradwalk.ops.linear.matmul import matmul
+from gradwalk.ops.reduce.reduction import sum
+from gradwalk.ops.shape.rearranging import diagonal_put, ravel, tril, triu
+from gradwalk.ops.shape.reshaping import cat, getitem_slice, reshape, transpose, unsqueeze
+
+__all__ = [
+    "det", "inverse", "logdet", "matrix_power", "slogdet",
+]  # fmt: skip
+
+
+class LinAlgError(RuntimeError):
+    """A matrix has no such inverse or factorisation."""
+
+
+def _computed(function: Any, *arrays: Any, **options: Any) -> Any:
+    """A function of np.linalg, whose errors would be taken for ones about shapes."""
+    try:
+        return function(*arrays, **options)
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"linalg.{function.__name__}: {error}") from None
+
+
+def _square(name: str, x: Any) -> Any:
+    x = _matrices(name, x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"{name} takes square matrices, not shape {tuple(x.shape)}")
+    return x
+
+
+def _matrices(name: str, x: Any) -> Any:
+    if x.ndim < 2:
+        raise ValueError(f"{name} takes matrices, at least 2-d, not shape {tuple(x.shape)}")
+    if x.dtype.kind != "f":
+        raise TypeError(f"{name} takes floats, not {x.dtype}; use x.float()")
+    return x
+
+
+def _column(x: Any) -> Any:
+    """Two dimensions of length 1 behind: one number per matrix."""
+    return reshape(x, shape=(*x.shape, 1, 1))
+
+
+def _row(x: Any) -> Any:
+    """One number per column, over all rows."""
+    return unsqueeze(x, -2)
+
+
+def _on_diagonal(x: Any) -> Any:
+    """(..., n) as diagonal matrices."""
+    n, ndim = x.shape[-1], len(x.shape)
+    return diagonal_put(x, shape=(*x.shape, n), offset=0, axes=(ndim - 1, ndim))
+
+
+def _off_diagonal(x: Any) -> Any:
+    """Square matrices with zeros on the diagonal."""
+    return where(np.eye(x.shape[-1], dtype=bool), 0, x)
+
+
+# -- inverse and determinant ---------------------------------------------------------------------
+
+inv_op: Op = define(
+    "inv",
+    lambda x: _computed(np.linalg.inv, x),
+    vjp=[lambda g, out: -(out.mT @ g @ out.mT)],
+    shape=lambda x: x,
+)
+
+
+def _solve_shape(a: Shape, b: Shape) -> Shape:
+    return (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
+
+
+solve_op: Op = define(
+    "solve",
+    lambda a, b: _computed(np.linalg.solve, a, b),
+    vjp=[
+        lambda g, a, out: -(solve_op(a.mT, g) @ out.mT),
+        lambda g, a: solve_op(a.mT, g),
+    ],
+    shape=_solve_shape,
+    broadcasts=True,
+    promotes=True,
+)
+
+
+def _product_of_others(s: Any) -> Any:
+    """For each element along the last axis the product of all others; nothing is divided."""
+    before, after = np.ones_like(s), np.ones_like(s)
+    np.cumprod(s[..., :-1], axis=-1, out=before[..., 1:])
+    if s.shape[-1] > 1:
+        np.cumprod(s[..., :0:-1], axis=-1, out=after[..., -2::-1])
+    return before * after
+
+
+def _signed_svd(x: Any) -> tuple[Any, Any, Any, Any]:
+    """The determinant of u times that of vh, and u, s and vh."""
+    u, s, vh = _computed(np.linalg.svd, x)
+    sign = np.round(np.linalg.det(u) * np.linalg.det(vh))  # 1 or -1 but for rounding
+    return sign[..., None, None], u, s, vh
+
+
+def _cofactor_forward(x: Any) -> Any:
+    """det(x) × x⁻ᵀ, by singular values: right also where x has no inverse."""
+    sign, u, s, vh = _signed_svd(x)
+    return sign * (u * _product_of_others(s)[..., None, :]) @ vh
+
+
+def _det_twice_forward(x: Any, h: Any) -> Any:
+    """The second derivatives of det(x), applied to h; right also where x has no inverse.
+
+    For a diagonal x the only ones that are not 0 are those by two diagonal elements (the product
+    of all others) and by two elements across the diagonal (minus that). Any x is diagonal between
+    its singular vectors.
+    """
+    sign, u, s, vh = _signed_svd(x)
+    one = np.eye(s.shape[-1], dtype=bool)
+    others = _product_of_others(np.where(one, 1, s[..., None, :]))  # of all but i and j
+    others = np.where(one, 0, others)
+    inner = u.mT @ h @ vh.mT
+    on_diagonal = (others @ np.diagonal(inner, axis1=-2, axis2=-1)[..., None]) * one
+    return sign * u @ (on_diagonal - others * inner.mT) @ vh
+
+
+def _certain_inv(x: Any) -> Any:
+    s = _computed(np.linalg.svd, x, compute_uv=False)
+    if (s[..., -1] <= s[..., 0] * s.shape[-1] * np.finfo(s.dtype).eps).any():
+        raise LinAlgError("the third derivative of det is not there for singular matrices")
+    return np.linalg.inv(x)
+
+
+certain_inv: Op = define(
+    "certain_inv",
+    _certain_inv,
+    vjp=[lambda g, out: -(out.mT @ g @ out.mT)],
+    shape=lambda x: x,
+)
+
+
+def _det_thrice(g: Any, x: Any, h: Any) -> Any:
+    """The third derivatives of det(x), applied to g and h; these need the inverse."""
+    inverse = certain_inv(x)
+    a, b = inverse @ g, inverse @ h
+    trace_a, trace_b = (_column(sum(t * np.eye(t.shape[-1], dtype=bool), (-2, -1))) for t in (a, b))
+    both = a @ b
+    crossed = _column(sum(a * b.mT, (-2, -1)))  # the trace of a b
+    inner = (both + b @ a - trace_b * a - trace_a * b) @ inverse
+    total = inner + (trace_a * trace_b - crossed) * inverse
+    return _column(det_op(x)) * total.mT
+
+
+det_twice: Op = define(
+    "det_twice",
+    _det_twice_forward,
+    vjp=[_det_thrice, lambda g, x: det_twice(x, g)],  # second derivatives are symmetric
+    shape=lambda x, h: x,
+)
+cofactor: Op = define(
+    "cofactor",
+    _cofactor_forward,
+    vjp=[lambda g, x: det_twice(x, g)],
+    shape=lambda x: x,
+)
+det_op = define(
+    "det",
+    lambda x: np.linalg.det(x),
+    vjp=[lambda g, x: _column(g) * cofactor(x)],
+    shape=lambda x: x[:-2],
+)
+slogdet_op = define(
+    "slogdet",
+    lambda x: tuple(np.linalg.slogdet(x)),
+    vjp=[lambda g, x: _column(g[1]) * inv_op(x).mT],  # the sign is flat
+    outputs=("sign", "logabsdet"),
+    shape=lambda x: (x[:-2], x[:-2]),
+)
+
+# -- factorisations ------------------------------------------------------------------------------
+
+
+def _cholesky_rule(g: Any, out: Any) -> Any:
+    inverse = inv_op(out)
+    inner = tril(out.mT @ g)
+    symmetric = (inner + tril(inner, -1).mT) * 0.5
+    return inverse.mT @ symmetric @ inverse
+
+
+cholesky_op = define(
+    "cholesky",
+    lambda x: _computed(np.linalg.cholesky, x),
+    vjp=[_cholesky_rule],
+    shape=lambda x: x,
+)
+
+
+def _qr_rule(g: Any, q: Any, r: Any) -> Any:
+    inner = triu(g[1] @ r.mT - q.mT @ g[0])
+    return solve_op(r, (g[0] + q @ (inner + triu(inner, 1).mT)).mT).mT
+
+
+# For at least as many rows as columns; the function `qr` puts wide matrices together of it.
+qr_op = define(
+    "qr",
+    lambda x: tuple(_computed(np.linalg.qr, x)),
+    vjp=[_qr_rule],
+    outputs=("q", "r"),
+    shape=lambda x: (x, (*x[:-2], x[-1], x[-1])),
+)
+# Its last columns could be any that complete the first: no gradient, as in PyTorch.
+qr_complete = define(
+    "qr_complete",
+    lambda x: tuple(_computed(np.linalg.qr, x, mode="complete")),
+    vjp=[None],
+    outputs=("q", "r"),
+    shape=lambda x: ((*x[:-2], x[-2], x[-2]), x),
+)
+
+
+def _ratio(x: Any, y: Any) -> Any:
+    """x / y, and 0 for 0 / 0: where no gradient comes in, equal values do no harm."""
+    neither = (x == 0) & (y == 0)
+    return where(neither, 0, x / where(neither, 1, y))
+
+
+def _gaps(values: Any) -> Any:
+    """values[j] − values[i], 1 on the diagonal so that one may divide by it."""
+    return _row(values) - unsqueeze(values, -1) + np.eye(values.shape[-1], dtype=bool)
+
+
+def _eigh_rule(g: Any, values: Any, vectors: Any) -> Any:
+    inner = _off_diagonal(_ratio(vectors.mT @ g[1], _gaps(values)))
+    # Only one triangle is read, on the understanding that the matrix is symmetric: so is this.
+    return vectors @ ((inner + inner.mT) * 0.5 + _on_diagonal(g[0])) @ vectors.mT
+
+
+eigh_op = define(
+    "eigh",
+    lambda x, *, uplo: tuple(_computed(np.linalg.eigh, x, UPLO=uplo)),
+    vjp=[_eigh_rule],
+    outputs=("values", "vectors"),
+    shape=lambda x, *, uplo: (x[:-1], x),
+)
+
+
+def _svd_rule(g: Any, u: Any, s: Any, vh: Any) -> Any:
+    count = s.shape[-1]
+    last = len(u.shape) - 1
+    # With full matrices the further columns are any that complete these: they have no gradient.
+    u, gu = (getitem_slice(t, last, 0, count) for t in (u, g[0]))
+    v, gv = (getitem_slice(t, last - 1, 0, count).mT for t in (vh, g[2]))
+    gaps = _gaps(s * s)
+    left, right = u.mT @ gu, v.mT @ gv
+    inner = _off_diagonal(_ratio(left - left.mT, gaps)) * _row(s)
+    inner = inner + unsqueeze(s, -1) * _off_diagonal(_ratio(right - right.mT, gaps))
+    out = u @ (inner + _on_diagonal(g[1])) @ v.mT
+    if u.shape[-2] > count:
+        out = out + _ratio(gu - u @ left, _row(s)) @ v.mT
+    if v.shape[-2] > count:
+        out = out + u @ _ratio(gv - v @ right, _row(s)).mT
+    return out
+
+
+def _svd_shape(x: Shape, *, full_matrices: bool) -> tuple[Shape, Shape, Shape]:
+    *lead, m, n = x
+    k = min(m, n)
+    rows, columns = (m, n) if full_matrices else (k, k)
+    return (*lead, m, rows), (*lead, k), (*lead, columns, n)
+
+
+svd_op = define(
+    "svd",
+    lambda x, *, full_matrices: tuple(_computed(np.linalg.svd, x, full_matrices=full_matrices)),
+    vjp=[_svd_rule],
+    outputs=("u", "s", "vh"),
+    shape=_svd_shape,
+)
+
+
+def _pinv_forward(x: Any, *, atol: float, rtol: float | None) -> Any:
+    u, s, vh = _computed(np.linalg.svd, x, full_matrices=False)
+    if rtol is None:
+        rtol = 0.0 if atol else max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
+    cut = np.maximum(atol, rtol * np.max(s, axis=-1, initial=0, keepdims=True))
+    kept = s > cut
+    scale = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(x.dtype)
+    return vh.mT @ (scale[..., None] * u.mT)
+
+
+def _pinv_rule(g: Any, x: Any, out: Any) -> Any:
+    gt = g.mT
+    if x.shape[-2] <= x.shape[-1]:
+        k = gt @ out
+        kp = k @ out.mT
+        return kp - (out @ k).mT - (x @ out) @ kp + (out.mT @ out) @ (gt - k @ x)
+    k = out @ gt
+    pk = out.mT @ k
+    return pk - (k @ out).mT - (pk @ out) @ x + (gt - x @ k) @ (out @ out.mT)
+
+
+pinv_op = define(
+    "pinv",
+    _pinv_forward,
+    vjp=[_pinv_rule],
+    shape=lambda x, *, atol, rtol: (*x[:-2], x[-1], x[-2]),
+)
+
+
+# -- the functions people call -------------------------------------------------------------------
+
+
+class Named(tuple[Any, ...]):
+    """Several results that also have names."""
+
+    names: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).names:
+            return self[type(self).names.index(name)]
+        raise AttributeError(f"{type(self).__name__} has {', '.join(self.names)}, not {name!r}")
+
+
+class SignLog(Named):
+    """What `slogdet` returns."""
+
+    names = ("sign", "logabsdet")
+
+
+class Factors(Named):
+    """What `qr` returns."""
+
+    names = ("Q", "R")
+
+
+class Eigen(Named):
+    """What `eigh` returns."""
+
+    names = ("eigenvalues", "eigenvectors")
+
+
+class Singular(Named):
+    """What `svd` returns."""
+
+    names = ("U", "S", "Vh")
+
+
+def inv(A: Any) -> Any:
+    """The inverse.
+
+    >>> import gradwalk as gw
+    >>> gw.linalg.inv(gw.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return inv_op(_square("inv", A))
+
+
+def inverse(input: Any) -> Any:
+    """The inverse: `linalg.inv`."""
+    return inv(input)
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """X with A X = B (X A = B if not `left`); B is matrices, or one vector per matrix.
+
+    >>> import gradwalk as gw
+    >>> gw.linalg.solve(gw.tensor([[2.0, 0.0], [0.0, 4.0]]), gw.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    _square("solve", A)
+    if B.ndim == 1 or tuple(B.shape) == tuple(A.shape[:-1]):
+        if not left:
+            raise ValueError("solve with left=False needs B to be matrices, not vectors")
+        out = solve_op(A, unsqueeze(B, -1))
+        return reshape(out, shape=out.shape[:-1])
+    if left:
+        return solve_op(A, B)
+    return solve_op(A.mT, B.mT).mT
+
+
+def det(input: Any) -> Any:
+    """The determinant; its first two derivatives are right for singular matrices too."""
+    return det_op(_square("det", input))
+
+
+def slogdet(input: Any) -> Any:
+    """The sign of the determinant and the logarithm of its absolute value."""
+    return SignLog(slogdet_op(_square("slogdet", input)))
+
+
+def logdet(input: Any) -> Any:
+    """The logarithm of the determinant: NaN where that is negative."""
+    sign, logabsdet = slogdet(input)
+    return where(sign < 0, np.nan, logabsdet)
+
+
+def cholesky(input: Any, *, upper: bool = False) -> Any:
+    """The lower triangular L with L Lᵀ = A, of symmetric positive definite matrices."""
+    out = cholesky_op(_square("cholesky", input))
+    return out.mT if upper else out
+
+
+def qr(A: Any, mode: str = "reduced") -> Any:
+    """Q with orthonormal columns and upper triangular R, with Q R = A.
+
+    Mode "complete" of a tall matrix has no derivative (its extra columns are not determined) and
+    refuses one that requires a gradient.
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', not {mode!r}")
+    rows, columns = _matrices("qr", A).shape[-2:]
+    if mode == "complete" and rows > columns:
+        if getattr(A, "requires_grad", False):
+            raise NotImplementedError(
+                f"qr(mode='complete') of shape {tuple(A.shape)}, more rows than columns, has no "
+                "derivative: the extra columns of Q are not determined. Use mode='reduced', or "
+                "A.detach()."
+            )
+        return Factors(qr_complete(A))
+    if rows >= columns:
+        q, r = qr_op(A)
+    else:  # the first columns decide Q
+        last = A.ndim - 1
+        q, r = qr_op(getitem_slice(A, last, 0, rows))
+        r = cat([r, q.mT @ getitem_slice(A, last, rows, columns)], -1)
+    if mode == "r":
+        q = getitem(ravel(q), index=(("slice", 0, 0, None),))
+    return Factors((q, r))
+
+
+def eigh(input: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices."""
+    return Eigen(eigh_op(_square("eigh", input), uplo=UPLO.upper()))
+
+
+def eigvalsh(input: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of symmetric matrices, ascending."""
+    return eigh(input, UPLO)[0]
+
+
+def svd(A: Any, full_matrices: bool = True) -> Any:
+    """U, S, Vh with U diag(S) Vh = A: the singular value decomposition.
+
+    The gradient through U and Vh needs singular values that differ, and only the first
+    min(m, n) vectors have one.
+    """
+    return Singular(svd_op(_matrices("svd", A), full_matrices=bool(full_matrices)))
+
+
+def svdvals(A: Any) -> Any:
+    """The singular values, descending."""
+    return svd_op(_matrices("svdvals", A), full_matrices=False)[1]
+
+
+def pinv(input: Any, *, atol: float | None = None, rtol: float | None = None) -> Any:
+    """The pseudo-inverse; singular values up to max(atol, rtol × the largest) count as zero."""
+    x = _matrices("pinv", input)
+    if not x.shape[-1] or not x.shape[-2]:
+        return transpose(x, -2, -1)  # no elements
+    return pinv_op(x, atol=atol or 0.0, rtol=rtol)
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """The matrix product of n copies; of the inverse for negative n.
+
+    >>> import gradwalk as gw
+    >>> gw.linalg.matrix_power(gw.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
+    tensor([[1., 5.],
+            [0., 1.]])
+    """
+    x = _square("matrix_power", input)
+    if n == 0:  # always the identity, whatever x is
+        nowhere = np.zeros((), bool)
+        return where(np.eye(x.shape[-1], dtype=bool), 1.0, where(nowhere, x, 0.0))
+    if n < 0:
+        x, n = inv_op(x), -n
+    out = None
+    while n:
+        if n % 2:
+            out = x if out is None else matmul(out, x)
+        n //= 2
+        if n:
+            x = matmul(x, x)
+    return out

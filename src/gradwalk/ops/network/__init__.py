@@ -1,0 +1,1 @@
+"""Ops that networks are built from: softmax, losses, convolution, attention, recurrence."""

@@ -1,0 +1,409 @@
+"""Recurrent networks over a whole sequence, one op each: a node per sequence, not per gate.
+
+The input is multiplied by its weight for all times together. What is left for each time is one
+product with the state before it and the gates; backward makes all that depends on no later time
+first, for the whole sequence, and takes the gradients of the weights as one product each at the
+end. `expand` is the textbook's step by step.
+
+Shapes: x (time, batch, features), h and c (batch, hidden), weight_x (gates × hidden, features),
+weight_h (gates × hidden, hidden), biases (gates × hidden,), out (time, batch, hidden).
+Inside, the batch comes last: then each gate is one run of memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.elementwise.activation import relu, sigmoid
+from gradwalk.ops.elementwise.trigonometry import tanh
+from gradwalk.ops.shape.reshaping import split, squeeze, stack
+
+__all__: list[str] = []
+
+Wants = tuple[bool, ...]
+_BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"  # how its rules are printed
+# The gates that the residual `gates` holds, one after the other, and what each went through.
+GATES = {
+    "lstm": (
+        ("input", "sigmoid"),
+        ("forget", "sigmoid"),
+        ("candidate", "tanh"),
+        ("output", "sigmoid"),
+    ),
+    "gru": (("reset", "sigmoid"), ("update", "sigmoid"), ("candidate", "tanh")),
+}
+
+
+def times(count: int, reverse: bool) -> range:
+    """The times in the order they are visited."""
+    return range(count - 1, -1, -1) if reverse else range(count)
+
+
+def _turned(x: Any) -> Any:
+    """The last two dimensions, one of them the batch, exchanged."""
+    return np.ascontiguousarray(x.mT)
+
+
+def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
+    """What the input says to every gate, at all times: (time, gates × hidden, batch)."""
+    out = np.matmul(weight_x, _turned(x))
+    out += bias[:, None]
+    return out
+
+
+def _after_first(reverse: bool) -> tuple[slice, slice, int]:
+    """The times that follow another, the times they follow, and the first to be visited."""
+    if reverse:
+        return slice(None, -1), slice(1, None), -1
+    return slice(1, None), slice(None, -1), 0
+
+
+def _before(states: Any, first: Any, reverse: bool) -> Any:
+    """The state that each time started from: that of the time visited before it."""
+    first = first[None]
+    return np.concatenate((states[1:], first) if reverse else (first, states[:-1]))
+
+
+def _sigmoid_(x: Any) -> None:
+    """σ(x) = (1 + tanh(x / 2)) / 2, in place; tanh is quicker than exp."""
+    x *= 0.5
+    np.tanh(x, out=x)
+    x *= 0.5
+    x += 0.5
+
+
+def _rows(to_gates: Any) -> Any:
+    """(time, gates × hidden, batch) as (gates × hidden, time × batch): one product per weight."""
+    return to_gates.transpose(1, 0, 2).reshape(to_gates.shape[1], -1)
+
+
+def _to_weight(rows: Any, given: Any) -> Any:
+    """The gradient of the weight that met `given` (time, batch, features)."""
+    return rows @ given.reshape(-1, given.shape[-1])
+
+
+def _to_input(to_gates: Any, weight_x: Any) -> Any:
+    return _turned(np.matmul(weight_x.T, to_gates))
+
+
+def _expanded(step: Any, x: Any, state: Any, reverse: bool) -> tuple[Any, Any]:
+    """All outputs and the last state, step by step; `step` takes x at one time and a state."""
+    outs: dict[int, Any] = {}
+    parts = split(x, 1, 0)
+    for t in times(len(parts), reverse):
+        state = step(squeeze(parts[t], 0), *state)
+        outs[t] = state[0]
+    return stack([outs[t] for t in range(len(parts))]), state
+
+
+# -- LSTM: gates i, f, g, o ------------------------------------------------------------------------
+
+
+def _lstm_forward(
+    x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool
+) -> tuple[Any, Any, Any, Any]:
+    gates = _from_input(x, weight_x, bias)  # (time, 4 × hidden, batch)
+    steps, width, batch = gates.shape
+    size = width // 4
+    hidden = np.empty((steps, size, batch), gates.dtype)
+    cells = np.empty_like(hidden)
+    h, c = _turned(h), _turned(c)
+    product = np.empty((width, batch), gates.dtype)
+    kept = np.empty((size, batch), gates.dtype)
+    for t in times(steps, reverse):
+        now = gates[t]
+        now += np.matmul(weight_h, h, out=product)
+        _sigmoid_(now[: 2 * size])
+        g = now[2 * size : 3 * size]
+        np.tanh(g, out=g)
+        o = now[3 * size :]
+        _sigmoid_(o)
+        np.multiply(now[size : 2 * size], c, out=kept)
+        c = np.multiply(now[:size], g, out=cells[t])
+        c += kept
+        h = np.tanh(c, out=hidden[t])
+        h *= o
+    return _turned(hidden), _turned(c), gates, cells
+
+
+def _lstm_rule(
+    g: Any,
+    x: Any,
+    h: Any,
+    c: Any,
+    weight_x: Any,
+    weight_h: Any,
+    out: Any,
+    gates: Any,
+    cells: Any,
+    reverse: bool,
+    *,
+    wants: Wants,
+) -> tuple[Any, ...]:
+    steps, size, batch = cells.shape
+    i, f, candidate, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
+    # What each gate's input does: to c_t for i, f and g, to h_t for o. No later time is in it.
+    effect = 1 - gates  # (time, 4 × hidden, batch)
+    effect *= gates  # right for the three sigmoids
+    by_gate = effect.reshape(steps, 4, size, batch)
+    by_gate[:, 0] *= candidate
+    later, earlier, start = _after_first(reverse)
+    by_gate[later, 1] *= cells[earlier]
+    by_gate[start, 1] *= c.T
+    np.multiply(candidate, candidate, out=by_gate[:, 2])
+    np.subtract(1, by_gate[:, 2], out=by_gate[:, 2])
+    by_gate[:, 2] *= i
+    squashed = np.tanh(cells)
+    by_gate[:, 3] *= squashed
+    squashed *= squashed
+    through = np.subtract(1, squashed, out=squashed)
+    through *= o  # dh_t / dc_t
+    g_out, dc = _turned(g[0]), g[1].T.copy()
+    from_gates = np.ascontiguousarray(weight_h.T)
+    dh = np.zeros((size, batch), cells.dtype)
+    gained = np.empty_like(dh)
+    for t in times(steps, not reverse):
+        dh += g_out[t]
+        dc += np.multiply(dh, through[t], out=gained)
+        by_gate[t, :3] *= dc  # now the gradient of the gates' inputs
+        by_gate[t, 3] *= dh
+        dc *= f[t]
+        np.matmul(from_gates, effect[t], out=dh)
+    rows = _rows(effect)
+    return (
+        _to_input(effect, weight_x) if wants[0] else None,
+        dh.T,
+        dc.T,
+        _to_weight(rows, x),
+        _to_weight(rows, _before(out, h, reverse)),
+        rows.sum(1),
+    )
+
+
+def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
+    """The next h and c, in other ops; x has been multiplied by its weight."""
+    size = c.shape[-1]
+    i, f, g, o = split(x + h @ weight_h.mT, size, -1)
+    c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+    return sigmoid(o) * tanh(c), c
+
+
+def _lstm_expanded(
+    x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool
+) -> tuple[Any, Any]:
+    def step(x: Any, h: Any, c: Any) -> tuple[Any, Any]:
+        return lstm_step(x, h, c, weight_h)
+
+    out, (_, c) = _expanded(step, x @ weight_x.mT + bias, (h, c), reverse)
+    return out, c
+
+
+def _lstm_shape(x: Shape, h: Shape, c: Shape, *weights: Shape, reverse: bool) -> Any:
+    return (*x[:2], h[1]), c
+
+
+lstm_op: Op = define(
+    "lstm",
+    _lstm_forward,
+    joint=_lstm_rule,
+    outputs="out last_c",
+    residuals="gates cells",
+    shape=_lstm_shape,
+    expand=_lstm_expanded,
+    formula={
+        "x": f"dz @ {{weight_x}}, {_BACK}",
+        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
+        "c": "dc(1) × forget(1), dc(t) = gradient of the cell after step t",
+        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
+        "bias": f"Σ dz(t), {_BACK}",
+    },
+    promotes=True,
+)
+
+# -- GRU: gates r, z, n --------------------------------------------------------------------------
+
+
+def _gru_forward(
+    x: Any, h: Any, weight_x: Any, weight_h: Any, bias_x: Any, bias_h: Any, *, reverse: bool
+) -> tuple[Any, Any, Any]:
+    gates = _from_input(x, weight_x, bias_x)  # (time, 3 × hidden, batch)
+    steps, width, batch = gates.shape
+    size = width // 3
+    hidden = np.empty((steps, size, batch), gates.dtype)
+    pushed = np.empty_like(hidden)  # what the state says to n before r lets it through
+    h = _turned(h)
+    product = np.empty((width, batch), gates.dtype)
+    for t in times(steps, reverse):
+        np.matmul(weight_h, h, out=product)
+        product += bias_h[:, None]
+        pushed[t] = product[2 * size :]
+        now = gates[t]
+        r_z, n = now[: 2 * size], now[2 * size :]
+        r_z += product[: 2 * size]
+        _sigmoid_(r_z)
+        n += np.multiply(now[:size], pushed[t], out=product[:size])
+        np.tanh(n, out=n)
+        new = np.subtract(h, n, out=hidden[t])
+        new *= now[size : 2 * size]
+        new += n
+        h = new
+    return _turned(hidden), gates, pushed
+
+
+def _gru_rule(
+    g: Any,
+    x: Any,
+    h: Any,
+    weight_x: Any,
+    weight_h: Any,
+    out: Any,
+    gates: Any,
+    pushed: Any,
+    reverse: bool,
+    *,
+    wants: Wants,
+) -> tuple[Any, ...]:
+    steps, size, batch = pushed.shape
+    r, z, n = (gates[:, k * size : (k + 1) * size] for k in range(3))
+    starts = _before(out, h, reverse)  # (time, batch, hidden)
+    # What the inputs of the gates do to h_t, as the state reaches them; no later time is in it.
+    effect = np.empty_like(gates)  # (time, 3 × hidden, batch)
+    by_gate = effect.reshape(steps, 3, size, batch)
+    from_x = (1 - z) * (1 - n * n)  # what the input of n does, as x reaches it
+    np.multiply(from_x, r, out=by_gate[:, 2])
+    np.multiply(by_gate[:, 2], pushed, out=by_gate[:, 0])
+    by_gate[:, 0] *= 1 - r
+    np.subtract(starts.mT, n, out=by_gate[:, 1])
+    by_gate[:, 1] *= z * (1 - z)
+    g = _turned(g)
+    from_gates = np.ascontiguousarray(weight_h.T)
+    dh = np.zeros((size, batch), gates.dtype)
+    product = np.empty_like(dh)
+    for t in times(steps, not reverse):
+        dh += g[t]
+        by_gate[t] *= dh  # now the gradient of what the state says to the gates
+        from_x[t] *= dh
+        np.matmul(from_gates, effect[t], out=product)
+        dh *= z[t]
+        dh += product
+    rows = _rows(effect)
+    by_state = (_to_weight(rows, starts), rows.sum(1))
+    by_gate[:, 2] = from_x  # now the gradient of what x says to the gates
+    rows = _rows(effect)
+    to_x = _to_input(effect, weight_x) if wants[0] else None
+    return to_x, dh.T, _to_weight(rows, x), by_state[0], rows.sum(1), by_state[1]
+
+
+def _gru_expanded(
+    x: Any, h: Any, weight_x: Any, weight_h: Any, bias_x: Any, bias_h: Any, *, reverse: bool
+) -> Any:
+    size = h.shape[-1]
+
+    def step(x: Any, h: Any) -> tuple[Any]:
+        x_r, x_z, x_n = split(x, size, -1)
+        h_r, h_z, h_n = split(h @ weight_h.mT + bias_h, size, -1)
+        n = tanh(x_n + sigmoid(x_r + h_r) * h_n)
+        return (n + sigmoid(x_z + h_z) * (h - n),)
+
+    return _expanded(step, x @ weight_x.mT + bias_x, (h,), reverse)[0]
+
+
+def _state_shape(x: Shape, h: Shape, *weights: Shape, **attrs: Any) -> Shape:
+    return (*x[:2], h[1])
+
+
+gru_op: Op = define(
+    "gru",
+    _gru_forward,
+    joint=_gru_rule,
+    residuals="gates pushed",
+    shape=_state_shape,
+    expand=_gru_expanded,
+    formula={
+        "x": f"dz @ {{weight_x}}, {_BACK}",
+        "h": f"dz(1) @ {{weight_h}} + dh(1) × update(1), {_BACK}",
+        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), reset gate inside, {_BACK}",
+        "bias_x": f"Σ dz(t), {_BACK}",
+        "bias_h": f"Σ dz(t), reset gate inside, {_BACK}",
+    },
+    promotes=True,
+)
+
+# -- the plain network ---------------------------------------------------------------------------
+
+
+def _rnn_forward(
+    x: Any, h: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool, nonlinearity: str
+) -> Any:
+    hidden = _from_input(x, weight_x, bias)  # (time, hidden, batch)
+    h = _turned(h)
+    for t in times(len(x), reverse):
+        now = hidden[t]
+        now += weight_h @ h
+        h = np.tanh(now, out=now) if nonlinearity == "tanh" else np.maximum(now, 0, out=now)
+    return _turned(hidden)
+
+
+def _rnn_rule(
+    g: Any,
+    x: Any,
+    h: Any,
+    weight_x: Any,
+    weight_h: Any,
+    out: Any,
+    reverse: bool,
+    nonlinearity: str,
+    *,
+    wants: Wants,
+) -> tuple[Any, ...]:
+    hidden = _turned(out)
+    tangent = nonlinearity == "tanh"
+    effect = 1 - hidden * hidden if tangent else (hidden > 0).astype(out.dtype)
+    g = _turned(g)
+    from_gates = np.ascontiguousarray(weight_h.T)
+    dh = np.zeros(hidden.shape[1:], out.dtype)
+    for t in times(len(out), not reverse):
+        dh += g[t]
+        effect[t] *= dh
+        np.matmul(from_gates, effect[t], out=dh)
+    rows = _rows(effect)
+    return (
+        _to_input(effect, weight_x) if wants[0] else None,
+        dh.T,
+        _to_weight(rows, x),
+        _to_weight(rows, _before(out, h, reverse)),
+        rows.sum(1),
+    )
+
+
+def _rnn_expanded(
+    x: Any, h: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool, nonlinearity: str
+) -> Any:
+    activation = tanh if nonlinearity == "tanh" else relu
+
+    def step(x: Any, h: Any) -> tuple[Any]:
+        return (activation(x + h @ weight_h.mT),)
+
+    return _expanded(step, x @ weight_x.mT + bias, (h,), reverse)[0]
+
+
+rnn_op: Op = define(
+    "rnn",
+    _rnn_forward,
+    joint=_rnn_rule,
+    shape=_state_shape,
+    expand=_rnn_expanded,
+    formula={
+        "x": f"dz @ {{weight_x}}, {_BACK}",
+        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
+        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
+        "bias": f"Σ dz(t), {_BACK}",
+    },
+    promotes=True,
+)

@@ -1,0 +1,248 @@
+"""softmax and its family: composites with their own, stable rules.
+
+Each has `expand`, its definition in other ops: what opens on screen, and what second
+derivatives go through where the rule keeps a residual.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.abstract import numbers_of
+from gradwalk.ops.core.argument_names import numpy_names
+from gradwalk.ops.core.op import Shape, define
+from gradwalk.ops.elementwise.arithmetic import exp, sub
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.index.indexing import along, getitem
+from gradwalk.ops.reduce.reduction import (
+    Dim,
+    amax_op,
+    keep,
+    mean_op,
+    reduce_over,
+    reduced_shape,
+    sum_op,
+)
+from gradwalk.ops.reduce.row_sums import sum_over
+from gradwalk.ops.shape.reshaping import cast, normal_axis, reshape
+
+__all__ = [
+    "cross_entropy", "log_softmax", "logsumexp", "softmax",
+]  # fmt: skip
+
+
+def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
+    top = np.amax(x, axis=axis, keepdims=True, initial=-math.inf)  # of no elements: -inf
+    top = np.where(np.isfinite(top), top, 0)  # all -inf, or an inf: let exp and log say so
+    out = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
+    return out if keepdim else np.squeeze(out, axis)
+
+
+logsumexp_op = define(
+    "logsumexp",
+    _logsumexp_forward,
+    vjp=[
+        lambda g, x, out, axis: (
+            keep(g, x.shape, axis)
+            # A row of -inf has out = -inf; -inf - -inf would be NaN, its gradient is 0.
+            * exp(x - keep(where(out == -math.inf, 0, out), x.shape, axis))
+        )
+    ],
+    shape=reduced_shape,
+    to_float=True,
+    promotes=True,
+)
+
+
+def _softmax_forward(x: Any, *, axis: int) -> Any:
+    shifted = x - np.amax(x, axis=axis, keepdims=True, initial=-math.inf)
+    np.exp(shifted, out=shifted)
+    shifted /= sum_over(shifted, (axis,))
+    return shifted
+
+
+def _log_softmax_forward(x: Any, *, axis: int) -> Any:
+    shifted = x - np.amax(x, axis=axis, keepdims=True, initial=-math.inf)
+    shifted -= np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    return shifted
+
+
+def _softmax_expanded(x: Any, *, axis: int) -> Any:
+    e = exp(x - amax_op(x, axis=(axis,), keepdim=True))
+    return e / sum_op(e, axis=(axis,), keepdim=True)
+
+
+softmax_op = define(
+    "softmax",
+    _softmax_forward,
+    vjp=[lambda g, out, axis: out * (g - sum_op(g * out, axis=(axis,), keepdim=True))],
+    shape=lambda x, *, axis: x,
+    expand=_softmax_expanded,
+    to_float=True,
+    promotes=True,
+)
+log_softmax_op = define(
+    "log_softmax",
+    _log_softmax_forward,
+    vjp=[lambda g, out, axis: g - exp(out) * sum_op(g, axis=(axis,), keepdim=True)],
+    shape=lambda x, *, axis: x,
+    expand=lambda x, *, axis: x - logsumexp_op(x, axis=(axis,), keepdim=True),
+    to_float=True,
+    promotes=True,
+)
+
+
+@numpy_names
+def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
+    """log Σ exp(x), stable for large x."""
+    return reduce_over(logsumexp_op, input, dim, keepdim)
+
+
+@numpy_names
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """exp(x) / Σ exp(x) along `dim`, stable for large x.
+
+    >>> import gradwalk as gw
+    >>> gw.softmax(gw.tensor([1e4, 1e4]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    x = input if dtype is None else cast(input, dtype=np.dtype(dtype))
+    return softmax_op(x, axis=normal_axis(dim, x.ndim)) if x.ndim else exp(x - x)
+
+
+@numpy_names
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """log(softmax(x)) along `dim`, without taking the log of a number near zero."""
+    x = input if dtype is None else cast(input, dtype=np.dtype(dtype))
+    return log_softmax_op(x, axis=normal_axis(dim, x.ndim)) if x.ndim else sub(x, x)
+
+
+# -- cross entropy with class indices ----------------------------------------------------------
+
+
+def _cross_entropy_forward(logits: Any, target: Any, *, ignore_index: int) -> tuple[Any, Any]:
+    """Loss of every row of (rows, classes), and the softmax it went through."""
+    rows = np.arange(len(target))
+    used = target != ignore_index
+    classes = np.where(used, target, 0)
+    shifted = logits - np.amax(logits, axis=1, keepdims=True)
+    picked = shifted[rows, classes]
+    np.exp(shifted, out=shifted)
+    total = np.sum(shifted, axis=1, keepdims=True)
+    shifted /= total
+    loss = np.log(total[:, 0]) - picked
+    if not used.all():
+        loss = np.where(used, loss, 0)
+    return loss, shifted
+
+
+def _cross_entropy_rule(g: Any, target: Any, probabilities: Any, ignore_index: int) -> Any:
+    """(p − y) for every row, times its g: never the log of a small number."""
+    used = target != ignore_index
+    gradient = probabilities.copy()
+    gradient[np.arange(len(target)), np.where(used, target, 0)] -= 1
+    gradient *= g[:, None]
+    if not used.all():
+        gradient[~used] = 0
+    return gradient
+
+
+def _cross_entropy_expanded(logits: Any, target: Any, *, ignore_index: int) -> Any:
+    used = target != ignore_index
+    classes = where(used, target, 0)
+    log_p = log_softmax_op(logits, axis=1)
+    fixed, arrays = along(reshape(classes, shape=(*classes.shape, 1)), 1)
+    picked = reshape(getitem(log_p, *arrays, index=fixed), shape=tuple(target.shape))
+    return where(used, -picked, 0)
+
+
+def _row_shape(logits: Shape, target: Shape, *, ignore_index: int) -> Shape:
+    return target
+
+
+cross_entropy_op = define(
+    "cross_entropy",
+    _cross_entropy_forward,
+    vjp=[_cross_entropy_rule, None],
+    residuals=("probabilities",),
+    shape=_row_shape,
+    expand=_cross_entropy_expanded,
+    formula={"logits": "g × (softmax({logits}) − one at {target}), row by row"},
+)
+
+
+def cross_entropy(
+    logits: Any, target: Any, *, ignore_index: int = -100, reduction: str = "mean"
+) -> Any:
+    """−log softmax(logits)[target], fused; classes along dimension 1 (0 for a single row).
+
+    >>> import gradwalk as gw
+    >>> gw.cross_entropy(gw.tensor([[1e4, -1e4]]), gw.tensor([0]))
+    tensor(0.)
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+    if target.dtype.kind not in "iu":
+        raise TypeError(
+            f"cross_entropy takes class indices (integers); this target holds {target.dtype}"
+        )
+    axis = 0 if logits.ndim == 1 else 1
+    expected = (*logits.shape[:axis], *logits.shape[axis + 1 :])
+    if tuple(target.shape) != expected:
+        raise ValueError(
+            f"cross_entropy: logits of shape {tuple(logits.shape)} need a target of shape "
+            f"{expected}, got {tuple(target.shape)}"
+        )
+    all_used = check_classes(target, logits.shape[axis], ignore_index)
+    target = refused_if_unseen(target, logits.shape[axis], ignore_index)
+    rows = _as_rows(logits, axis)
+    flat = target if target.ndim == 1 else reshape(target, shape=(int(np.prod(expected)),))
+    losses = cross_entropy_op(rows, flat, ignore_index=ignore_index)
+    if reduction == "none":
+        return reshape(losses, shape=expected)
+    if reduction == "mean" and all_used:
+        return mean_op(losses, axis=(0,), keepdim=False)
+    total = sum_op(losses, axis=(0,), keepdim=False)
+    if reduction == "sum":
+        return total
+    count = sum_op(cast(flat != ignore_index, dtype=losses.dtype), axis=(0,), keepdim=False)
+    return total / count
+
+
+def _as_rows(logits: Any, axis: int) -> Any:
+    """Logits as (rows, classes)."""
+    from gradwalk.ops.shape.reshaping import permute
+
+    if logits.ndim == 2:
+        return logits
+    order = (*(i for i in range(logits.ndim) if i != axis), axis)
+    rows = int(np.prod([logits.shape[i] for i in order[:-1]]))
+    return reshape(permute(logits, axes=order), shape=(rows, logits.shape[axis]))
+
+
+def refused_if_unseen(index: Any, count: int, kept: int | None = None) -> Any:
+    """Numbers of classes or rows that cannot be looked at yet, as in a trace: −1 must not mean the
+    last of them. Negative ones (but `kept`) become one that does not exist: refused when used."""
+    if numbers_of(index) is not None:
+        return index
+    wrong = index < 0
+    return where(wrong if kept is None else wrong & (index != kept), count, index)
+
+
+def check_classes(target: Any, classes: int, ignore_index: int) -> bool:
+    """Raise if a class does not exist; say whether no row can be an ignored one."""
+    values = numbers_of(target)
+    if values is None or not values.size:
+        return False
+    if values.min() >= 0 and values.max() < classes:
+        return not 0 <= ignore_index < classes
+    bad = values[((values < 0) | (values >= classes)) & (values != ignore_index)]
+    if bad.size:
+        raise IndexError(
+            f"cross_entropy: class {int(bad.flat[0])} is out of range for {classes} classes "
+            f"(0 to {classes - 1})"
+        )
+    return False

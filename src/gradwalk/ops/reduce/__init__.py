@@ -1,0 +1,1 @@
+"""Ops that reduce, scan, order or summarize elements."""

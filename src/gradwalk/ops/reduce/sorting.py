@@ -1,0 +1,308 @@
+"""Ordering elements, and finding them in order: sort, topk, median, unique, searchsorted.
+
+The gradient of a chosen element goes to where it was chosen from; `median()` over everything
+shares it between equal elements, as PyTorch does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.argument_names import numpy_names
+from gradwalk.ops.core.dtypes import int32, int64
+from gradwalk.ops.core.op import Shape, define
+from gradwalk.ops.elementwise.arithmetic import add, sub, zero
+from gradwalk.ops.elementwise.choice import equal, not_equal
+from gradwalk.ops.index.indexing import along, gather, index_select, put
+from gradwalk.ops.reduce.reduction import (
+    ValuesIndices,
+    cumsum,
+    max_along_shapes,
+    share_ties,
+    sum,
+    to_chosen,
+)
+from gradwalk.ops.shape.rearranging import concrete
+from gradwalk.ops.shape.reshaping import cast, clone, concatenate, full_axes, normal_axis, reshape
+
+__all__ = [
+    "argsort", "bucketize", "kthvalue", "median", "searchsorted", "sort", "topk", "unique",
+]  # fmt: skip
+
+
+def _order(x: Any, axis: int, descending: bool) -> Any:
+    """Indices that sort x, equal elements in their order; NaN counts as the largest."""
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def _sort_forward(x: Any, *, axis: int, descending: bool) -> tuple[Any, Any]:
+    indices = _order(x, axis, descending)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+def _topk_forward(x: Any, *, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
+    first = (slice(None),) * axis + (slice(k),)
+    indices = np.ascontiguousarray(_order(x, axis, largest)[first])
+    return np.take_along_axis(x, indices, axis), indices
+
+
+def put_back(g: Any, indices: Any, x_shape: Shape, axis: int) -> Any:
+    """The gradient of values picked along an axis, each to where it was picked from."""
+    fixed, arrays = along(indices, axis)
+    return put(g[0], *arrays, index=fixed, shape=x_shape)
+
+
+def _cut(shape: Shape, axis: int, k: int) -> Shape:
+    return (*shape[:axis], k, *shape[axis + 1 :])
+
+
+sort_op = define(
+    "sort",
+    _sort_forward,
+    vjp=[put_back],
+    outputs=("values", "indices"),
+    shape=lambda x, *, axis, descending: (x, x),
+    gives=(None, int64),
+)
+topk_op = define(
+    "topk",
+    _topk_forward,
+    vjp=[put_back],
+    outputs=("values", "indices"),
+    shape=lambda x, *, k, axis, largest: (_cut(x, axis, k),) * 2,
+    gives=(None, int64),
+)
+
+
+def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
+    """The lower of the two middle elements, or a NaN if there is one."""
+    (along_axis,) = axis
+    order = _order(x, along_axis, descending=False)
+    middle = np.take(order, [(x.shape[along_axis] - 1) // 2], along_axis)
+    if x.dtype.kind == "f":
+        missing = np.isnan(x)
+        first = np.argmax(missing, axis=along_axis, keepdims=True)
+        middle = np.where(missing.any(axis=along_axis, keepdims=True), first, middle)
+    values = np.take_along_axis(x, middle, along_axis)
+    return (values, middle) if keepdim else (values.squeeze(axis), middle.squeeze(axis))
+
+
+def _middle(x: Any) -> Any:
+    if not x.size:
+        if x.dtype.kind != "f":
+            raise ValueError(f"there is no median of no elements in {x.dtype}, which has no NaN")
+        return np.asarray(np.nan, x.dtype)  # as PyTorch
+    return _middle_along(x.reshape(-1), axis=(0,), keepdim=False)[0]
+
+
+median_op = define(
+    "median",
+    lambda x, *, axis: _middle(x),
+    vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
+    shape=lambda x, *, axis: (),
+)
+median_along = define(
+    "median_along",
+    _middle_along,
+    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
+    outputs=("values", "indices"),
+    shape=max_along_shapes,
+    gives=(None, int64),
+)
+
+
+def _kth_along(x: Any, *, k: int, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
+    (along_axis,) = axis
+    place = np.take(_order(x, along_axis, descending=False), [k - 1], along_axis)
+    values = np.take_along_axis(x, place, along_axis)
+    return (values, place) if keepdim else (values.squeeze(axis), place.squeeze(axis))
+
+
+kthvalue_op = define(
+    "kthvalue",
+    _kth_along,
+    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
+    outputs=("values", "indices"),
+    shape=lambda x, *, k, axis, keepdim: max_along_shapes(x, axis=axis, keepdim=keepdim),
+    gives=(None, int64),
+)
+
+
+def _searchsorted_forward(sequence: Any, values: Any, *, right: bool) -> Any:
+    side: Any = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, values, side)
+    out = np.empty(values.shape, int64)
+    for row in np.ndindex(sequence.shape[:-1]):
+        out[row] = np.searchsorted(sequence[row], values[row], side)
+    return out
+
+
+searchsorted_op = define(
+    "searchsorted",
+    _searchsorted_forward,
+    vjp=[None, None],
+    shape=lambda sequence, values, *, right: values,
+    gives=int64,
+)
+
+
+@numpy_names
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+    """Values in order along `dim`, and where each came from; always stable.
+
+    >>> import gradwalk as gw
+    >>> gw.sort(gw.tensor([3.0, 1.0, 2.0])).indices
+    tensor([1, 2, 0])
+    """
+    if not input.ndim:
+        return ValuesIndices(clone(input), cast(zero(input), dtype=int64))
+    axis = normal_axis(dim, input.ndim)
+    return ValuesIndices(*sort_op(input, axis=axis, descending=bool(descending)))
+
+
+def _no_such_k(name: str, k: int, x: Any, dim: int) -> ValueError:
+    return ValueError(f"{name}: k = {k} is out of range for shape {tuple(x.shape)}, dim {dim}")
+
+
+@numpy_names
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest (or smallest) values along `dim` in order, and where each came from."""
+    axis = normal_axis(dim, input.ndim)
+    if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
+        raise _no_such_k("topk", k, input, dim)
+    if not input.ndim:
+        return sort(input)
+    return ValuesIndices(*topk_op(input, k=int(k), axis=axis, largest=bool(largest)))
+
+
+@numpy_names
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element (the lower of two); with `dim`, values and indices.
+
+    >>> import gradwalk as gw
+    >>> gw.median(gw.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    """
+    if dim is None:
+        return median_op(input, axis=full_axes(input, None))
+    axis = (normal_axis(dim, input.ndim),)
+    if input.ndim and not input.shape[axis[0]]:
+        raise ValueError(f"median: shape {tuple(input.shape)} has no elements along dim {dim}")
+    if not input.ndim:
+        return ValuesIndices(*median_along(reshape(input, shape=(1,)), axis=axis, keepdim=False))
+    return ValuesIndices(*median_along(input, axis=axis, keepdim=bool(keepdim)))
+
+
+@numpy_names
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+    """The indices that put x in order along `dim`; always stable."""
+    return sort(input, dim, descending).indices
+
+
+@numpy_names
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest value along `dim` (from 1), and where it was found.
+
+    >>> import gradwalk as gw
+    >>> gw.kthvalue(gw.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
+    axis = (normal_axis(dim, input.ndim),)
+    if not 1 <= k <= (input.shape[axis[0]] if input.ndim else 1):
+        raise _no_such_k("kthvalue", k, input, dim)
+    if not input.ndim:
+        return sort(input)
+    return ValuesIndices(*kthvalue_op(input, k=int(k), axis=axis, keepdim=bool(keepdim)))
+
+
+def unique(
+    input: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """Every value once, in order; also where each element is among them, and how often it occurs.
+
+    With `dim`, every slice once. The gradient of a value goes to the first element that has it.
+
+    >>> import gradwalk as gw
+    >>> gw.unique(gw.tensor([3, 1, 3, 2]), return_counts=True)
+    (tensor([1, 2, 3]), tensor([1, 1, 2]))
+    """
+    if dim is not None:
+        return _unique_slices(input, normal_axis(dim, input.ndim), return_inverse, return_counts)
+    values, order = sort(reshape(input, shape=(math.prod(input.shape),)))
+    first = equal(zero(values[:1]), 0)  # the first of all is new
+    new = concatenate(first, not_equal(values[1:], values[:-1]), axis=0)
+    found = [values[new]]
+    if return_inverse:
+        ranks = sub(cumsum(new, 0), 1)
+        found.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
+    if return_counts:
+        ends = concatenate(new[1:], first, axis=0)  # the last of each kind
+        upto = cumsum(equal(order, order), 0)[ends]  # how many elements so far
+        found.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool) -> Any:
+    """Every slice along an axis once, in order of their first elements, then their second..."""
+    rows = np.atleast_1d(concrete(x, "unique"))
+    if any(n == 0 for i, n in enumerate(rows.shape) if i != axis):
+        raise ValueError(f"unique: the slices of shape {rows.shape} along {axis} are empty")
+    _, first, places, counts = np.unique(
+        rows, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    nothing = cast(sum(zero(x)), dtype=int64)  # added, to make of an array what x is
+    wanted = [places] * return_inverse + [counts] * return_counts
+    found = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
+    return (found, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else found
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Where each value of `input` belongs in a sorted sequence (row by row if it has rows).
+
+    >>> import gradwalk as gw
+    >>> gw.searchsorted(gw.tensor([1, 3, 5]), gw.tensor([3, 4, 9]))
+    tensor([1, 2, 3])
+    """
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ValueError(
+            f"searchsorted: side is 'left' or 'right', not {side!r} with right={right}"
+        )
+    rows = tuple(getattr(input, "shape", ()))[:-1]
+    if len(sorted_sequence.shape) > 1 and tuple(sorted_sequence.shape[:-1]) != rows:
+        raise ValueError(
+            f"searchsorted: a sequence of shape {tuple(sorted_sequence.shape)} needs values with "
+            f"the same leading dimensions, not {tuple(getattr(input, 'shape', ()))}"
+        )
+    if sorter is not None:
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
+    found = searchsorted_op(sorted_sequence, input, right=right or side == "right")
+    return cast(found, dtype=int32) if out_int32 else found
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The number of the bucket between sorted boundaries that each value falls into.
+
+    >>> import gradwalk as gw
+    >>> gw.bucketize(gw.tensor([0.5, 2.0, 9.0]), gw.tensor([1.0, 2.0, 3.0]))
+    tensor([0, 1, 3])
+    """
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

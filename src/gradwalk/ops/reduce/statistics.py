@@ -1,0 +1,307 @@
+"""Statistics and differences, made of other ops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradwalk.ops.core.argument_names import numpy_names, other_names
+from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64
+from gradwalk.ops.elementwise.arithmetic import add, div, floor, mul, sqrt, sub, zero
+from gradwalk.ops.elementwise.choice import bitwise_and, clip, greater_equal, less_equal, where
+from gradwalk.ops.elementwise.remainders import isnan, lerp
+from gradwalk.ops.index.indexing import index_select, scatter_add
+from gradwalk.ops.linear.matmul import matmul
+from gradwalk.ops.reduce.measures import norm
+from gradwalk.ops.reduce.reduction import Dim, amax, amin, cumsum, mean, of_floats, std, sum, var
+from gradwalk.ops.reduce.sorting import sort
+from gradwalk.ops.shape.rearranging import diagonal
+from gradwalk.ops.shape.reshaping import (
+    broadcast_to,
+    cast,
+    cat,
+    clone,
+    getitem_slice,
+    matrix_transpose,
+    normal_axis,
+    permute,
+    reshape,
+)
+
+__all__ = [
+    "aminmax", "bincount", "corrcoef", "cov", "cumulative_trapezoid", "diff", "dist", "histc",
+    "msort", "quantile", "std_mean", "trapezoid", "trapz", "var_mean",
+]  # fmt: skip
+
+
+class MinMax(NamedTuple):
+    """What `aminmax` returns."""
+
+    min: Any
+    max: Any
+
+
+@numpy_names
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """The smallest and the largest value.
+
+    >>> import gradwalk as gw
+    >>> gw.aminmax(gw.tensor([3.0, 1.0, 2.0])).min
+    tensor(1.)
+    """
+    return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
+
+
+@numpy_names
+def std_mean(
+    input: Any,
+    dim: Dim | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Any, Any]:
+    """The standard deviation and the mean."""
+    over = None if isinstance(dim, bool) else dim
+    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+
+
+@numpy_names
+def var_mean(
+    input: Any,
+    dim: Dim | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Any, Any]:
+    """The variance and the mean."""
+    over = None if isinstance(dim, bool) else dim
+    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+
+
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariance matrix of the rows, each a variable; weights belong to the columns.
+
+    >>> import gradwalk as gw
+    >>> gw.cov(gw.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise ValueError(f"cov takes at most two dimensions, not shape {tuple(input.shape)}")
+    rows = reshape(input, shape=(1, math.prod(input.shape))) if input.ndim < 2 else input
+    rows = rows if rows.dtype.kind == "f" else cast(rows, dtype=get_default_dtype())
+    for name, given, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
+        _check_weights(name, given, kinds, rows.shape[1])
+    weights = fweights if aweights is None else aweights
+    if fweights is not None and aweights is not None:
+        weights = mul(fweights, aweights)
+    if weights is None:
+        centred = sub(rows, mean(rows, 1, keepdim=True))
+        found = div(matmul(centred, matrix_transpose(centred)), max(rows.shape[1] - correction, 0))
+    else:
+        total = sum(weights)
+        centred = sub(rows, div(sum(mul(rows, weights), 1, keepdim=True), total))
+        lost = correction if aweights is None else div(sum(mul(weights, aweights)), total)
+        lost = lost if aweights is None else mul(lost, correction)
+        product = matmul(mul(centred, weights), matrix_transpose(centred))
+        found = div(product, clip(sub(total, lost), min=0))
+    return reshape(found, shape=()) if rows.shape[0] == 1 else found
+
+
+def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
+    if weights is None:
+        return
+    if tuple(weights.shape) != (count,) or weights.dtype.kind not in kinds:
+        kind = "integers" if kinds == "iu" else "floats"
+        raise ValueError(
+            f"cov: {name} are {count} {kind} in one dimension, not {weights.dtype} of shape "
+            f"{tuple(weights.shape)}"
+        )
+    if count and bool(amin(weights) < 0):
+        raise ValueError(f"cov: {name} must not be negative")
+
+
+def corrcoef(input: Any) -> Any:
+    """The correlations of the rows."""
+    found = cov(input)
+    if not found.ndim:
+        return div(found, found)
+    deviation = sqrt(diagonal(found))
+    count = found.shape[0]
+    by_row = div(found, reshape(deviation, shape=(count, 1)))
+    return clip(div(by_row, reshape(deviation, shape=(1, count))), -1, 1)
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The p-norm of the difference."""
+    return norm(sub(input, other), p)
+
+
+def msort(input: Any) -> Any:
+    """In order along the first dimension."""
+    return sort(input, 0).values
+
+
+@numpy_names
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences between neighbours along `dim`, `n` times over.
+
+    >>> import gradwalk as gw
+    >>> gw.diff(gw.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+    axis = normal_axis(dim, input.ndim)
+    if n < 0 or not input.ndim:
+        raise ValueError(f"diff: {n} differences of shape {tuple(input.shape)} do not exist")
+    if not n:
+        return clone(input)
+    if prepend is not None or append is not None:
+        input = cat([part for part in (prepend, input, append) if part is not None], axis)
+    for _ in range(min(n, input.shape[axis])):
+        length = input.shape[axis]
+        later = getitem_slice(input, axis, 1, length)
+        earlier = getitem_slice(input, axis, 0, max(length - 1, 0))
+        input = later != earlier if input.dtype.kind == "b" else sub(later, earlier)
+    return input
+
+
+def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
+    """The areas of the trapezoids between neighbours."""
+    axis = normal_axis(dim, y.ndim)
+    length = y.shape[axis]
+    pairs = add(getitem_slice(y, axis, 1, length), getitem_slice(y, axis, 0, length - 1))
+    if x is None:
+        return mul(pairs, dx / 2), axis
+    if x.ndim == 1 and y.ndim > 1:
+        x = reshape(x, shape=tuple(-1 if i == axis else 1 for i in range(y.ndim)))
+        return div(mul(pairs, diff(x, dim=axis)), 2), axis
+    return div(mul(pairs, diff(x, dim=dim)), 2), axis
+
+
+@other_names(axis="dim")  # `x` is something else here
+def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
+    """The area under y along `dim`, by the trapezoidal rule; `x` or `dx` say where the points are.
+
+    >>> import gradwalk as gw
+    >>> gw.trapezoid(gw.tensor([1.0, 2.0, 3.0]))
+    tensor(4.)
+    """
+    areas, axis = _areas(y, x, dx, dim)
+    return sum(areas, axis)
+
+
+trapz = trapezoid
+
+
+@other_names(axis="dim")
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
+    """The area under y up to every point but the first."""
+    areas, axis = _areas(y, x, dx, dim)
+    return cumsum(areas, axis)
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number 0, 1, 2, ... occurs, or the sum of its weights.
+
+    >>> import gradwalk as gw
+    >>> gw.bincount(gw.tensor([0, 2, 2, 3]))
+    tensor([1, 0, 2, 1])
+    """
+    if input.ndim != 1 or input.dtype.kind not in "iu":
+        raise ValueError(
+            f"bincount takes a vector of integers, not {input.dtype} of shape {tuple(input.shape)}"
+        )
+    length = minlength
+    if input.shape[0]:
+        if int(amin(input)) < 0:
+            raise ValueError("bincount takes numbers that are not negative")
+        length = max(length, int(amax(input)) + 1)
+    ones = cast(input == input, dtype=int64)
+    given = ones if weights is None else weights
+    if weights is not None and weights.dtype.kind != "f":
+        given = cast(weights, dtype=float64)  # as in PyTorch
+    start = broadcast_to(reshape(sum(zero(given)), shape=(1,)), (length,))
+    return scatter_add(clone(start), 0, cast(input, dtype=int64), given)
+
+
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements fall into each of `bins` bins of equal width from `min` to `max`.
+
+    If both are 0, they are those of the elements.
+
+    >>> import gradwalk as gw
+    >>> gw.histc(gw.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    if input.dtype.kind != "f":
+        raise TypeError(f"histc takes floats, not {input.dtype}")
+    flat = reshape(input, shape=(math.prod(input.shape),))
+    low, high = float(min), float(max)
+    if low == high == 0 and flat.shape[0]:
+        low, high = float(amin(flat)), float(amax(flat))
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)) or low > high:
+        raise ValueError(f"histc: the range [{low}, {high}] is empty or not finite")
+    inside = flat[bitwise_and(greater_equal(flat, low), less_equal(flat, high))]
+    place = floor(mul(sub(inside, low), bins / (high - low)))
+    number = cast(clip(place, 0, bins - 1), dtype=int64)  # the last bin has its upper edge too
+    return cast(bincount(number, minlength=bins), dtype=input.dtype)
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+@numpy_names
+def quantile(
+    input: Any,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Any:
+    """The value below which a share `q` (a number or a vector) of the elements lies.
+
+    >>> import gradwalk as gw
+    >>> gw.quantile(gw.tensor([4.0, 1.0, 3.0, 2.0]), 0.5)
+    tensor(2.5000)
+    """
+    if interpolation not in _INTERPOLATIONS:
+        raise ValueError(f"interpolation is one of {_INTERPOLATIONS}, not {interpolation!r}")
+    of_floats("quantile", input)
+    shares = np.asarray(q.tolist() if hasattr(q, "tolist") else q, dtype=input.dtype)
+    if shares.ndim > 1 or ((shares < 0) | (shares > 1)).any():
+        raise ValueError("quantile: q is a number or a vector of numbers from 0 to 1")
+    kept = tuple(1 for _ in input.shape)
+    axis = 0 if dim is None else normal_axis(dim, input.ndim)
+    if dim is None or not input.ndim:
+        x = reshape(input, shape=(math.prod(input.shape),))
+    else:
+        x = input
+        kept = tuple(1 if i == axis else n for i, n in enumerate(input.shape))
+    if not x.shape[axis]:
+        raise ValueError("quantile: there are no elements")
+    places = np.atleast_1d(shares) * (x.shape[axis] - 1)
+    if interpolation == "nearest":
+        places = np.round(places)
+    below, above = np.floor(places).astype(np.int64), np.ceil(places).astype(np.int64)
+    weight = {"lower": 0.0, "higher": 1.0, "midpoint": 0.5}.get(interpolation, places - below)
+    ordered = sort(x, axis).values
+    low, high = index_select(ordered, axis, below), index_select(ordered, axis, above)
+    shape = tuple(below.size if i == axis else 1 for i in range(x.ndim))
+    share = np.broadcast_to(weight, below.shape).reshape(shape).astype(x.dtype)
+    if interpolation == "linear" and hasattr(q, "_apply"):  # q itself, which has a gradient
+        share = sub(mul(reshape(q, shape=shape), x.shape[axis] - 1), below.reshape(shape))
+    found = lerp(low, high, share)
+    last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])  # NaN, if there is one
+    found = where(isnan(last), last, found)
+    # The quantiles are along `axis`; they come first in the result.
+    order = (axis, *(i for i in range(x.ndim) if i != axis))
+    found = permute(found, axes=order)
+    rest = kept if keepdim else tuple(n for i, n in enumerate(x.shape) if i != axis)
+    return reshape(found, shape=(*shares.shape, *rest))

@@ -1,0 +1,1 @@
+"""Ops that change the shape or the order of elements."""

@@ -1,0 +1,189 @@
+"""Tensors put together and taken apart in ways that have a name, made of other ops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwalk.ops.core.argument_names import numpy_names, split_names
+from gradwalk.ops.elementwise.arithmetic import mul, sub
+from gradwalk.ops.linear.products import addmm
+from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
+from gradwalk.ops.shape.reshaping import (
+    broadcast_to,
+    cat,
+    normal_axis,
+    pad,
+    reshape,
+    stack,
+    transpose,
+)
+
+__all__ = [
+    "addr", "block_diag", "broadcast_tensors", "cartesian_prod", "column_stack", "combinations",
+    "cross", "diagflat", "dsplit", "hsplit", "meshgrid", "t", "vsplit",
+]  # fmt: skip
+
+
+def t(input: Any) -> Any:
+    """The transpose of a matrix (vectors stay as they are)."""
+    if input.ndim > 2:
+        raise ValueError(f"t is for matrices; use .mT for shape {tuple(input.shape)}")
+    return transpose(input, 0, 1) if input.ndim == 2 else input
+
+
+def column_stack(tensors: Sequence[Any]) -> Any:
+    """Vectors as columns, and matrices, side by side.
+
+    >>> import gradwalk as gw
+    >>> gw.column_stack([gw.tensor([1, 2]), gw.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    columns = [x if x.ndim > 1 else reshape(x, shape=(math.prod(x.shape), 1)) for x in tensors]
+    return cat(columns, 1)
+
+
+@split_names
+def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """Cut along the columns (a vector along its only dimension)."""
+    return _cut("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
+
+
+@split_names
+def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """Cut along the rows."""
+    return _cut("vsplit", input, indices_or_sections, 0, 2)
+
+
+@split_names
+def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """Cut along the third dimension."""
+    return _cut("dsplit", input, indices_or_sections, 2, 3)
+
+
+def _cut(name: str, x: Any, parts: Any, axis: int, least: int) -> tuple[Any, ...]:
+    if x.ndim < least:
+        raise ValueError(f"{name} needs {least} dimensions or more, not shape {tuple(x.shape)}")
+    if isinstance(parts, int) and (parts <= 0 or x.shape[axis] % parts):
+        raise ValueError(f"{name}: {x.shape[axis]} cannot be cut into {parts} equal parts")
+    return tensor_split(x, parts, axis)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """Matrices along the diagonal of a larger one that is zero elsewhere.
+
+    >>> import gradwalk as gw
+    >>> gw.block_diag(gw.ones(1, 2), gw.tensor([[5.0]]))
+    tensor([[1., 1., 0.],
+            [0., 0., 5.]])
+    """
+    blocks = [reshape(x, shape=(1, math.prod(x.shape))) if x.ndim < 2 else x for x in tensors]
+    if any(x.ndim != 2 for x in blocks):
+        raise ValueError("block_diag takes tensors of at most two dimensions")
+    width, start, rows = sum(x.shape[1] for x in blocks), 0, []
+    for block in blocks:
+        end = start + block.shape[1]
+        rows.append(pad(block, (start, width - end)))
+        start = end
+    return cat(rows, 0)
+
+
+def cartesian_prod(*tensors: Any) -> Any:
+    """Every way to take one element of each vector, one row each.
+
+    >>> import gradwalk as gw
+    >>> gw.cartesian_prod(gw.tensor([1, 2]), gw.tensor([3, 4])).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    """
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = meshgrid(*tensors, indexing="ij")
+    return stack([reshape(grid, shape=(math.prod(grid.shape),)) for grid in grids], 1)
+
+
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """Every way to take `r` elements of a vector, one row each.
+
+    >>> import gradwalk as gw
+    >>> gw.combinations(gw.tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
+    if input.ndim != 1:
+        raise ValueError(f"combinations takes a vector, not shape {tuple(input.shape)}")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(choose(range(input.shape[0]), r)), dtype=np.int64).reshape(-1, r)
+    return input[rows]
+
+
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """All elements on the diagonal of a matrix."""
+    return diag(reshape(input, shape=(math.prod(input.shape),)), offset)
+
+
+@numpy_names
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """The cross product of vectors along `dim`, or along the first dimension of length 3.
+
+    >>> import gradwalk as gw
+    >>> gw.cross(gw.tensor([1.0, 0.0, 0.0]), gw.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    if input.ndim != other.ndim:
+        raise ValueError(
+            f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} have not as many "
+            "dimensions"
+        )
+    if dim is None:
+        dim = next((i for i, n in enumerate(input.shape) if n == 3), -1)
+    axis = normal_axis(dim, input.ndim)
+    if input.shape[axis] != 3 or other.shape[axis - input.ndim] != 3:
+        raise ValueError(
+            f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} must have 3 along {dim}"
+        )
+    axis -= input.ndim  # counted from the end, as shapes are matched
+    ahead = mul(roll(input, -1, axis), roll(other, 1, axis))
+    behind = mul(roll(input, 1, axis), roll(other, -1, axis))
+    return sub(ahead, behind)
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta × input + alpha × the outer product of two vectors."""
+    column, row = reshape(vec1, shape=(vec1.shape[0], 1)), reshape(vec2, shape=(1, vec2.shape[0]))
+    return addmm(input, column, row, beta=beta, alpha=alpha)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """All tensors expanded to their common shape."""
+    shape = np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
+    return tuple(broadcast_to(t, shape) for t in tensors)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+    """The coordinates of a grid, from the vectors of its axes.
+
+    >>> import gradwalk as gw
+    >>> rows, columns = gw.meshgrid(gw.tensor([1, 2]), gw.tensor([3, 4, 5]))
+    >>> columns
+    tensor([[3, 4, 5],
+            [3, 4, 5]])
+    """
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"meshgrid: indexing must be 'ij' or 'xy', not {indexing!r}")
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    vectors = [atleast_1d(t) for t in tensors]
+    if any(v.ndim > 1 for v in vectors):
+        raise ValueError(f"meshgrid takes vectors, got {[tuple(v.shape) for v in vectors]}")
+    shape = tuple(v.shape[0] for v in vectors)
+    grids = []
+    for axis, vector in enumerate(vectors):
+        lifted = reshape(vector, shape=tuple(n if i == axis else 1 for i, n in enumerate(shape)))
+        grid = broadcast_to(lifted, shape)
+        swap = indexing == "xy" and len(shape) > 1
+        grids.append(transpose(grid, 0, 1) if swap else grid)
+    return tuple(grids)

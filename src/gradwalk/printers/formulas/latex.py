@@ -1,0 +1,164 @@
+r"""Formulas as LaTeX: `1 - out^{2}`, `\frac{x}{y}`.
+
+The same expressions as in formula.py. Ops that a reader knows under a sign of their own are in
+`SPELLED`; every other op is written `\operatorname{name}(operands)`, so a user's op prints
+without further work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gradwalk.ops.core.symbol import Symbol
+from gradwalk.printers.formulas.formula import INFIX
+
+ATOM = 9
+PREFIX = 4
+POWER = 5
+GREEK = dict(
+    alpha="α", beta="β", gamma="γ", delta="δ", epsilon="ε", zeta="ζ", eta="η", theta="θ",
+    kappa="κ", mu="μ", nu="ν", xi="ξ", pi="π", rho="ρ", sigma="σ", tau="τ", phi="φ", chi="χ",
+    psi="ψ", omega="ω", **{"lambda": "λ"},
+)  # fmt: skip
+# Capitals that look like Latin letters are set as those: TeX has no \Alpha.
+_CAPITALS = dict(zip("ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", (
+    "A", "B", r"\Gamma", r"\Delta", "E", "Z", "H", r"\Theta", "I", "K", r"\Lambda", "M", "N",
+    r"\Xi", "O", r"\Pi", "P", r"\Sigma", "T", r"\Upsilon", r"\Phi", "X", r"\Psi", r"\Omega",
+)))  # fmt: skip
+_LETTER_NAMES = {letter: f"\\{name}" for name, letter in GREEK.items()} | _CAPITALS
+_LETTER_NAMES |= {"ι": r"\iota", "ο": "o", "ς": r"\varsigma", "υ": r"\upsilon"}
+SIGNS = {
+    "add": "+", "sub": "-", "mul": r"\cdot", "matmul": r"\,", "equal": "=", "not_equal": r"\ne",
+    "less": "<", "less_equal": r"\le", "greater": ">", "greater_equal": r"\ge",
+    "bitwise_and": r"\land", "bitwise_or": r"\lor", "floor_divide": r"\mathbin{//}",
+    "remainder": r"\bmod",
+}  # fmt: skip
+FUNCTIONS = {
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "min", "max",
+}  # fmt: skip
+SPELLED: dict[str, Callable[..., str]] = {
+    "abs": lambda x: rf"\left|{x}\right|",
+    "exp": lambda x: f"e^{{{x}}}",
+    "floor": lambda x: rf"\left\lfloor {x} \right\rfloor",
+    "ceil": lambda x: rf"\left\lceil {x} \right\rceil",
+    "ndtr": lambda x: rf"\Phi\left({x}\right)",
+    "reciprocal": lambda x: rf"\frac{{1}}{{{x}}}",
+    "rsqrt": lambda x: rf"\frac{{1}}{{\sqrt{{{x}}}}}",
+    "sigmoid": lambda x: rf"\sigma\left({x}\right)",
+    "sqrt": lambda x: rf"\sqrt{{{x}}}",
+}
+
+
+def latex(expression: Any) -> str:
+    r"""An expression of symbols (or a number) as LaTeX, without the dollar signs.
+
+    >>> from gradwalk.ops.core.symbol import Symbol
+    >>> x, y = Symbol("x1"), Symbol("y")
+    >>> print(latex((1 - x * x) / y))
+    \frac{1 - x_{1}^{2}}{y}
+    """
+    return latex_part(expression)[0]
+
+
+def latex_part(expression: Any) -> tuple[str, int]:
+    """The LaTeX and how tightly its outermost operation binds."""
+    if not isinstance(expression, Symbol):
+        text = latex_number(expression)
+        return text, PREFIX if text.startswith("-") else 3 if "cdot" in text else ATOM
+    op, args, attrs = expression.op, expression.args, expression.attrs
+    if op is None:
+        return latex_name(expression.name), ATOM
+    if op.name == "mul":
+        return _product(*args)
+    if op.name == "div":
+        return rf"\frac{{{latex(args[0])}}}{{{latex(args[1])}}}", ATOM
+    if op.name in ("power", "square"):
+        return f"{_wrapped(args[0], 6)}^{{{latex(attrs.get('exponent', 2))}}}", POWER
+    if op.name == "pow":
+        return f"{_wrapped(args[0], 6)}^{{{latex(args[1])}}}", POWER
+    if op.name in INFIX and op.name in SIGNS:
+        binding = INFIX[op.name]
+        right = _wrapped_after(args[1], binding + (op.name == "sub"))
+        return f"{_wrapped(args[0], binding)} {SIGNS[op.name]} {right}", binding
+    if op.name == "neg":
+        return f"-{_wrapped(args[0], PREFIX)}", PREFIX
+    if op.name == "where":
+        condition, chosen, other = (latex(a) for a in args)
+        cases = rf"{chosen} & \text{{if }} {condition} \\ {other} & \text{{otherwise}}"
+        return rf"\begin{{cases}} {cases} \end{{cases}}", ATOM
+    if op.name == "permute" and attrs["axes"][-2:] == (
+        len(expression.shape) - 1,
+        len(expression.shape) - 2,
+    ):
+        return rf"{_wrapped(args[0], 6)}^{{\top}}", POWER
+    if op.name in SPELLED and len(args) == 1:
+        return SPELLED[op.name](latex(args[0])), POWER if op.name == "exp" else ATOM
+    listed = [latex(a) for a in args]
+    listed += [rf"\mathrm{{{_escaped(k)}}}={latex(v)}" for k, v in attrs.items()]
+    name = rf"\{op.name}" if op.name in FUNCTIONS else rf"\operatorname{{{_escaped(op.name)}}}"
+    return rf"{name}\left({', '.join(listed)}\right)", ATOM
+
+
+def _product(first: Any, second: Any) -> tuple[str, int]:
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, (int, float)) and one == 1:
+            return latex_part(other)
+        if isinstance(one, (int, float)) and one == -1:
+            return f"-{_wrapped(other, PREFIX)}", PREFIX
+    if first is second:
+        return f"{_wrapped(first, 6)}^{{2}}", POWER
+    return rf"{_wrapped(first, 3)} \cdot {_wrapped_after(second, 3)}", 3
+
+
+def _wrapped(expression: Any, binding: int) -> str:
+    text, tightness = latex_part(expression)
+    return rf"\left({text}\right)" if tightness < binding else text
+
+
+def _wrapped_after(expression: Any, binding: int) -> str:
+    """After another sign a minus needs brackets, too."""
+    tightness = latex_part(expression)[1]
+    return _wrapped(expression, ATOM if tightness == PREFIX else binding)
+
+
+def latex_name(name: str) -> str:
+    r"""A name the way it is set: `x1` with an index, `alpha` as a letter, `loss` upright.
+
+    >>> latex_name("w12"), latex_name("alpha"), latex_name("W[0, 3]"), latex_name("dL/dx1")
+    ('w_{12}', '\\alpha', 'W_{0, 3}', '\\frac{dL}{dx_{1}}')
+    """
+    slope = re.fullmatch(r"([d∂])(.+)/\1(.+)", name)
+    if slope:
+        sign = r"\partial " if slope[1] == "∂" else "d"
+        return rf"\frac{{{sign}{latex_name(slope[2])}}}{{{sign}{latex_name(slope[3])}}}"
+    indexed = re.fullmatch(r"(.*?)\[(.*)\]", name) or re.fullmatch(r"(\D*?)[_#]?(\d+)", name)
+    if indexed and indexed[1]:
+        return f"{latex_name(indexed[1])}_{{{_escaped(indexed[2])}}}"
+    if name in GREEK:
+        return f"\\{name}"
+    if name in _LETTER_NAMES:
+        return _LETTER_NAMES[name]
+    return _escaped(name) if len(name) == 1 else rf"\mathrm{{{_escaped(name)}}}"
+
+
+def latex_number(value: Any) -> str:
+    r"""A number, or whatever else an attribute may be.
+
+    >>> latex_number(-1.5), latex_number(2.5e-10), latex_number((0, 1))
+    ('-1.5', '2.5 \\cdot 10^{-10}', '\\left(0, 1\\right)')
+    """
+    if isinstance(value, tuple):
+        return rf"\left({', '.join(latex(v) for v in value)}\right)"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = f"{value:.6g}"
+        if "e" in text:
+            mantissa, exponent = text.split("e")
+            return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
+        return {"inf": r"\infty", "-inf": r"-\infty", "nan": r"\mathrm{NaN}"}.get(text, text)
+    return rf"\text{{{_escaped(str(value))}}}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([#$%&_{}])", r"\\\1", text.replace("\\", "/").replace("^", r"\hat{}"))

@@ -1,0 +1,96 @@
+"""A graph as plain data: dictionaries, lists, text and numbers, ready for JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradwalk.printers.graphs.view import View, ViewEdge, ViewNode, view_of
+
+SCHEMA = "gradwalk.walk/1"
+
+
+def graph_data(graph: Any) -> dict[str, Any]:
+    """Every node with its value, gradient and edges, in computed order.
+
+    Of an array its shape and norm are given. A number that JSON has no name for is text: "NaN",
+    "Infinity", "-Infinity".
+
+    >>> from gradwalk import Value
+    >>> a = Value(3.0, label="a")
+    >>> graph_data(a * a)["nodes"][1]["inputs"][0]["local_derivative"]
+    3.0
+    """
+    view = view_of(graph)
+    return {
+        "schema": SCHEMA,
+        "root": view.root,
+        "scalar": view.scalar,
+        "visits": list(view.visits) if view.swept else [],
+        "nodes": [_node(view, node) for node in view.nodes],
+    }
+
+
+def _node(view: View, node: ViewNode) -> dict[str, Any]:
+    gate, adder = view.badges(node)
+    found: dict[str, Any] = {
+        "index": node.index,
+        "name": node.name,
+        "op": node.op or None,
+        "computed_as": view.computed_as(node),
+        "attributes": {name: jsonable(value) for name, value in node.attrs.items()},
+        "inputs": [_edge(view, edge) for edge in node.edges],
+        "value": _kept(node.value),
+        "gradient": _kept(node.grad) if view.swept else None,
+        "needs_gradient": node.needs_grad,
+        "gates": [badge for badge in (gate, adder) if badge],
+    }
+    if not view.scalar:
+        found |= {"shape": list(node.shape), "dtype": node.dtype, "group": node.group or None}
+    if node.line:
+        found["line"] = node.line
+    if view.scalar and node.is_leaf and not node.constant:
+        found["to_lower_the_root"] = {1: "raise", -1: "lower"}.get(node.raises)
+    return found
+
+
+def _edge(view: View, edge: ViewEdge) -> dict[str, Any]:
+    found: dict[str, Any] = {"node": edge.source, "argument": edge.position}
+    if edge.output:
+        found["output"] = edge.output
+    if view.scalar:
+        found |= {"local_derivative": jsonable(edge.slope), "formula": view.rule(edge)}
+    return found | {"pushed": _kept(edge.pushed)}
+
+
+def _kept(kept: Any) -> Any:
+    """A number as it is, an array as its norm."""
+    if kept is None or isinstance(kept, (int, float)):
+        return jsonable(kept)
+    norm = getattr(kept, "norm", None)
+    if norm is None:
+        array = np.asarray(kept, dtype=np.float64)
+        if array.ndim == 0:
+            return jsonable(float(array))
+        with np.errstate(all="ignore"):
+            norm = float(np.sqrt(np.square(array).sum()))
+    return {"norm": jsonable(norm)}
+
+
+def jsonable(value: Any) -> Any:
+    """The same with every number that JSON cannot write as text, and arrays as lists."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return jsonable(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

@@ -1,0 +1,169 @@
+"""Random numbers: generators, their seeds and their states.
+
+What the numbers are is said in `philox.py`, the library's own stream, and `mersenne.py`, that of
+PyTorch; the functions that make tensors of them are in `sampling.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from gradwalk.engine import checkpoint
+from gradwalk.engine.modes import state as modes
+from gradwalk.random.mersenne import MersenneStream
+from gradwalk.random.philox import PhiloxStream
+
+Array = np.ndarray[Any, Any]
+
+
+class Stream(Protocol):
+    """What a stream of random numbers can draw: arrays of a size, of float32 or float64."""
+
+    seed: int
+
+    def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
+        """Uniform from `low` to below `high`."""
+
+    def normal(self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0) -> Array:
+        """Normal."""
+
+    def exponential(self, size: Any, dtype: Any) -> Array:
+        """Exponential of rate 1."""
+
+    def bernoulli(self, p: float | Array, size: Any) -> Array:
+        """True with probability p, a number or an array that broadcasts to the size."""
+
+    def integers(self, low: int, high: int, size: Any) -> Array:
+        """Whole numbers from `low` to below `high`, as int64."""
+
+    def permutation(self, n: int) -> Array:
+        """0 to n − 1 in random order."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to continue from here, as numbers and lists."""
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> Self:
+        """The stream that goes on from what `get_state` returned."""
+
+
+class Generator:
+    """A stream of random numbers with a seed and a state that can be saved and restored.
+
+    The stream is counter-based (Philox); with `like="torch"` it is PyTorch's, the Mersenne
+    Twister, and everything drawn from it has PyTorch's numbers.
+
+    >>> import gradwalk as gw
+    >>> g = gw.Generator().manual_seed(0)
+    >>> a = gw.rand(2, generator=g)
+    >>> b = gw.rand(2, generator=g.manual_seed(0))
+    >>> bool((a == b).all())
+    True
+    >>> gw.rand(2, generator=gw.Generator(like="torch").manual_seed(0))
+    tensor([0.4963, 0.7682])
+    """
+
+    def __init__(self, device: str = "cpu", *, like: str | None = None) -> None:
+        if device != "cpu":
+            raise ValueError(f"no device {device!r} here: eager tensors live on the CPU")
+        self.like = _checked(like)
+        self._seed = 0
+        self._stream: Stream | None = None
+
+    @property
+    def stream(self) -> Stream:
+        """What draws the numbers; made when first needed: importing np.random takes time."""
+        if self._stream is None:
+            self._begin(_unknown_seed())
+        if modes.here.tracer is not None:
+            traced: Stream = modes.here.tracer.stream(self)
+            return traced
+        return self._stream  # type: ignore[return-value]
+
+    def manual_seed(self, seed: int, *, like: str | None = None) -> Generator:
+        """Start the stream again from `seed`; `like` may switch to PyTorch's stream."""
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError(f"a seed has 64 bits: {seed} is too large")
+        if modes.here.tracer is not None:
+            modes.here.tracer.refuse("manual_seed", "seed outside the compiled function.")
+        if like is not None:
+            self.like = _checked(like)
+        self._begin(seed % 2**64)
+        return self
+
+    def _begin(self, seed: int) -> None:
+        self._seed = seed
+        self._stream = _KINDS[self.like](seed)
+
+    def seed(self) -> int:
+        """Start the stream from a seed nobody knows, and return it."""
+        self.manual_seed(_unknown_seed())
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The seed the stream started from."""
+        return self._seed
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to continue the stream from here, as numbers, text and lists."""
+        return {"like": self.like, **self.stream.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> Generator:
+        """Continue a stream from what `get_state` returned."""
+        if modes.here.tracer is not None:
+            modes.here.tracer.stream(self).set_state(state)
+            return self
+        try:
+            like, stream = state["like"], _KINDS[state["like"]].of_state(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"this is not the state of a generator ({error!r})") from None
+        self.like, self._seed, self._stream = like, stream.seed, stream
+        return self
+
+
+_KINDS: dict[str, type[PhiloxStream] | type[MersenneStream]] = {
+    "gradwalk": PhiloxStream,
+    "torch": MersenneStream,
+}
+
+
+def _unknown_seed() -> int:
+    return int.from_bytes(os.urandom(8), "little") >> 1
+
+
+def _checked(like: str | None) -> str:
+    if like is not None and like not in _KINDS:
+        raise ValueError(f"like is 'torch' or 'gradwalk', not {like!r}")
+    return like or "gradwalk"
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int, *, like: str | None = None) -> Generator:
+    """Seed the default generator; with `like="torch"` it gives PyTorch's numbers from then on.
+
+    >>> import gradwalk as gw
+    >>> _ = gw.manual_seed(0, like="torch")
+    >>> gw.randn(3)
+    tensor([ 1.5410, -0.2934, -2.1788])
+    >>> _ = gw.manual_seed(0, like="gradwalk")
+    """
+    return default_generator.manual_seed(seed, like=like)
+
+
+def get_rng_state() -> dict[str, Any]:
+    """The state of the default generator."""
+    return default_generator.get_state()
+
+
+def set_rng_state(state: dict[str, Any]) -> None:
+    """Restore the default generator."""
+    default_generator.set_state(state)
+
+
+checkpoint.library_random = (get_rng_state, set_rng_state)

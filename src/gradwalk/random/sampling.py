@@ -1,0 +1,355 @@
+"""Random tensors: PyTorch's functions and methods that draw from a generator.
+
+None of them lets a gradient through: what was drawn does not change with what it was drawn by.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from gradwalk.graph.abstract import is_array, numbers_of
+from gradwalk.ops.core.dtypes import category, float32, float64, get_default_dtype
+from gradwalk.ops.shape.reshaping import sizes_of
+from gradwalk.random.generator import Generator, Stream, default_generator
+from gradwalk.tensors.apply import leaf, wrap
+
+if TYPE_CHECKING:
+    from gradwalk.tensors.tensor import Tensor
+
+__all__ = [
+    "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm",
+]  # fmt: skip
+
+Dtype = Any
+Array = np.ndarray[Any, Any]
+MOST_CATEGORIES = 2**24  # of multinomial, as in PyTorch
+
+
+def _stream(generator: Generator | None) -> Stream:
+    return (default_generator if generator is None else generator).stream
+
+
+def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
+    found = get_default_dtype() if dtype is None else np.dtype(dtype)
+    if found is not float32 and found is not float64:
+        category(found)
+        raise TypeError(f"{name} draws float32 or float64, not {found}")
+    return found
+
+
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """Uniform in [0, 1)."""
+    array = _stream(generator).uniform(sizes_of(sizes, size), _float("rand", dtype))
+    return leaf(array, requires_grad, device)
+
+
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """Standard normal.
+
+    >>> import gradwalk as gw
+    >>> gw.randn(2, 3).shape
+    (2, 3)
+    """
+    array = _stream(generator).normal(sizes_of(sizes, size), _float("randn", dtype))
+    return leaf(array, requires_grad, device)
+
+
+def randint(
+    low: Any = None,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """Integers from `low` to `high` − 1; `randint(high, size)` begins at 0.
+
+    >>> import gradwalk as gw
+    >>> gw.randint(3, 4, (2,))
+    tensor([3, 3])
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    elif low is None:
+        low = 0
+    kind = np.dtype(np.int64 if dtype is None else dtype)
+    array = _integers("randint", _stream(generator), int(low), int(high), sizes_of((size,)), kind)
+    return leaf(array, requires_grad, device)
+
+
+def _integers(
+    name: str, stream: Stream, low: int, high: int, size: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    if low >= high:
+        raise ValueError(f"{name}: there is no number from {low} to below {high}")
+    least, most = _limits(dtype)
+    if dtype.kind != "f" and not least <= low < high <= most + 1:
+        raise ValueError(f"{name}: {dtype} holds {least} to {most}, not {low} to {high - 1}")
+    return stream.integers(low, high, size).astype(dtype, copy=False)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The whole numbers a dtype can hold, each exactly."""
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        most = 2 ** (np.finfo(dtype).nmant + 1)
+        return -most, most
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """A random order of 0 to n − 1."""
+    if n < 0:
+        raise ValueError(f"randperm: an order of {n} elements does not exist")
+    order = _stream(generator).permutation(int(n))
+    kind = np.int64 if dtype is None else dtype
+    return leaf(order.astype(kind, copy=False), requires_grad, device)
+
+
+def rand_like(input: Tensor, **options: Any) -> Tensor:
+    """`rand` with the shape and dtype of another tensor."""
+    return rand(input.shape, dtype=options.pop("dtype", None) or input.dtype, **options)
+
+
+def randn_like(input: Tensor, **options: Any) -> Tensor:
+    """`randn` with the shape and dtype of another tensor."""
+    return randn(input.shape, dtype=options.pop("dtype", None) or input.dtype, **options)
+
+
+def randint_like(
+    input: Tensor, low: int | None = None, high: int | None = None, **options: Any
+) -> Tensor:
+    """`randint` with the shape and dtype of another tensor: (input, high) or (input, low, high)."""
+    dtype = options.pop("dtype", None) or input.dtype
+    return randint(low, high, input.shape, dtype=dtype, **options)
+
+
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """Normal: `mean` and `std` are tensors, each element drawn by its own, or numbers with a size.
+
+    >>> import gradwalk as gw
+    >>> gw.normal(2.0, 0.0, (3,))
+    tensor([2., 2., 2.])
+    >>> gw.normal(gw.tensor([1.0, 5.0]), 0.0)
+    tensor([1., 5.])
+    """
+    stream = _stream(generator)
+    given = [part.detach()._array for part in (mean, std) if hasattr(part, "_array")]
+    if not given:
+        if size is None:
+            raise TypeError("normal of a mean and a std that are numbers needs a size")
+        array = _normal(stream, sizes_of((size,)), _float("normal", dtype), mean, std)
+        return leaf(array, requires_grad, device)
+    if size is not None or dtype is not None:
+        raise TypeError("normal of tensors has their shape and dtype: leave size and dtype out")
+    kind = _float("normal", given[0].dtype)  # that of the mean, if it is a tensor
+    shape = np.broadcast_shapes(*[part.shape for part in given])
+    if not hasattr(std, "_array"):
+        drawn = _normal(stream, shape, kind, 0.0, std)
+    else:
+        spread = numbers_of(given[-1])
+        if spread is not None and (spread < 0).any():
+            raise ValueError("normal: a standard deviation in std is below 0")
+        drawn = stream.normal(shape, kind) * given[-1].astype(kind, copy=False)
+    start = given[0] if hasattr(mean, "_array") else kind.type(mean)
+    found = drawn + start
+    return leaf(found if is_array(found) else np.asarray(found), requires_grad, device)
+
+
+def _normal(
+    stream: Stream, size: tuple[int, ...], dtype: np.dtype[Any], mean: float, std: float
+) -> Array:
+    if not std >= 0:
+        raise ValueError(f"normal: a standard deviation is at least 0, not {std}")
+    return stream.normal(size, dtype, float(mean), float(std))
+
+
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """1 with the probability each element of `input` says (or all with probability p), else 0.
+
+    >>> import gradwalk as gw
+    >>> gw.bernoulli(gw.tensor([0.0, 1.0, 1.0]))
+    tensor([0., 1., 1.])
+    """
+    found = _bernoulli(_stream(generator), input if p is None else p, input.shape)
+    return leaf(found.astype(input.dtype, copy=False))
+
+
+def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
+    if not hasattr(p, "_array"):
+        if not 0 <= p <= 1:
+            raise ValueError(f"bernoulli: a probability is from 0 to 1, not {p}")
+        return stream.bernoulli(float(p), size)
+    chances = p.detach()._array
+    if chances.dtype.kind != "f":
+        raise TypeError(f"bernoulli: probabilities are floats, not {chances.dtype}")
+    numbers = numbers_of(chances)
+    if numbers is not None and not ((numbers >= 0) & (numbers <= 1)).all():
+        raise ValueError("bernoulli: a probability is not from 0 to 1")
+    return stream.bernoulli(np.broadcast_to(chances, size), size)
+
+
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Indices drawn with the given weights, from a vector or from each row of a matrix.
+
+    The weights need not add up to 1. Without replacement an index comes at most once.
+
+    >>> import gradwalk as gw
+    >>> gw.multinomial(gw.tensor([0.0, 3.0, 0.0]), 1)
+    tensor([1])
+    """
+    weights = np.asarray(input.detach()._array)
+    if weights.ndim not in (1, 2):
+        raise ValueError(f"multinomial takes a vector or a matrix, not shape {weights.shape}")
+    if weights.dtype.kind != "f":
+        raise TypeError(f"multinomial: weights are floats, not {weights.dtype}")
+    categories = weights.shape[-1]
+    if categories > MOST_CATEGORIES:
+        raise ValueError(f"multinomial: {categories} categories are more than {MOST_CATEGORIES}")
+    if num_samples <= 0:
+        raise ValueError(f"multinomial: num_samples is at least 1, not {num_samples}")
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError("multinomial: a weight is below 0, inf or NaN")
+    some = np.count_nonzero(weights, axis=-1)
+    if not replacement and (some < num_samples).any() and num_samples > 1:
+        raise ValueError(
+            f"multinomial: {num_samples} different indices were asked for, and of {categories} "
+            f"weights only {some.min()} are not 0. Fix: replacement=True, or fewer samples."
+        )
+    if not categories or (some == 0).any():
+        raise ValueError("multinomial: all weights are 0")
+    stream = _stream(generator)
+    if replacement and num_samples > 1:
+        return leaf(_with_replacement(stream, weights, num_samples))
+    # The largest of weight / exponential is index i with probability weight[i] / total; the
+    # second largest is one of the others, by their weights; and so on.
+    waits = stream.exponential(weights.shape, weights.dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores = np.where(weights > 0, weights / waits, -1)
+    if num_samples == 1:
+        return leaf(np.argmax(scores, axis=-1, keepdims=True))
+    order = np.argsort(-scores, axis=-1, kind="stable")
+    return leaf(np.ascontiguousarray(order[..., :num_samples]))
+
+
+def _with_replacement(stream: Stream, weights: Array, count: int) -> Array:
+    """The first index up to which a share above u of all weights lies, for each uniform u."""
+    upto = np.cumsum(weights, axis=-1, dtype=np.float64)
+    upto /= upto[..., -1:]
+    u = stream.uniform((*weights.shape[:-1], count), np.float64)
+    if weights.ndim == 1:
+        return np.searchsorted(upto, u, "right")
+    found = np.empty(u.shape, np.int64)
+    for row in range(len(found)):
+        found[row] = np.searchsorted(upto[row], u[row], "right")
+    return found
+
+
+class RandomMethods:
+    """The methods of a tensor that draw: with a trailing underscore, into its own memory."""
+
+    __slots__ = ()
+
+    def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+        """1 with the probability each element says (or all with probability p), else 0."""
+        me: Any = self
+        return bernoulli(me, p, generator=generator)
+
+    def multinomial(
+        self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    ) -> Tensor:
+        """Indices drawn with the elements as weights."""
+        me: Any = self
+        return multinomial(me, num_samples, replacement, generator=generator)
+
+    def uniform_(
+        self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
+    ) -> Self:
+        """Every element becomes uniform in [from_, to)."""
+        if not from_ <= to:
+            raise ValueError(f"uniform_: there is nothing from {from_} to {to}")
+        me: Any = self
+        kind = _float("uniform_", me.dtype)
+        return me.copy_(wrap(_stream(generator).uniform(me.shape, kind, from_, to)))
+
+    def normal_(
+        self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+    ) -> Self:
+        """Every element becomes normal with this mean and standard deviation."""
+        me: Any = self
+        kind = _float("normal_", me.dtype)
+        return me.copy_(wrap(_normal(_stream(generator), me.shape, kind, mean, std)))
+
+    def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Every element becomes exponential of rate `lambd`."""
+        if not lambd > 0:
+            raise ValueError(f"exponential_: a rate is above 0, not {lambd}")
+        me: Any = self
+        kind = _float("exponential_", me.dtype)
+        drawn = _stream(generator).exponential(me.shape, kind)
+        return me.copy_(wrap(drawn if lambd == 1 else drawn / kind.type(lambd)))
+
+    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
+        """Every element becomes 1 with probability p (a number, or a tensor of them), else 0."""
+        me: Any = self
+        return me.copy_(wrap(_bernoulli(_stream(generator), p, me.shape)))
+
+    def random_(self, *bounds: int | None, generator: Generator | None = None) -> Self:
+        """Every element becomes an integer: `random_()`, `random_(to)` or `random_(low, to)`.
+
+        Without `to`, up to the largest that the dtype holds.
+        """
+        if len(bounds) > 2:
+            raise TypeError(f"random_ takes at most two bounds, not {len(bounds)}")
+        low, high = bounds if len(bounds) == 2 else (0, *bounds) if bounds else (0, None)
+        me: Any = self
+        high = _limits(me.dtype)[1] + 1 if high is None else high
+        stream = _stream(generator)
+        return me.copy_(wrap(_integers("random_", stream, low or 0, high, me.shape, me.dtype)))

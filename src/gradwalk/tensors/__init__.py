@@ -1,0 +1,1 @@
+"""Tensors: the class, applying ops to tensors, in-place changes, creation, devices."""

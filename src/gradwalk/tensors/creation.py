@@ -1,0 +1,330 @@
+"""Making tensors: PyTorch's constructor functions. The random ones are in `sampling.py`."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine.modes import state
+from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.ops.shape.reshaping import sizes_of
+from gradwalk.scalar.value import Value
+from gradwalk.tensors.apply import leaf
+from gradwalk.tensors.tensor import Tensor
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy",
+    "full", "full_like", "is_tensor", "linspace", "logspace", "ones", "ones_like", "tensor",
+    "tril_indices", "triu_indices", "zeros", "zeros_like",
+]  # fmt: skip
+
+Dtype = Any
+
+
+def _of_data(data: Any, dtype: Dtype, copy: bool) -> np.ndarray[Any, Any]:
+    """Numbers, nested lists, arrays or tensors as an array of the dtype PyTorch would choose."""
+    if isinstance(data, Tensor):
+        data._leaves_as("tensor(...)")
+        data = data._array
+    if isinstance(data, np.ndarray) and state.here.tracer is not None:
+        array = state.here.tracer.array(data)  # its numbers may be others at the next call
+        array = array.astype(array.dtype if dtype is None else dtype, copy=copy)
+    elif isinstance(data, np.ndarray):
+        array = np.array(data, dtype=dtype) if copy else np.asarray(data, dtype=dtype)
+    else:
+        data = _plain(data)
+        try:
+            array = np.array(data, dtype=dtype)
+        except ValueError as error:
+            raise ValueError(f"this is not a rectangular block of numbers: {error}") from None
+        if dtype is None and (array.dtype == np.float64 or array.size == 0):
+            numpy_scalar = isinstance(data, np.generic)
+            array = array if numpy_scalar and array.size else array.astype(get_default_dtype())
+    if array.dtype.kind in "OUSMmV":
+        raise TypeError(f"a tensor cannot hold {type(data).__name__} data ({array.dtype})")
+    category(array.dtype)
+    return array
+
+
+def _plain(data: Any) -> Any:
+    """Tensors inside lists as what they hold."""
+    if isinstance(data, (list, tuple)):
+        return [_plain(d) for d in data]
+    if isinstance(data, Value):
+        raise TypeError(
+            f"a tensor cannot hold a Value (made at {data.line}): the two engines keep separate "
+            "graphs. Fix: use value.data for its number (no gradient flows to it)."
+        )
+    if isinstance(data, Tensor):
+        data._leaves_as("tensor([...])")
+        return data._array
+    return data
+
+
+def tensor(
+    data: Any, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    """A new leaf with a copy of the data; Python floats become float32, integers int64.
+
+    >>> import gradwalk as gw
+    >>> gw.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    return leaf(_of_data(data, dtype, copy=True), requires_grad, device)
+
+
+def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
+    """The data as a tensor, without a copy where that is possible."""
+    if isinstance(data, Tensor):
+        return data.to(dtype)
+    return leaf(_of_data(data, dtype, copy=False), False, device)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: Dtype = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The data as a tensor; copied if `copy` says so, and else only if it must be."""
+    if isinstance(obj, Tensor) and not copy:
+        return obj.to(dtype)
+    return leaf(_of_data(obj, dtype, copy=bool(copy)), requires_grad, device)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor on the memory of an ndarray."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy takes an ndarray, not {type(array).__name__}")
+    category(array.dtype)
+    plain = np.asarray(array)  # of a memmap or a matrix, the plain array in it
+    return leaf(plain if state.here.tracer is None else state.here.tracer.array(plain))
+
+
+def from_dlpack(other: Any) -> Tensor:
+    """A tensor on the memory of any object with `__dlpack__` (PyTorch, JAX, CuPy on CPU...)."""
+    return from_numpy(np.from_dlpack(other))
+
+
+def zeros(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """All zeros.
+
+    >>> import gradwalk as gw
+    >>> gw.zeros(2, 2)
+    tensor([[0., 0.],
+            [0., 0.]])
+    """
+    return leaf(np.zeros(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
+
+
+def ones(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """All ones."""
+    return leaf(np.ones(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
+
+
+def empty(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """Uninitialised memory; zeros here, so that nothing depends on chance."""
+    return leaf(np.zeros(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
+
+
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """Every element `fill_value`; its type decides the dtype unless one is given."""
+    if dtype is None:
+        dtype = _of_data(fill_value, None, copy=False).dtype
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return leaf(np.full(sizes_of((size,)), value, dtype), requires_grad, device)
+
+
+def zeros_like(
+    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    """Zeros with the shape and dtype of another tensor."""
+    return leaf(np.zeros(input.shape, dtype or input.dtype), requires_grad, device)
+
+
+def ones_like(
+    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    """Ones with the shape and dtype of another tensor."""
+    return leaf(np.ones(input.shape, dtype or input.dtype), requires_grad, device)
+
+
+def empty_like(
+    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
+) -> Tensor:
+    """`empty` with the shape and dtype of another tensor."""
+    return zeros_like(input, dtype=dtype, requires_grad=requires_grad, device=device)
+
+
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """`full` with the shape and dtype of another tensor."""
+    return leaf(np.full(input.shape, fill_value, dtype or input.dtype), requires_grad, device)
+
+
+def arange(
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """start, start + step, ... below `end`.
+
+    >>> import gradwalk as gw
+    >>> gw.arange(3)
+    tensor([0, 1, 2])
+    """
+    if start is None or end is None:
+        start, end = 0, end if start is None else start
+    numbers = [_number("arange", n) for n in (start, end, step)]
+    if dtype is None:
+        whole = all(isinstance(n, (int, np.integer)) for n in numbers)
+        dtype = np.int64 if whole else get_default_dtype()
+    kind = np.dtype(dtype)
+    if kind == np.int64:  # PyTorch cuts fractions off first, of this dtype only
+        numbers = [int(n) for n in numbers]
+    first, last, by = numbers
+    if not by or (last - first) * by < 0 or not np.isfinite(numbers).all():
+        raise ValueError(f"arange: no steps of {by} lead from {first} to {last}")
+    exact = all(isinstance(n, int) for n in numbers)
+    count = -((first - last) // by) if exact else math.ceil((last - first) / by)
+    if kind.kind != "f":
+        first, by = int(first), int(by)
+    return leaf((first + by * np.arange(count)).astype(kind), requires_grad, device)
+
+
+def _number(name: str, given: Any) -> Any:
+    """A Python number, or the one in a 0-d tensor."""
+    if getattr(given, "ndim", 0):
+        raise ValueError(f"{name} takes numbers and 0-d tensors, not shape {tuple(given.shape)}")
+    return given.item() if isinstance(given, (Tensor, np.ndarray, np.generic)) else given
+
+
+def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) -> Any:
+    """Evenly spaced numbers, counted from the nearer end as in PyTorch; of integers whole ends."""
+    first, last = _number(name, start), _number(name, end)
+    if kind.kind != "f":
+        first, last = int(first), int(last)
+    count = operator.index(steps)
+    if count < 0:
+        raise ValueError(f"{name}: {count} steps do not exist")
+    by, place = (last - first) / max(count - 1, 1), np.arange(count)
+    from_end = np.float64(last) - by * (count - 1 - place)
+    return np.where(place < max(count // 2, 1), first + by * place, from_end)
+
+
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """`steps` evenly spaced numbers from start to end, both included."""
+    kind = _float(dtype)
+    return leaf(_spaced("linspace", start, end, steps, kind).astype(kind), requires_grad, device)
+
+
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """`steps` numbers from base ** start to base ** end, evenly spaced by their ratio.
+
+    >>> logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    kind = _float(dtype)
+    with np.errstate(all="ignore"):  # inf is an answer
+        numbers = np.power(float(base), _spaced("logspace", start, end, steps, kind)).astype(kind)
+    return leaf(numbers, requires_grad, device)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Dtype = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Tensor:
+    """Ones on the diagonal."""
+    return leaf(np.eye(n, m, dtype=_float(dtype)), requires_grad, device)
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether it is a Tensor."""
+    return isinstance(thing, Tensor)
+
+
+def _float(dtype: Dtype) -> np.dtype[Any]:
+    found = get_default_dtype() if dtype is None else np.dtype(dtype)
+    category(found)
+    return found
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64, device: Any = None
+) -> Tensor:
+    """The places of the lower triangle of a matrix: a row of rows, a row of columns.
+
+    >>> tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return leaf(np.stack(np.tril_indices(row, offset, col)).astype(dtype), False, device)
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Dtype = np.int64, device: Any = None
+) -> Tensor:
+    """The places of the upper triangle of a matrix: a row of rows, a row of columns."""
+    return leaf(np.stack(np.triu_indices(row, offset, col)).astype(dtype), False, device)

@@ -1,0 +1,167 @@
+"""What a tensor tells about itself, and tensors like it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradwalk.graph.abstract import AbstractArray
+from gradwalk.ops.shape.reshaping import sizes_of
+from gradwalk.tensors.apply import leaf
+from gradwalk.tensors.devices import CPU, device
+
+if TYPE_CHECKING:
+    from gradwalk.tensors.tensor import Tensor
+
+
+class Facts:
+    """The methods and properties of a Tensor that record nothing."""
+
+    __slots__ = ()
+    _array: np.ndarray[Any, Any]
+
+    def __str__(self: Any) -> str:
+        if isinstance(self._array, AbstractArray):  # a compiled function would print it only once
+            self._leaves_as("the text")
+        return repr(self)
+
+    def __format__(self: Any, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.ndim else str(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._array.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        return self._array.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements together."""
+        return self._array.nbytes
+
+    @property
+    def device(self) -> device:
+        """Always "cpu": eager tensors are NumPy arrays."""
+        return CPU
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Elements between neighbours, per dimension or along one."""
+        strides = tuple(s // self._array.itemsize for s in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self._array.__array_interface__["data"][0])
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in order."""
+        return self._array.flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
+        return self.dtype.kind == "f"
+
+    def is_signed(self) -> bool:
+        """Whether the elements can be negative."""
+        return self.dtype.kind in "fi"
+
+    is_cpu = True
+    is_cuda = is_sparse = is_quantized = is_meta = False
+
+    def get_device(self) -> int:
+        """−1: no GPU."""
+        return -1
+
+    # -- tensors like this one ---------------------------------------------------------------------
+
+    def _like(
+        self, array: np.ndarray[Any, Any], dtype: Any, device: Any, requires_grad: bool
+    ) -> Tensor:
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        return leaf(array.astype(kind, copy=False), requires_grad, device)
+
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """The data, copied, in the dtype of this tensor.
+
+        >>> import gradwalk as gw
+        >>> gw.ones(1, dtype=gw.float64).new_tensor([1, 2])
+        tensor([1., 2.], dtype=gradwalk.float64)
+        """
+        if hasattr(data, "_array"):
+            data._leaves_as("new_tensor(...)")
+        array = data._array if hasattr(data, "_array") else data
+        return self._like(np.array(array), dtype, device, requires_grad)
+
+    def new_zeros(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Zeros in the dtype of this tensor."""
+        return self._like(np.zeros(sizes_of(sizes, size), self.dtype), dtype, device, requires_grad)
+
+    new_empty = new_zeros  # as `empty`: so that nothing depends on chance
+
+    def new_ones(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Ones in the dtype of this tensor."""
+        return self._like(np.ones(sizes_of(sizes, size), self.dtype), dtype, device, requires_grad)
+
+    def new_full(
+        self,
+        size: Any,
+        fill_value: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """One value in the dtype of this tensor."""
+        full = np.full(sizes_of((size,)), fill_value, self.dtype if dtype is None else dtype)
+        return self._like(full, dtype, device, requires_grad)

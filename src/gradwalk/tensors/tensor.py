@@ -1,0 +1,494 @@
+"""Tensor: an array that remembers how it was made."""
+
+from __future__ import annotations
+
+import builtins
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from gradwalk.engine import gradients
+from gradwalk.engine.errors import name_of
+from gradwalk.engine.hooks import RemovableHandle
+from gradwalk.engine.modes import hold, state
+from gradwalk.graph.abstract import AbstractArray
+from gradwalk.graph.node import Node
+from gradwalk.graph.source import SourceLine, caller, source_line
+from gradwalk.graph.versions import View, stamp_of, touch
+from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.ops.core.operators import Operators
+from gradwalk.ops.core.ufuncs import op_of_ufunc
+from gradwalk.ops.network.convolution import is_batch_last
+from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
+from gradwalk.printers.tensor_text import tensor_text
+from gradwalk.random.sampling import RandomMethods
+from gradwalk.tensors import apply
+from gradwalk.tensors.allocator import keep_freed_memory
+from gradwalk.tensors.apply import refresh, wrap
+from gradwalk.tensors.devices import read_to
+from gradwalk.tensors.inplace import InPlace
+from gradwalk.tensors.properties import Facts
+
+
+class Tensor(InPlace, Facts, RandomMethods, Operators):
+    """An n-dimensional array with PyTorch's operators, methods and autograd semantics.
+
+    Make one with `gradwalk.tensor` and its relatives; this class only wraps.
+
+    >>> import gradwalk as gw
+    >>> x = gw.tensor([2.0], requires_grad=True)
+    >>> y = x**3 + 5 * x
+    >>> y.backward()
+    >>> x.grad
+    tensor([17.])
+    """
+
+    # As in Node: what every tensor has in slots, the rest in a dictionary that exists if used.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_array",
+        "_index",  # which output of the node
+        "_node",  # the operation that made it, None for a leaf
+    )
+    _array: np.ndarray[Any, Any]
+    _node: Node | None
+    _index: int
+
+    _requires_grad = False  # of a leaf
+    _grad: Tensor | None = None
+    _view: View | None = None
+    _label = ""
+    hooks: dict[int, dict[Any, Any]] | None = None
+    code: CodeType | None = None  # with `position`: the source line of a leaf
+    position = -1
+
+    inputs: tuple[Any, ...] = ()  # a leaf is its own graph node and has none,
+    many = False  # and one output
+    __array_priority__ = 1000
+
+    def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
+        if isinstance(data, Tensor):
+            data._leaves_as("Tensor(...)")
+            data = data._array
+        array = np.array(data, dtype=None if isinstance(data, np.ndarray) else get_default_dtype())
+        category(array.dtype)
+        self._set(array, None, 0)
+        self.code, self.position = caller()
+        self.requires_grad = requires_grad
+
+    def _set(self, array: np.ndarray[Any, Any], node: Node | None, index: int) -> None:
+        self._array = array
+        self._node = node
+        self._index = index
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """A name for errors and pictures; set it freely."""
+        return self._label if self._node is None else self._node.label
+
+    @label.setter
+    def label(self, text: str) -> None:
+        if self._node is None:
+            self._label = str(text)
+        else:
+            self._node.label = str(text)
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The source line that made it."""
+        owner = self if self._node is None else self._node
+        return source_line(owner.code, owner.position)
+
+    def __repr__(self) -> str:
+        if isinstance(self._array, AbstractArray):
+            return f"tensor({self._array!r})"
+        suffixes = []
+        if self.dtype not in (get_default_dtype(), np.dtype(np.int64), np.dtype(np.bool_)):
+            suffixes.append(f"dtype=gradwalk.{self.dtype.name}")
+        if self._node is not None:
+            suffixes.append(f"grad_fn={self._node!r}")
+        elif self._requires_grad:
+            suffixes.append("requires_grad=True")
+        return tensor_text(self._array, suffixes)
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made it."""
+        return not (self.requires_grad and self._node is not None)
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The operation that made it, None for a leaf."""
+        refresh(self)
+        return self._node
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to it."""
+        if self._view is not None and not self._view.lock:
+            refresh(self)  # its base may have got a history since
+        return self._requires_grad or self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        hold(self)
+        if self._node is not None:
+            if not on:
+                raise RuntimeError(
+                    "requires_grad can only be switched off on leaf tensors; this one is the "
+                    f"result of {self._node.op.name} ({self.line}). Use .detach()."
+                )
+            return
+        if on and self._array.dtype.kind != "f":
+            raise RuntimeError(
+                f"{name_of(self)} holds {self.dtype}: only floating-point tensors can "
+                "have gradients, because an integer cannot change by a little.\n"
+                f"  made at:   {self.line}\n"
+                "Fix: write the numbers with a decimal point (3. instead of 3) or pass "
+                "dtype=gradwalk.float32."
+            )
+        self._requires_grad = bool(on)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` in place."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient accumulated by `backward`, None before the first."""
+        if state.here.tracer is not None:
+            state.here.tracer.reads_grad(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad must be a Tensor or None, not {type(value).__name__}")
+            if value.shape != self.shape or value.dtype != self.dtype:
+                raise RuntimeError(
+                    f"a gradient of shape {value.shape} ({value.dtype}) does not fit "
+                    f"{name_of(self)} ({self.dtype}); they must be equal"
+                )
+        if state.here.tracer is not None:
+            state.here.tracer.writes_grad(self)
+        self._grad = value
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add d self / d leaf to the `.grad` of every leaf this was computed from.
+
+        >>> import gradwalk as gw
+        >>> a = gw.tensor(3.0, requires_grad=True)
+        >>> (a * a).backward()
+        >>> a.grad
+        tensor(6.)
+        """
+        gradients.backward([self], [gradient], retain_graph, create_graph, inputs)
+
+    def detach(self) -> Tensor:
+        """The same memory, cut off from the graph."""
+        return self._cut("detach")
+
+    def _cut(self, note: str) -> Tensor:
+        hold(self)
+        found = wrap(self._array)
+        found.code, found.position = caller()
+        if state.here.watcher is not None:
+            state.here.watcher.detached(self, found, note)
+        return found
+
+    def detach_(self) -> Tensor:
+        """Cut itself off from the graph; becomes a leaf that needs no gradient."""
+        if self._view is not None:
+            raise RuntimeError(
+                f"{name_of(self)} is a view and cannot be detached in place. Fix: x = x.detach()"
+            )
+        hold(self)
+        before = wrap(self._array, self._node or self, self._index)
+        self._node, self._index, self._requires_grad = None, 0, False
+        if state.here.watcher is not None and before is not self:
+            state.here.watcher.detached(before, self)
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same as `detach()`; assigning replaces the elements."""
+        return self._cut("data")
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        hold(self, value)
+        array = value._array if isinstance(value, Tensor) else np.asarray(value)
+        if self.requires_grad and category(array.dtype) != category(self.dtype):
+            raise RuntimeError(
+                f"{name_of(self)} needs a gradient and cannot hold {array.dtype} data"
+            )
+        if self._node is not None and array.shape != self.shape:
+            raise RuntimeError(
+                f"{name_of(self)} is part of a graph, so its data cannot get the shape "
+                f"{array.shape}. Fix: .detach() it first."
+            )
+        touch(self._array, *caller())  # whoever saved the old elements must not trust them
+        self._array = array
+        self._view = None
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf tensor in `.grad`."""
+        if not self.requires_grad:
+            raise RuntimeError(f"retain_grad on {name_of(self)}, which needs no gradient")
+        if self._node is None:
+            return
+        me = weakref.ref(self)  # the graph must not keep the tensor alive
+
+        def keep(g: Tensor) -> None:
+            tensor = me()
+            if tensor is not None:
+                gradients.accumulate(tensor, g._array if not g.requires_grad else g)
+
+        self._hooks()[None] = keep  # under None: runs after all hooks, and moves with the tensor
+
+    @property
+    def retains_grad(self) -> builtins.bool:
+        """Whether `retain_grad` was called on this non-leaf tensor."""
+        hooks = None if self.is_leaf else self._node.hooks  # type: ignore[union-attr]
+        return None in hooks.get(self._index, ()) if hooks else False
+
+    def _hooks(self) -> dict[Any, Any]:
+        """The functions to call with this tensor's gradient."""
+        hold(self)
+        owner: Any = self if self._node is None else self._node
+        if owner.hooks is None:
+            owner.hooks = {}
+        return owner.hooks.setdefault(self._index, {})
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call `hook` with this tensor's gradient; what it returns takes the gradient's place."""
+        if not self.requires_grad:
+            raise RuntimeError(f"a hook on {name_of(self)} would never run: it needs no gradient")
+        hooks = self._hooks()
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
+
+    # -- versions ----------------------------------------------------------------------------------
+
+    @property
+    def _version(self) -> int:
+        stamp = stamp_of(self._array)
+        return 0 if stamp is None else stamp.count
+
+    # -- leaving the world of tensors --------------------------------------------------------------
+
+    def _leaves_as(self, how: str) -> None:
+        """Tell a recorder that the numbers go on outside the graph."""
+        if state.here.watcher is not None:
+            state.here.watcher.taken_out(self, how)
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        self._leaves_as("item()")
+        if self._array.size != 1:
+            raise ValueError(
+                f"item() needs exactly one element, {name_of(self)} has {self.numel()}"
+            )
+        return self._array.item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        self._leaves_as("tolist()")
+        return self._array.tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """The array itself: same memory. Refused if gradients flow through it, unless `force`."""
+        if self.requires_grad and not force:
+            raise RuntimeError(
+                f"{name_of(self)} needs a gradient, and NumPy cannot record one.\n"
+                f"  made at:   {self.line}\n"
+                "Fix: x.detach().numpy()"
+            )
+        self._leaves_as("numpy()")
+        if isinstance(self._array, AbstractArray):
+            return self._array.numbers("numpy()")
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        op = op_of_ufunc(ufunc)
+        if method == "__call__" and op is not None and not keywords:
+            return op(*inputs)
+        return NotImplemented
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise ValueError(
+                f"{name_of(self)} has {self.numel()} elements: is it true if some are, "
+                "or if all are? Use .any() or .all()."
+            )
+        self._leaves_as("bool()")
+        return bool(self._array.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iub":
+            raise TypeError(f"a {self.dtype} tensor cannot be used as an index")
+        return int(self.item())
+
+    def __contains__(self, element: Any) -> bool:
+        self._leaves_as("`in`")
+        found = element._array if isinstance(element, Tensor) else element
+        return bool(np.any(self._array == found))
+
+    # -- copies and dtypes -------------------------------------------------------------------------
+
+    def clone(self) -> Tensor:
+        """A copy that gradients flow through."""
+        return clone(self)
+
+    def contiguous(self) -> Tensor:
+        """Itself if its elements lie in memory in order, else a copy."""
+        return self if self.is_contiguous() else self.clone()
+
+    def __copy__(self) -> Tensor:
+        return self._copied(self.detach()._array)
+
+    def _copied(self, array: np.ndarray[Any, Any]) -> Tensor:
+        """Another leaf like this one."""
+        if not self.is_leaf:
+            raise RuntimeError(
+                f"only leaf tensors can be copied, this is {name_of(self)}, made at "
+                f"{self.line}. Use .detach().clone()."
+            )
+        copied = type(self).__new__(type(self))
+        copied._set(array, None, 0)
+        copied._requires_grad = self._requires_grad
+        copied._label = self._label
+        copied.code, copied.position = caller()
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        copied = self._copied(self.detach()._array.copy())
+        if self._grad is not None:
+            copied._grad = self._grad.detach().clone()
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce__(self) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError(
+                f"only leaf tensors can be pickled, this is {name_of(self)}, made at "
+                f"{self.line}. Use .detach()."
+            )
+        return _unpickle, (type(self), self._array, self._requires_grad, self._label)
+
+    def to(self, *args: Any, **keywords: Any) -> Tensor:
+        """Another dtype: `to(dtype)`, `to(tensor)`; `to("cpu")` is itself, and so is any device.
+
+        With `copy`, always a copy.
+        """
+        wanted, copy = read_to(args, keywords)
+        if wanted is None or wanted == self.dtype:
+            return self.clone() if copy else self
+        category(wanted)
+        return cast(self, dtype=wanted)
+
+    type = to
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """This in the dtype of `other`."""
+        return self.to(other.dtype)
+
+    def float(self) -> Tensor:
+        """As float32."""
+        return self.to(np.float32)
+
+    def double(self) -> Tensor:
+        """As float64."""
+        return self.to(np.float64)
+
+    def long(self) -> Tensor:
+        """As int64."""
+        return self.to(np.int64)
+
+    def int(self) -> Tensor:
+        """As int32."""
+        return self.to(np.int32)
+
+    def short(self) -> Tensor:
+        """As int16."""
+        return self.to(np.int16)
+
+    def char(self) -> Tensor:
+        """As int8."""
+        return self.to(np.int8)
+
+    def byte(self) -> Tensor:
+        """As uint8."""
+        return self.to(np.uint8)
+
+    def bool(self) -> Tensor:
+        """As bool."""
+        return self.to(np.bool_)
+
+    def cpu(self) -> Tensor:
+        """Itself."""
+        return self
+
+    def view(self, *sizes: Any, size: Any = None) -> Tensor:
+        """Another shape on the same memory, or an error if that needs a copy."""
+        if len(sizes) == 1 and isinstance(sizes[0], (np.dtype, type)):
+            raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
+        if self._view is None and self._array.ndim > 2 and is_batch_last(self._array):
+            self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
+        found = reshape_to(self, *sizes, shape=size)
+        if found._array.size and not np.shares_memory(found._array, self._array):
+            raise RuntimeError(
+                f"view: the elements of {name_of(self)} do not lie in memory in the "
+                "order the new shape needs. Fix: use .reshape(...), which copies if it must."
+            )
+        return found
+
+    def view_as(self, other: Tensor) -> Tensor:
+        """`view` with the shape of another tensor."""
+        return self.view(*other.shape)
+
+
+def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -> Tensor:
+    tensor = kind.__new__(kind)
+    tensor._set(array, None, 0)
+    tensor._requires_grad = requires_grad
+    tensor._label = label
+    return tensor
+
+
+apply.adopt(Tensor)
+gradients.wrap = wrap
+gradients.measure_references()
+keep_freed_memory()

@@ -1,0 +1,1 @@
+"""A PyTorch model as a gradwalk function."""

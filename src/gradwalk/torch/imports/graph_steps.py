@@ -1,0 +1,265 @@
+"""The steps of an imported graph: each an op of ours on what earlier steps gave."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import gradwalk
+from gradwalk.graph.source import SourceLine
+from gradwalk.nn import functional
+from gradwalk.ops import TABLE as OPS
+from gradwalk.ops.core.op import Op
+from gradwalk.torch import private
+from gradwalk.torch.imports.torch_export import STOP, can_be_taken_apart
+from gradwalk.torch.translate import LEAF, Known, Made, is_known, translate
+from gradwalk.torch.values import array_of
+
+Drawn = dict[str, Any]  # step -> random numbers it is to use instead of drawing its own
+
+
+class Place(NamedTuple):
+    """A value: which step (or input) it comes from, and which of its outputs it is."""
+
+    name: str
+    output: int = 0
+
+
+class Within(NamedTuple):
+    """A call of a module."""
+
+    call: str  # another one for every call of a module
+    path: str  # "blocks.0.attention"
+    class_name: str
+
+
+@dataclass
+class Step:
+    """One operation of the graph."""
+
+    name: str  # as torch.export calls it: "addmm_1"
+    func: Any  # the overload
+    given: tuple[Any, Any]  # its arguments and keywords, values of the graph as `Place`
+    modules: tuple[Within, ...] = ()  # that it lies in, outermost first
+    line: SourceLine | None = None
+    op: Op | None = None  # ours; None where gradients stop, and of what is made of no tensor
+    args: tuple[Any, ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+    outputs: tuple[int, ...] = (0,)
+    constant: Any = None  # a tensor that never changes
+    draws: tuple[str, tuple[int, ...], Any] | None = None  # "rand" or "randn", shape, dtype
+
+    @property
+    def path(self) -> str:
+        """Of the innermost module."""
+        return self.modules[-1].path if self.modules else ""
+
+    def where(self) -> str:
+        """The operation, its module and its line, for messages."""
+        text = f"{self.name} ({self.func})"
+        text += f" in module '{self.path}'" if self.path else ""
+        return f"{text} at {self.line}" if self.line is not None else text
+
+    def run(self, values: dict[Place, Any], drawn: Drawn) -> None:
+        """Compute it from what is there, and put its outputs there."""
+        if self.constant is not None:
+            found = self.constant
+        elif self.draws is not None:
+            kind, shape, dtype = self.draws
+            found = drawn.get(self.name)
+            if found is None:
+                found = getattr(gradwalk, kind)(*shape, dtype=dtype)
+        else:
+            args = [values[a] if isinstance(a, Place) else a for a in self.args]
+            if self.op is None:
+                found = args[0].detach()
+            elif not any(isinstance(a, Made) for a in args):
+                found = self.op(*args, **self.attrs)
+            elif self.name in drawn:
+                found = self.op(args[0], drawn[self.name], **self.attrs)
+            else:
+                found = functional.dropout(args[0], self.attrs["p"])
+        several = self.op is not None and self.op.multiple
+        for k, part in zip(self.outputs, found if several else (found,), strict=True):
+            values[Place(self.name, k)] = part
+
+
+class Unsupported(ValueError):
+    """Operations of a graph that gradwalk has no counterpart of, all of them."""
+
+    def __init__(self, name: str, found: list[tuple[str, str]]) -> None:
+        self.operations = Counter(operation for operation, _ in found)
+        places = dict(reversed(found))
+        width = max(map(len, self.operations))
+        lines = []
+        for operation, count in self.operations.most_common():
+            times = "once" if count == 1 else f"{count} times, first"
+            lines.append(f"  {operation:<{width}}  {times} {places[operation]}")
+        super().__init__(
+            f"{name} has {len(lines)} operation(s) that gradwalk has no counterpart of:\n"
+            + "\n".join(lines)
+            + "\nFix: import the parts without them, or record the program with "
+            "gradwalk.torch.record(), where they are opaque nodes."
+        )
+
+
+class Reader:
+    """Reads the nodes of a functional graph and makes steps of those that are needed."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.graph = graph
+        self.steps: list[Step] = []
+        self.unknown: list[tuple[str, str]] = []  # operation, where
+        self.apart: set[Any] = set()  # operations to be taken apart, then read again
+        self._values = {
+            node: _stand_in(node.meta["val"]) for node in graph.nodes if "val" in node.meta
+        }
+
+    def read(self) -> None:
+        """All steps that an output needs, in order."""
+        needed: set[torch.fx.Node] = set()
+        for node in reversed(self.graph.nodes):
+            if node.op == "output" or node in needed:
+                needed.update(node.all_input_nodes)
+        for node in self.graph.nodes:
+            if (
+                node in needed
+                and node.op == "call_function"
+                and node.target is not operator.getitem
+            ):
+                self._read_node(node)
+            elif node in needed and node.op not in ("placeholder", "call_function"):
+                self.unknown.append((f"{node.op} {node.target}", _where(node)))
+
+    def place(self, node: torch.fx.Node) -> Place:
+        """Where the value of a node is found."""
+        if node.target is operator.getitem:
+            source, index = node.args
+            assert isinstance(source, torch.fx.Node) and isinstance(index, int)
+            return Place(source.name, index)
+        return Place(node.name)
+
+    def _read_node(self, node: torch.fx.Node) -> None:
+        func = node.target
+        given = torch.fx.node.map_arg((node.args, node.kwargs), self.place)
+        step = Step(node.name, func, given, _modules(node), _line(node))
+        if func is STOP:
+            step.args = (given[0][0],)
+            self.steps.append(step)
+            return
+        known = self._translated(node) if private.is_overload(func) else None
+        if known is None:
+            if func not in self.apart and can_be_taken_apart(func):
+                self.apart.add(func)
+            partly = private.is_overload(func) and is_known(func)
+            self.unknown.append((f"{func}{' as called here' if partly else ''}", _where(node)))
+            return
+        lacking = [k for k in _outputs_used(node) if k not in known.outputs]
+        if known.op == LEAF:
+            self._read_leaf(step, node)
+        elif lacking:
+            self.unknown.append((f"output {lacking[0]} of {func}", _where(node)))
+        else:
+            step.op, step.attrs, step.outputs = OPS[known.op], known.attrs, known.outputs
+            step.args = self._arguments(node, known)
+            self.steps.append(step)
+
+    def _translated(self, node: torch.fx.Node) -> Known | None:
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._values.__getitem__)
+        return translate(node.target, args, kwargs)
+
+    def _arguments(self, node: torch.fx.Node, known: Known) -> tuple[Any, ...]:
+        places = {id(self._values[n]): self.place(n) for n in node.all_input_nodes}
+        return tuple(places[id(a)] if isinstance(a, torch.Tensor) else a for a in known.args)
+
+    def _read_leaf(self, step: Step, node: torch.fx.Node) -> None:
+        """Constants are computed now; random numbers are drawn at every call."""
+        func: Any = node.target
+        value = node.meta["val"]
+        name = str(func).split(".")[1]
+        shape = tuple(int(n) for n in value.shape)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            kind = {"rand": "rand", "rand_like": "rand", "randn": "randn", "randn_like": "randn"}
+            if name not in kind:
+                self.unknown.append((str(func), _where(node)))
+                return
+            step.draws = (kind[name], shape, np.dtype(str(value.dtype).removeprefix("torch.")))
+        elif name.startswith(("empty", "new_empty")):
+            step.constant = gradwalk.zeros(*shape, dtype=_dtype(value))
+        else:
+            args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._on_cpu)
+            kwargs = {k: torch.device("cpu") if k == "device" else v for k, v in kwargs.items()}
+            array = array_of(func(*args, **kwargs))
+            step.constant = gradwalk.tensor(array, dtype=array.dtype)  # type: ignore[union-attr]
+        self.steps.append(step)
+
+    def _on_cpu(self, node: torch.fx.Node) -> torch.Tensor:
+        """Of a tensor that only lends its shape, zeros."""
+        value = self._values[node]
+        return torch.zeros(value.shape, dtype=value.dtype)
+
+
+def _dtype(value: Any) -> Any:
+    found = array_of(torch.zeros((), dtype=value.dtype))
+    return None if found is None else found.dtype
+
+
+def _stand_in(value: Any) -> Any:
+    """A tensor without numbers for one of the graph, no other node's; several, for several."""
+    if isinstance(value, (list, tuple)):
+        return [_stand_in(part) for part in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty(tuple(int(n) for n in value.shape), dtype=value.dtype, device="meta")
+
+
+def _outputs_used(node: torch.fx.Node) -> list[int]:
+    """Which outputs of an operation something is computed from."""
+    if not isinstance(node.meta.get("val"), (list, tuple)):
+        return [0]
+    return [
+        int(user.args[1])  # type: ignore[arg-type]
+        for user in node.users
+        if user.target is operator.getitem and user.users
+    ]
+
+
+# -- where in the user's program -------------------------------------------------------------------
+
+_FRAME = re.compile(
+    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)(?:\n    (?P<text>.*))?'
+)
+_TORCH = torch.__file__.removesuffix("__init__.py")
+
+
+def _line(node: torch.fx.Node) -> SourceLine | None:
+    """The user's line: the innermost one outside of PyTorch."""
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    if not frames:
+        return None
+    users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    frame = (users or frames)[-1]
+    return SourceLine(
+        frame["file"], int(frame["line"]), (frame["text"] or "").strip(), frame["function"]
+    )
+
+
+def _modules(node: torch.fx.Node) -> tuple[Within, ...]:
+    stack = node.meta.get("nn_module_stack") or {}
+    return tuple(
+        Within(str(key), str(path), str(name).rpartition(".")[2])
+        for key, (path, name) in stack.items()
+        if path
+    )
+
+
+def _where(node: torch.fx.Node) -> str:
+    modules, line = _modules(node), _line(node)
+    text = f"in module '{modules[-1].path}' " if modules else ""
+    return f"{text}at {line}" if line is not None else f"{text}(no line known)"

@@ -1,0 +1,262 @@
+"""A PyTorch model as a gradwalk function: the same operations, in our own engine.
+
+`import_graph` takes the graph that torch.export makes of a module or function on example arguments,
+translates every operation to an op of ours, and compares each with PyTorch, values and gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+
+import gradwalk
+from gradwalk.engine.modes import no_grad, state
+from gradwalk.nn.module import Module
+from gradwalk.nn.parameter import Parameter
+from gradwalk.tensors.tensor import Tensor
+from gradwalk.torch import private
+from gradwalk.torch.imports import torch_export
+from gradwalk.torch.imports.graph_steps import Drawn, Place, Reader, Step, Unsupported, Within
+from gradwalk.torch.imports.verify import check_steps, check_whole
+from gradwalk.torch.values import array_of
+
+
+def import_graph(
+    fn: Callable[..., Any], *args: Any, tolerance: float | None = None, **kwargs: Any
+) -> Imported:
+    """A gradwalk function that computes what a PyTorch module or function computes.
+
+    `args` and `kwargs` are example arguments, torch tensors; the result takes gradwalk tensors of
+    the same shapes and has the module's parameters, under their names, as its own. Every operation
+    is compared with PyTorch's on these arguments, its value and the gradients of its operands; then
+    the outputs of the whole, and the gradients of its parameters and arguments. A difference is at
+    most `tolerance` × the largest element: 1e-4 in float32, 1e-8 in float64, 2e-2 in half precision
+    unless given. Operations without a counterpart are listed in one error.
+
+    >>> import torch, gradwalk as gw
+    >>> from gradwalk.torch import import_graph
+    >>> net = import_graph(torch.nn.Linear(3, 2), torch.ones(4, 3))
+    >>> [name for name, _ in net.named_parameters()]
+    ['weight', 'bias']
+    >>> net(gw.ones(4, 3)).shape
+    (4, 2)
+    """
+    module = torch_export.as_module(fn)
+    graph = torch_export.exported(module, args, kwargs)
+    program = torch_export.functional(graph)
+    reader = _read(program)
+    if reader.apart:  # known operations, called in a way that only their parts are known of
+        program = torch_export.functional(graph, reader.apart)
+        reader = _read(program)
+    name = torch_export.name_of(module)
+    if reader.unknown:
+        raise Unsupported(name, reader.unknown)
+    imported = Imported(module, program, reader, (args, kwargs))
+    drawn = check_steps(imported, tolerance)
+    check_whole(imported, module, drawn, tolerance)
+    return imported
+
+
+def _read(program: torch_export.Program) -> Reader:
+    reader = Reader(program.graph)
+    reader.read()
+    return reader
+
+
+class Part(Module):
+    """A module of the imported model: it holds parameters, buffers and other parts."""
+
+
+class Imported(Module):
+    """What `import_graph` returns: a module whose forward runs the imported steps.
+
+    Its own attributes begin with an underscore: other names are those of PyTorch's module.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        program: torch_export.Program,
+        reader: Reader,
+        example: tuple[Any, Any],
+    ) -> None:
+        super().__init__()
+        self._name = torch_export.name_of(module)
+        self._steps: list[Step] = reader.steps
+        self._example = example
+        signature = program.graph_signature
+        nodes = {node.name: node for node in program.graph.nodes}
+        self._held: dict[Place, tuple[Module, str]] = {}  # parameters and buffers, in their parts
+        self._constants: dict[Place, Tensor] = {}
+        self._arguments: list[tuple[Place | None, Any]] = []  # of each argument its place, example
+        self._parts: dict[str, Module] = {"": self}
+        for step in self._steps:
+            for within in step.modules:
+                self._part(within.path, within.class_name)
+        self._hold(program, torch_export.learned(module))
+        self._in_spec, self._out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+        self._results: list[Any] = []  # a place, or a constant
+        self._updates: list[tuple[Place, Place]] = []  # of a buffer, its new value
+        for spec in signature.output_specs:
+            place: Any = spec.arg.name if isinstance(spec.arg, TensorArgument) else None
+            place = reader.place(nodes[place]) if place in nodes else spec.arg.value
+            if spec.kind is OutputKind.BUFFER_MUTATION:
+                held = next(s.arg.name for s in signature.input_specs if s.target == spec.target)
+                self._updates.append((Place(held), place))
+            elif spec.kind is OutputKind.USER_OUTPUT:
+                self._results.append(place)
+            else:
+                raise ValueError(
+                    f"{self._name} changes its argument {spec.target!r} in place. Fix: let it "
+                    "return the new value instead (x = x + 1, not x += 1)."
+                )
+
+    # -- what it is made of ------------------------------------------------------------------------
+
+    def _hold(self, program: torch_export.Program, learned: dict[str, torch.Tensor]) -> None:
+        """Take over parameters, buffers and constants; note the arguments."""
+        tensors = {**program.constants, **program.state_dict}
+        shared: dict[int, Tensor] = {}
+        # A tensor that a function uses from around it is a constant to torch.export.
+        around = {tensor.data_ptr(): name for name, tensor in learned.items()}
+        example = iter(private.flattened(self._example)[0])
+        for spec in program.graph_signature.input_specs:
+            if spec.kind is InputKind.USER_INPUT:
+                given = next(example)
+                tensor = isinstance(spec.arg, TensorArgument)
+                self._arguments.append((Place(spec.arg.name) if tensor else None, given))
+                continue
+            if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                raise ValueError(f"{self._name}: nothing is known of its input {spec.target!r}")
+            source, place = tensors[spec.target], Place(spec.arg.name)
+            target = spec.target
+            if spec.kind is InputKind.CONSTANT_TENSOR:
+                if source.data_ptr() not in around:
+                    self._constants[place] = tensor_of(source)
+                    continue
+                target = around[source.data_ptr()]
+                source = learned[target]
+            path, _, name = target.rpartition(".")
+            part = self._part(path)
+            if id(source) not in shared:
+                array = np.array(array_of(source))
+                buffer = spec.kind is InputKind.BUFFER or array.dtype.kind != "f"
+                shared[id(source)] = (
+                    gradwalk.tensor(array, dtype=array.dtype)
+                    if buffer
+                    else Parameter(array, source.requires_grad)
+                )
+            found = shared[id(source)]
+            if isinstance(found, Parameter):
+                part.register_parameter(name, found)
+            else:
+                part.register_buffer(name, found)
+            self._held[place] = (part, name)
+
+    def _part(self, path: str, class_name: str = "Part") -> Module:
+        """The part at a path, made if there is none yet; it has the name of PyTorch's class."""
+        if path not in self._parts:
+            above, _, name = path.rpartition(".")
+            self._parts[path] = part = type(class_name, (Part,), {})()
+            self._part(above).add_module(name, part)
+        return self._parts[path]
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs, nested as PyTorch's are."""
+        values = self._run((args, kwargs), {})
+        results = [values[r] if isinstance(r, Place) else r for r in self._results]
+        with no_grad():
+            for held, place in self._updates:
+                part, name = self._held[held]
+                getattr(part, name).copy_(values[place])
+        return private.rebuilt(results, self._out_spec)
+
+    def _run(self, given: tuple[Any, Any], drawn: Drawn) -> dict[Place, Any]:
+        """Every value of the graph, on the arguments `given`."""
+        values: dict[Place, Any] = dict(self._constants)
+        updated = {held for held, _ in self._updates}
+        for place, (part, name) in self._held.items():
+            held = getattr(part, name)
+            # Backward may need what a buffer was before it is written over.
+            values[place] = held.clone() if place in updated else held
+        self._take(given, values)
+        inside = _Inside(self)
+        try:
+            for step in self._steps:
+                inside.go_to(step.modules)
+                step.run(values, drawn)
+        finally:
+            inside.go_to(())
+        return values
+
+    def _take(self, given: tuple[Any, Any], values: dict[Place, Any]) -> None:
+        leaves, spec = private.flattened(given)
+        if spec != self._in_spec:
+            raise TypeError(
+                f"{self._name} was imported for arguments like {_outline(self._example)}; it was "
+                f"called with {_outline(given)}"
+            )
+        for (place, example), leaf in zip(self._arguments, leaves, strict=True):
+            if place is None:
+                if leaf != example:
+                    raise ValueError(
+                        f"{self._name} was imported with the constant {example!r}; it was called "
+                        f"with {leaf!r}. Fix: import it again with that."
+                    )
+                continue
+            if not isinstance(leaf, Tensor):
+                leaf = tensor_of(leaf)
+            if tuple(leaf.shape) != tuple(example.shape):
+                raise ValueError(
+                    f"{self._name} was imported for an argument of shape {tuple(example.shape)}; "
+                    f"it was called with shape {tuple(leaf.shape)}. Fix: import it again with that."
+                )
+            values[place] = leaf
+
+
+class _Inside:
+    """Tells who records which modules the steps lie in."""
+
+    def __init__(self, imported: Imported) -> None:
+        self.imported = imported
+        self.watcher = state.here.watcher
+        self.now: tuple[Within, ...] = ()
+
+    def go_to(self, modules: tuple[Within, ...]) -> None:
+        """Leave and enter modules until we are inside these."""
+        if self.watcher is None or modules == self.now:
+            return
+        same = 0
+        while same < min(len(modules), len(self.now)) and modules[same] == self.now[same]:
+            same += 1
+        for _ in self.now[same:]:
+            self.watcher.left()
+        for within in modules[same:]:
+            self.watcher.entered_module(self.imported._parts[within.path])
+        self.now = modules
+
+
+def tensor_of(source: Any) -> Tensor:
+    """A gradwalk tensor with the numbers of a PyTorch one, or of an array."""
+    array = array_of(source) if isinstance(source, torch.Tensor) else np.asarray(source)
+    if array is None:
+        raise TypeError(
+            f"a tensor of {source.dtype} on {source.device} has no numbers to take over"
+        )
+    return gradwalk.tensor(np.array(array), dtype=array.dtype)
+
+
+def _outline(given: Any) -> str:
+    leaves, spec = private.flattened(given)
+    names = [
+        f"tensor {tuple(leaf.shape)}" if hasattr(leaf, "shape") else repr(leaf) for leaf in leaves
+    ]
+    args, kwargs = private.rebuilt(names, spec)
+    listed = [str(a) for a in args] + [f"{k}={v}" for k, v in kwargs.items()]
+    return f"({', '.join(listed)})"

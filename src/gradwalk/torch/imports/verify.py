@@ -1,0 +1,311 @@
+"""Is an imported graph what PyTorch computes? Each step by itself, then the whole.
+
+A step is compared on the operands that PyTorch's own run has there, so that a wrong one is named
+itself, and not what comes after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+import gradwalk
+from gradwalk.engine.gradients import grad
+from gradwalk.torch import private
+from gradwalk.torch.imports.graph_steps import Drawn, Place, Step
+from gradwalk.torch.imports.torch_export import STOP, learned
+from gradwalk.torch.translate import Made
+from gradwalk.torch.values import array_of
+
+if TYPE_CHECKING:
+    from gradwalk.torch.imports.import_graph import Imported
+
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # of the largest element
+HALF = 2e-2  # of float16 and bfloat16
+
+
+class Mismatch(ValueError):
+    """An imported operation whose value or gradient is not PyTorch's."""
+
+
+def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
+    """Compare every step; returns the random numbers that PyTorch drew."""
+    drawn: Drawn = {}
+    values = dict(_inputs(imported))
+    generator = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng():
+        for step in imported._steps:
+            args, kwargs = _filled(step.given, values)
+            with torch.no_grad():
+                outputs = _tensors(step.func(*args, **kwargs))
+            for k, output in enumerate(outputs):
+                values[Place(step.name, k)] = output
+            if step.draws is not None:
+                drawn[step.name] = _ours(outputs[0])
+            for made in step.args:
+                if isinstance(made, Made):
+                    drawn[step.name] = _ours(outputs[made.output])
+            if step.op is not None:
+                _check_step(step, values, drawn, generator, tolerance)
+    return drawn
+
+
+def _inputs(imported: Imported) -> Iterator[tuple[Place, Any]]:
+    """What the graph starts from, as PyTorch's tensors."""
+    for place, example in imported._arguments:
+        if place is not None:
+            yield place, example.detach()
+    for place, (part, name) in imported._held.items():
+        yield place, torch.from_numpy(getattr(part, name).detach().numpy().copy())
+    for place, constant in imported._constants.items():
+        yield place, torch.from_numpy(constant.numpy().copy())
+
+
+def _filled(given: Any, values: dict[Place, Any]) -> Any:
+    """Arguments with values in the places of places."""
+    if isinstance(given, Place):
+        return values[given]
+    if isinstance(given, dict):
+        return {name: _filled(item, values) for name, item in given.items()}
+    if isinstance(given, (list, tuple)):
+        return type(given)(_filled(item, values) for item in given)
+    return given
+
+
+def _check_step(
+    step: Step,
+    values: dict[Place, Any],
+    drawn: Drawn,
+    generator: torch.Generator,
+    tolerance: float | None,
+) -> None:
+    places = [a for a in dict.fromkeys(step.args) if isinstance(a, Place)]
+    ours = {place: _ours(values[place]) for place in places}
+    leaves = {}
+    for place in places:
+        if values[place].is_floating_point():
+            ours[place].requires_grad = True
+            leaves[place] = values[place].clone().requires_grad_()
+    step.run(ours, drawn)
+    found = [ours[Place(step.name, k)] for k in step.outputs]
+    expected = [values[Place(step.name, k)] for k in step.outputs]
+    for k, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
+        what = "value" if len(found) == 1 else f"value of output {k}"
+        _compare(mine.detach().numpy(), theirs, f"the {what} of {step.where()}", tolerance)
+    if any(isinstance(a, Made) for a in step.args):
+        return  # a draw would be another one: its gradient is checked with the whole
+    outputs = _with_graph(step, values, leaves)
+    seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs]
+    kept = [
+        (mine, theirs, seed)
+        for mine, theirs, seed in zip(found, outputs, seeds, strict=True)
+        if theirs.requires_grad and mine.requires_grad
+    ]
+    if not kept or not leaves:
+        return
+    theirs = _gradients_of([t for _, t, _ in kept], list(leaves.values()), [s for *_, s in kept])
+    if theirs is None:
+        return
+    mine = grad(
+        [m for m, _, _ in kept],
+        [ours[place] for place in leaves],
+        [_ours(s) for *_, s in kept],
+        materialize_grads=True,
+    )
+    for place, one, other in zip(leaves, mine, theirs, strict=True):
+        text = f"the gradient of operand {place.name} of {step.where()}"
+        _compare(one.numpy(), other, text, tolerance)
+
+
+def _with_graph(step: Step, values: dict[Place, Any], leaves: dict[Place, Any]) -> list[Any]:
+    """The outputs that are ours once more, with a graph to the operands that can have gradients."""
+    while True:
+        try:
+            args, kwargs = _filled(step.given, {**values, **leaves})
+            outputs = _tensors(step.func(*args, **kwargs))
+            return [outputs[k] for k in step.outputs]
+        except RuntimeError as error:
+            refused = re.search(r"with respect to argument '(\w+)'", str(error))
+            if refused is None:
+                raise
+            names = [a.name for a in step.func._schema.arguments]
+            given = dict(zip(names, step.given[0], strict=False)) | step.given[1]
+            del leaves[given[refused[1]]]
+
+
+def _gradients_of(
+    outputs: Sequence[Any], leaves: Sequence[Any], seeds: Sequence[Any]
+) -> list[Any] | None:
+    """PyTorch's gradients, zeros where there is none; None if it has no rule."""
+    try:
+        found = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+    except (RuntimeError, NotImplementedError) as error:
+        if "derivative for" not in str(error):
+            raise
+        return None
+    return [
+        torch.zeros_like(leaf) if g is None else g.to_dense() if g.is_sparse else g
+        for leaf, g in zip(leaves, found, strict=True)
+    ]
+
+
+# -- the whole -------------------------------------------------------------------------------------
+
+
+def check_whole(
+    imported: Imported, module: torch.nn.Module, drawn: Drawn, tolerance: float | None
+) -> None:
+    """Compare outputs and gradients with the module itself; if it draws numbers, with its graph."""
+    given, spec = private.flattened(imported._example)
+    made: dict[int, tuple[Any, Any]] = {}  # one argument given twice stays one
+    for thing in given:
+        if id(thing) not in made:
+            made[id(thing)] = _twins(thing) if isinstance(thing, torch.Tensor) else (thing, thing)
+    twins = [made[id(thing)][0] for thing in given]
+    ours_given = [made[id(thing)][1] for thing in given]
+    with torch.enable_grad(), torch.random.fork_rng():
+        if drawn:
+            theirs, sources = _run_graph(imported, twins, drawn)
+        else:
+            # Copies of the buffers: running statistics that a call moves stay as they are.
+            buffers = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+            args, kwargs = private.rebuilt(twins, spec)
+            found = torch.func.functional_call(module, buffers, args, kwargs)
+            theirs = private.flattened(found)[0]
+            sources = learned(module)
+    values = imported._run(private.rebuilt(ours_given, spec), drawn)
+    mine = [values[r] if isinstance(r, Place) else r for r in imported._results]
+    _compare_whole(imported, mine, theirs, ours_given, twins, sources, tolerance)
+
+
+def _compare_whole(
+    imported: Imported,
+    mine: Sequence[Any],
+    theirs: Sequence[Any],
+    ours_given: Sequence[Any],
+    twins: Sequence[Any],
+    sources: dict[str, Any],
+    tolerance: float | None,
+) -> None:
+    pairs = []
+    for k, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+        if isinstance(other, torch.Tensor):
+            _compare(one.detach().numpy(), other, f"output {k} of {imported._name}", tolerance)
+            if other.requires_grad and not one.requires_grad:
+                raise Mismatch(f"output {k} of {imported._name} has a graph in PyTorch, not here")
+            if one.requires_grad and other.requires_grad:
+                pairs.append((one, other))
+    if not pairs:
+        return
+    wanted: dict[str, tuple[Any, Any]] = {}
+    for k, (one, twin) in enumerate(zip(ours_given, twins, strict=True)):
+        given_before = any(twin is known for _, known in wanted.values())
+        if isinstance(twin, torch.Tensor) and twin.requires_grad and not given_before:
+            wanted[f"argument {k}"] = (one, twin)
+    for name, parameter in imported.named_parameters():
+        source = sources.get(name)
+        if parameter.requires_grad and source is not None and source.requires_grad:
+            wanted[name] = (parameter, source)
+    if not wanted:
+        return
+    generator = torch.Generator().manual_seed(1)
+    seeds = [torch.randn(t.shape, generator=generator).to(t) for _, t in pairs]
+    expected = _gradients_of([t for _, t in pairs], [t for _, t in wanted.values()], seeds)
+    found = grad(
+        [one for one, _ in pairs],
+        [one for one, _ in wanted.values()],
+        [_ours(seed) for seed in seeds],
+        materialize_grads=True,
+    )
+    if expected is None:
+        return
+    largest = max((_largest(g) for g in expected), default=0.0)
+    for name, one, other in zip(wanted, found, expected, strict=True):
+        text = f"the gradient of {name} of {imported._name}"
+        _compare(one.numpy(), other, text, tolerance, at_least=largest)
+
+
+def _run_graph(
+    imported: Imported, twins: list[Any], drawn: Drawn
+) -> tuple[list[Any], dict[str, Any]]:
+    """PyTorch's values and parameters of the graph, with the random numbers that were drawn."""
+    values = dict(_inputs(imported))
+    places = [place for place, _ in imported._arguments]
+    values |= {p: t for p, t in zip(places, twins, strict=True) if p is not None}
+    sources: dict[str, Any] = {}
+    names = {id(p): name for name, p in imported.named_parameters()}
+    for place, (part, name) in imported._held.items():
+        parameter = getattr(part, name)
+        if id(parameter) in names and parameter.requires_grad:
+            known = sources.setdefault(names[id(parameter)], values[place].requires_grad_())
+            values[place] = known
+    for step in imported._steps:
+        args, kwargs = _filled(step.given, values)
+        if step.draws is not None:
+            outputs = [torch.from_numpy(drawn[step.name].numpy())]
+        elif any(isinstance(a, Made) for a in step.args):
+            mask, p = torch.from_numpy(drawn[step.name].numpy()), step.attrs["p"]
+            outputs = [args[0] * mask * (1 / (1 - p) if p < 1 else 0.0), mask]
+        else:
+            outputs = (
+                [args[0].detach()] if step.func is STOP else _tensors(step.func(*args, **kwargs))
+            )
+        for k, output in enumerate(outputs):
+            values[Place(step.name, k)] = output
+    return [values[r] if isinstance(r, Place) else r for r in imported._results], sources
+
+
+# -- comparing -------------------------------------------------------------------------------------
+
+
+def _ours(tensor: torch.Tensor) -> Any:
+    array = np.array(array_of(tensor))
+    return gradwalk.tensor(array, dtype=array.dtype)
+
+
+def _twins(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    """A copy that wants a gradient if it can have one, and the same as ours."""
+    twin, ours = tensor.detach().clone(), _ours(tensor)
+    if twin.is_floating_point():
+        twin.requires_grad_()
+        ours.requires_grad = True
+    return twin, ours
+
+
+def _tensors(result: Any) -> list[Any]:
+    return [t for t in private.flattened(result)[0] if isinstance(t, torch.Tensor)]
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    finite = tensor.detach()[torch.isfinite(tensor)]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def _compare(
+    found: Any, expected: torch.Tensor, what: str, tolerance: float | None, at_least: float = 0.0
+) -> None:
+    """Raise if two arrays are further apart than the tolerance × the largest element."""
+    wanted = np.asarray(array_of(expected))
+    if found.shape != wanted.shape:
+        raise Mismatch(f"{what} has shape {found.shape}, in PyTorch {wanted.shape}")
+    if wanted.dtype.kind != "f":
+        if not np.array_equal(found, wanted):
+            raise Mismatch(f"{what} is not PyTorch's: {np.sum(found != wanted)} elements differ")
+        return
+    limit = TOLERANCES.get(expected.dtype, HALF) if tolerance is None else tolerance
+    scale = max(_largest(expected), at_least)
+    with np.errstate(all="ignore"):
+        apart = np.where(
+            (found == wanted) | (np.isnan(found) & np.isnan(wanted)), 0, np.abs(found - wanted)
+        )
+    furthest = float(np.max(apart, initial=0.0))
+    if not furthest <= limit * scale:
+        raise Mismatch(
+            f"{what} is not PyTorch's: off by up to {furthest:.3g}, where the largest element is "
+            f"{scale:.3g} and the tolerance {limit:g} of it. Fix: if this is rounding, pass a "
+            "larger tolerance= to import_graph; else it is a bug of gradwalk's translation."
+        )

@@ -1,0 +1,1 @@
+"""Recording a PyTorch program as a trace."""

@@ -1,0 +1,382 @@
+"""PyTorch's own graph beside the trace: which autograd node is which, and what it was handed."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, TraceNode
+from gradwalk.ops import TABLE
+from gradwalk.torch import private
+from gradwalk.torch.record.storages import Memories
+from gradwalk.torch.user_lines import caller, line_at
+from gradwalk.torch.values import form, form_of
+
+LEAF = "AccumulateGrad"
+_UNKNOWN_META = ((), "float32")  # of an output that has no gradient
+
+
+class _Made(NamedTuple):
+    node: int
+    name: str  # of the operation, to compare with the autograd node's
+
+
+class AutogradGraph:
+    """Finds the trace's node of an autograd node, and makes one where there is none."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.memories = Memories(self.trace)
+        self._key = object()  # under which an autograd node bears the number of its node here
+        # Of operations whose autograd node was not met yet. Each thread numbers its own.
+        self._by_number: dict[int, list[_Made]] = {}
+        self._outputs: dict[tuple[int, int], int] = {}  # (node, PyTorch's output) -> the trace's
+
+    # -- which node is which -----------------------------------------------------------------------
+
+    def belongs(self, number: int, index: int, func: Any) -> None:
+        """The operation `func`, node `index` of the trace, belongs to this autograd node."""
+        made = _Made(index, _plain(func._schema.name.partition("::")[2]))
+        self._by_number.setdefault(number, []).append(made)
+
+    def node(self, grad_fn: Any) -> int | None:
+        """The trace's node of an autograd node."""
+        if is_leaf(grad_fn):
+            entry = self.recorder._entry(grad_fn.variable)
+            return None if entry is None else entry.edge.node
+        borne = private.mark(grad_fn)
+        index: int | None = borne.get(self._key)
+        if index is None:
+            number = private.number_of(grad_fn)
+            for made in self._by_number.get(number, ()):
+                if _fits(made.name, grad_fn):
+                    borne[self._key] = index = made.node
+                    self._by_number[number].remove(made)
+                    break
+        return index
+
+    def edge_of(self, tensor: torch.Tensor) -> Edge | None:
+        """The node and output of a tensor that has an autograd node."""
+        index = self.node(tensor.grad_fn)
+        if index is None:
+            return None
+        noted = self.recorder.noted_as(tensor)
+        if noted is not None and noted.node == index:
+            self._outputs[index, tensor.output_nr] = noted.output
+        edge = self._edge(index, tensor.output_nr)
+        if edge.output >= len(self.trace.nodes[index].metas):  # one that no op of ours has
+            self._widen(edge)
+            self._fill_in(edge, tensor)
+        return edge
+
+    def _widen(self, edge: Edge) -> None:
+        """A node has one more output than was known."""
+        node = self.trace.nodes[edge.node]
+        missing = edge.output + 1 - len(node.metas)
+        node.metas += (_UNKNOWN_META,) * missing
+        node.values += [None] * missing
+        for sweep in (*self.trace.sweeps, self.recorder._sweep):
+            if sweep is not None and edge.node in sweep.grads:
+                sweep.grads[edge.node] += [None] * missing
+
+    def _edge(self, index: int, output: int) -> Edge:
+        return Edge(index, self._outputs.get((index, output), output))
+
+    def _source(self, grad_fn: Any, output: int) -> Edge | None:
+        index = self.node(grad_fn)
+        if index is None:
+            return None
+        return Edge(index) if is_leaf(grad_fn) else self._edge(index, output)
+
+    # -- nodes that no operation accounts for ------------------------------------------------------
+
+    def grown(self, tensor: torch.Tensor) -> Edge:
+        """A tensor whose autograd node is new to the trace: that node, and all behind it."""
+        with self.recorder.silence(), private.unseen():
+            grad_fn = tensor.grad_fn
+            for found in inputs_first(grad_fn, self.node):
+                self._grow(found, tensor if found is grad_fn else None)
+            index = self.node(grad_fn)
+            assert index is not None
+            edge = self.edge_of(tensor) or Edge(index)
+            self._fill_in(edge, tensor)
+            self.recorder.note(tensor, edge)
+        return edge
+
+    def _grow(self, grad_fn: Any, tensor: torch.Tensor | None) -> None:
+        if is_leaf(grad_fn):
+            self.recorder._new_leaf(grad_fn.variable)
+            return
+        # What ran inside a custom Function, or wrote through a view, knows the line.
+        inside = None if tensor is None else self.recorder.noted_as(tensor)
+        twin = None if inside is None else self.trace.nodes[inside.node]
+        line = line_at(*caller()) if twin is None and tensor is not None else None
+        edges = [
+            None if source is None else self._source(source, output)
+            for source, output in grad_fn.next_functions
+        ]
+        outputs = private.outputs_of(grad_fn)
+        node = TraceNode(
+            index=0,
+            op=_name(grad_fn),
+            args=tuple(edges),
+            group=self.recorder._stack[-1] if twin is None and self.recorder._stack else None,
+            line=line,
+            metas=tuple(_UNKNOWN_META if known is None else form(*known) for known in outputs),
+            values=[None] * len(outputs),
+        )
+        if twin is not None:
+            node.group, node.line = twin.group, twin.line
+        index = self.trace.add(node)
+        private.mark(grad_fn)[self._key] = index
+        self._values_it_saved(grad_fn)
+
+    def _values_it_saved(self, grad_fn: Any) -> None:
+        """What an autograd node saved are the values of nodes: its own, or its operands'."""
+        for _, saved in saved_tensors(grad_fn):
+            if saved.grad_fn is None:
+                continue
+            index = self.node(saved.grad_fn)
+            if index is not None:
+                self._fill_in(self._edge(index, saved.output_nr), saved)
+
+    def _fill_in(self, edge: Edge, tensor: torch.Tensor) -> None:
+        node = self.trace.nodes[edge.node]
+        if edge.output >= len(node.values) or node.values[edge.output] is not None:
+            return
+        metas = list(node.metas)
+        metas[edge.output] = form_of(tensor)
+        node.metas = tuple(metas)
+        node.values[edge.output] = self.recorder._kept(tensor, "values", edge.node)
+
+    # -- a backward pass ---------------------------------------------------------------------------
+
+    @contextmanager
+    def watched(self, call: private.BackwardCall) -> Iterator[None]:
+        """Note what each node receives and pushes while PyTorch walks the graph."""
+        recorder = self.recorder
+        nested = recorder._sweep is not None
+        with recorder.silence(), private.unseen():
+            starts = [t for t in call.outputs if isinstance(t, torch.Tensor)]
+            roots = [recorder.edge(t) for t in starts]
+            sweep = recorder._sweep if nested else Sweep(seeds={}, line=line_at(*caller()))
+            if not nested:
+                for edge, seed in zip(roots, call.seeds, strict=False):
+                    sweep.seeds[edge] = recorder._kept(seed, "grads", edge.node)
+            nodes = list(inputs_first([t.grad_fn for t in starts if t.grad_fn is not None]))
+            if not nested:
+                self._note_saved(nodes)
+            handles = [self._hook(fn, sweep, only_leaves=nested) for fn in nodes]
+        second_order = recorder._of_second_order
+        recorder._sweep = sweep
+        recorder._of_second_order = call.create_graph
+        recorder._mark = perf_counter()
+        try:
+            yield
+            self._note_results(call, sweep)
+            self._tell_versions_apart(sweep)
+        except RuntimeError as error:
+            self.memories.explain_overwritten(error, nodes, self.node)
+            raise
+        finally:
+            for handle in handles:
+                handle.remove()
+            if not nested:
+                recorder._of_second_order = second_order
+                recorder.swept()
+
+    def _hook(self, grad_fn: Any, sweep: Sweep, only_leaves: bool) -> Any:
+        index = self.node(grad_fn)
+        if index is None:
+            return _NoHandle()
+        if is_leaf(grad_fn):
+            return grad_fn.register_prehook(partial(self._delivered, index, sweep))
+        if only_leaves:  # inside a checkpointed region that PyTorch runs again as a whole
+            return _NoHandle()
+        return grad_fn.register_hook(partial(self._visited, grad_fn, index, sweep))
+
+    def _delivered(self, index: int, sweep: Sweep, arrived: tuple[Any, ...]) -> None:
+        with self.recorder.silence():
+            self._add_gradient(index, 0, arrived[0], sweep)
+        self.recorder._mark = perf_counter()
+
+    def _add_gradient(self, index: int, output: int, arrived: Any, sweep: Sweep) -> None:
+        kept = self.recorder._kept(arrived, "grads", index)
+        grads = sweep.grads.setdefault(index, [None] * len(self.trace.nodes[index].metas))
+        before = grads[output]
+        both = before is not None and isinstance(kept, type(before)) and hasattr(kept, "nbytes")
+        grads[output] = before + kept if both else kept
+
+    def _visited(
+        self,
+        grad_fn: Any,
+        index: int,
+        sweep: Sweep,
+        pushed: tuple[Any, ...],
+        received: tuple[Any, ...],
+    ) -> None:
+        recorder = self.recorder
+        took = perf_counter() - recorder._mark  # since we last looked: our own work is not in it
+        with recorder.silence():
+            sweep.visits.append(index)
+            node = self.trace.nodes[index]
+            grads: list[Kept] = [None] * len(node.metas)
+            for output, g in enumerate(received):
+                place = self._edge(index, output).output
+                if g is not None and place < len(grads):
+                    grads[place] = recorder._kept(g, "grads", index)
+            sweep.grads[index] = grads
+            along: list[Kept] = [None] * len(node.args)
+            for position, g in zip(self._positions(grad_fn, node), pushed, strict=False):
+                if position is not None and g is not None:
+                    along[position] = recorder._kept(g, "pushed", index)
+            sweep.pushed[index] = tuple(along)
+            if recorder.timing:
+                sweep.seconds[index] = took
+        recorder._mark = perf_counter()
+
+    def _positions(self, grad_fn: Any, node: TraceNode) -> list[int | None]:
+        """The argument that each edge of an autograd node leads to."""
+        free = [position for position, _ in node.edges]
+        found: list[int | None] = []
+        for source, output in grad_fn.next_functions:
+            edge = None if source is None else self._source(source, output)
+            alike = (p for p in free if edge is not None and self._same(node.args[p], edge))
+            place = next(alike, None)
+            if place is not None:
+                free.remove(place)
+            found.append(place)
+        return found
+
+    def _same(self, argument: Edge, edge: Edge) -> bool:
+        """Whether both are the same operand; a leaf that was written since has a newer node."""
+        at: int | None = edge.node
+        while at is not None and at != argument.node:
+            at = self.trace._earlier.get(at)
+        return at is not None and argument.output == edge.output
+
+    def _note_results(self, call: private.BackwardCall, sweep: Sweep) -> None:
+        """`torch.autograd.grad` hands leaves' gradients to the program alone."""
+        with self.recorder.silence():
+            for tensor, g in zip(call.inputs, call.result, strict=False):
+                edge = self.recorder.known(tensor) if isinstance(tensor, torch.Tensor) else None
+                if edge is not None and g is not None and edge.node not in sweep.grads:
+                    self._add_gradient(edge.node, edge.output, g, sweep)
+
+    def _tell_versions_apart(self, sweep: Sweep) -> None:
+        """A leaf written between two uses is two leaves here, and one in PyTorch: what was pushed
+        to the earlier one is the gradient of that."""
+        for index in [i for i in sweep.grads if i in self.trace._earlier]:
+            shares: dict[int, Any] = {}
+            for user, parts in sweep.pushed.items():
+                for position, edge in self.trace.nodes[user].edges:
+                    part = parts[position] if position < len(parts) else None
+                    if isinstance(part, np.ndarray) and self._same(edge, Edge(index)):
+                        shares[edge.node] = shares.get(edge.node, 0) + part
+            if len(shares) > 1 or (shares and index not in shares):
+                for leaf, share in shares.items():
+                    sweep.grads[leaf] = [share]
+                if index not in shares:
+                    del sweep.grads[index]
+
+    def _note_saved(self, nodes: list[Any]) -> None:
+        for grad_fn in nodes:
+            index = self.node(grad_fn)
+            packed = any(private.is_packed(grad_fn, name) for name in private.saved_names(grad_fn))
+            if index is not None and not packed and not is_leaf(grad_fn):
+                self.memories.note_saved(index, saved_tensors(grad_fn))
+
+
+class _NoHandle:
+    def remove(self) -> None:
+        """There is no hook."""
+
+
+def is_leaf(grad_fn: Any) -> bool:
+    """Whether this is where the gradient of a parameter ends."""
+    return hasattr(grad_fn, "variable") and LEAF in grad_fn.name()
+
+
+def inputs_first(roots: Any, known: Any = None) -> Iterator[Any]:
+    """The autograd nodes behind some, each once, inputs before what is made of them.
+
+    Those that `known` knows, and what is behind them, are left out.
+    """
+    start = list(roots) if isinstance(roots, list) else [roots]
+    seen: set[Any] = set()
+    stack = [(node, False) for node in reversed(start)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            yield node
+            continue
+        if node in seen or (known is not None and known(node) is not None):
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        stack += [(source, False) for source, _ in node.next_functions if source is not None]
+
+
+def saved_tensors(grad_fn: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """What an autograd node saved, by name; what is gone, overwritten or packed is left out."""
+    for name in private.saved_names(grad_fn):
+        if private.is_packed(grad_fn, name):
+            continue
+        try:
+            saved = getattr(grad_fn, name)
+        except RuntimeError:
+            continue
+        several = saved if isinstance(saved, list | tuple) else (saved,)
+        for tensor in several:
+            if isinstance(tensor, torch.Tensor):
+                yield name.removeprefix("_saved_"), tensor
+
+
+def operation_name(grad_fn: Any) -> str:
+    """What an autograd node is called by PyTorch: "MySquare", "AsStrided"."""
+    name = str(grad_fn.name()).rpartition("::")[2]
+    return re.sub(r"Backward\d*$", "", name) or name
+
+
+# Layers, by which `health` finds its way; their operands or sizes may be missing.
+_PRODUCTS = {
+    "Addmm": "addmm", "Mm": "matmul", "Bmm": "matmul", "Mv": "matmul", "Baddbmm": "baddbmm",
+    "Convolution": "conv_bias", "Embedding": "embedding",
+}  # fmt: skip
+
+
+def _name(grad_fn: Any) -> str:
+    """What to call it: as we do, if it is an op of ours; a custom Function by its own name."""
+    name = operation_name(grad_fn)
+    if private.is_custom(grad_fn):
+        return f"{name} (Function)" if name in TABLE else name
+    return _ours(name)
+
+
+@functools.cache
+def _ours(name: str) -> str:
+    """The op of ours that PyTorch's node is, where its name and its edges say all there is."""
+    for op in TABLE.values():
+        alone = op.elementwise and len(op.inputs) == 1 and not op.attributes
+        if alone and _plain(op.name) == _plain(name):
+            return op.name
+    return _PRODUCTS.get(name, name)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _fits(operation: str, grad_fn: Any) -> bool:
+    """Whether an autograd node may be that of an operation, by their names."""
+    node = _plain(operation_name(grad_fn))
+    return operation.startswith(node) or node.startswith(operation)

@@ -1,0 +1,59 @@
+"""A trace of the graph behind a tensor that nobody recorded: what PyTorch itself still knows.
+
+Its operations have the names of their autograd nodes where nothing better is known, no lines and
+no modules. Values are known of leaves, of the root, and of what was saved for backward.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from gradwalk.engine.errors import AutogradError
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.torch import private
+from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
+from gradwalk.torch.record.recorder import TorchRecorder
+from gradwalk.torch.watch.watch import recorded_again
+
+FREED = "backward through the graph a second time"
+
+
+def trace_of_tensor(
+    root: torch.Tensor, keep: str | None = None, budget: int | None = None
+) -> Trace:
+    """The operations behind `root`, and its backward pass, which leaves every `.grad` alone."""
+    trace = structure_of_tensor(root, keep, budget)
+    recorder: TorchRecorder = trace.recorder  # type: ignore[attr-defined]
+    leaves = [fn.variable for fn in inputs_first([root.grad_fn]) if is_leaf(fn)]
+    if root.grad_fn is None or not leaves:
+        return trace
+    try:
+        with private.told_of_backward(recorder._around_backward):
+            torch.autograd.grad(
+                root, leaves, torch.ones_like(root), retain_graph=True, allow_unused=True
+            )
+    except RuntimeError as error:
+        if FREED not in str(error):
+            raise
+        again = recorded_again(root)
+        if again is not None:
+            return again
+        raise AutogradError(
+            "the graph behind this loss was let go by backward(). Fix: ask before backward(), or "
+            "call backward(retain_graph=True), or compute inside `with gradwalk.torch.record():`; "
+            "under gradwalk.torch.watch(model, optimizer), ask between backward() and step()"
+        ) from error
+    return trace
+
+
+def structure_of_tensor(
+    root: torch.Tensor, keep: str | None = None, budget: int | None = None
+) -> Trace:
+    """The operations behind `root`, also of a graph whose saved tensors are gone."""
+    recorder = TorchRecorder(keep, budget)
+    trace = recorder.trace
+    trace.unrecorded = True
+    recorder.edge(root)
+    trace._alive.append(root)
+    recorder.name_what_is_alive()
+    return trace

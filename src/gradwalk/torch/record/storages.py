@@ -1,0 +1,127 @@
+"""Which memory tensors lie in, what autograd nodes keep alive, and who wrote where."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.trace.trace import Edge, Saved, Trace
+from gradwalk.torch import private
+
+
+class HeldWeakly(list[Any]):
+    """Live objects; those of PyTorch only as long as others hold them."""
+
+    def append(self, thing: Any) -> None:
+        super().append(weakref.ref(thing) if isinstance(thing, torch.Tensor) else thing)
+
+    def __iter__(self) -> Iterator[Any]:
+        for held in super().__iter__():
+            thing = held() if isinstance(held, weakref.ref) else held
+            if thing is not None:
+                yield thing
+
+
+class Write(NamedTuple):
+    """One write in place."""
+
+    order: int  # of all writes
+    time: int  # how many nodes there were
+    name: str  # of what wrote
+    line: SourceLine | None
+
+
+class Memories:
+    """Writes `trace.saved` and `trace.memory`; remembers writes in place."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._numbers: dict[int, tuple[Any, int]] = {}  # storage -> it, weakly; its number
+        self._writes: dict[int, list[Write]] = {}  # by memory, oldest first
+        self._count = 0  # of them
+
+    def note_memory(self, edge: Edge, tensor: torch.Tensor) -> None:
+        """The tensor of an output."""
+        place = self._placed("out", tensor)
+        if place is not None:
+            self.trace.memory[edge] = place
+
+    def note_write(self, tensor: torch.Tensor, name: str, line: SourceLine | None) -> None:
+        """Something wrote over what was in a tensor."""
+        place = self._placed("", tensor)
+        if place is not None:
+            self._count += 1
+            write = Write(self._count, len(self.trace.nodes), name, line)
+            self._writes.setdefault(place.memory, []).append(write)
+
+    def last_write(self, tensor: torch.Tensor) -> tuple[int, SourceLine | None] | None:
+        """The number of the last write to a tensor's memory, and its line; None without one."""
+        place = self._placed("", tensor)
+        writes = self._writes.get(-1 if place is None else place.memory)
+        return (writes[-1].order, writes[-1].line) if writes else None
+
+    def note_saved(self, index: int, saved: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """What a node keeps for backward; parameters would be there anyway."""
+        found = []
+        for name, tensor in saved:
+            place = self._placed(name, tensor)
+            if place is not None and not (tensor.is_leaf and tensor.requires_grad):
+                found.append(place)
+        self.trace.saved[index] = tuple(found)
+
+    def _placed(self, name: str, tensor: torch.Tensor) -> Saved | None:
+        storage = private.storage_of(tensor)
+        if storage is None:
+            return None
+        weakly, key, size = storage
+        known = self._numbers.get(key)
+        if known is None or known[0].expired():
+            known = self._numbers[key] = weakly, len(self._numbers) + 1
+        return Saved(name, size, known[1])
+
+    # -- what was overwritten before backward needed it --------------------------------------------
+
+    def explain_overwritten(
+        self, error: RuntimeError, nodes: list[Any], index_of: Callable[[Any], int | None]
+    ) -> None:
+        """Add to PyTorch's error which operation kept what, and which one wrote over it."""
+        if "modified by an inplace operation" not in str(error):
+            return
+        for grad_fn in reversed(nodes):
+            index = index_of(grad_fn)
+            if index is not None and _is_spoilt(grad_fn):
+                error.add_note(self._told(index))
+                return
+
+    def _told(self, index: int) -> str:
+        node = self.trace.nodes[index]
+        name, line = self.trace.name(index), node.line
+        own = [Edge(index, k) for k in range(len(node.metas))]
+        for edge in [*own, *(edge for _, edge in node.edges)]:
+            place = self.trace.memory.get(edge)
+            writes = self._writes.get(place.memory if place else -1, ())
+            later = next((write for write in writes if write.time > index), None)
+            if later is not None:
+                what = "its result" if edge.node == index else self.trace.name(edge.node)
+                return (
+                    f"gradwalk: {name} ({line}) keeps {what} for backward, and {later.name} "
+                    f"({later.line}) wrote over it before backward came. Fix: compute it out of "
+                    "place there, or write to a clone()."
+                )
+        return f"gradwalk: what {name} ({line}) keeps for backward was written over in place."
+
+
+def _is_spoilt(grad_fn: Any) -> bool:
+    for name in private.saved_names(grad_fn):
+        if private.is_packed(grad_fn, name):
+            continue
+        try:
+            getattr(grad_fn, name)
+        except RuntimeError as error:
+            if "modified by an inplace operation" in str(error):
+                return True
+    return False

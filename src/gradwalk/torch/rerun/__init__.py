@@ -1,0 +1,1 @@
+"""Running a failed step again, recorded, from the state it began with."""

@@ -1,0 +1,351 @@
+"""The failing step once more, recorded: the program's own statements, or else the model alone.
+
+Whatever runs again here leaves no mark: gradients, buffers, random numbers and what the program
+keeps in its own objects (states.py) are as they were before, optimizers do not step, and nothing is
+printed. Only what is done outside of it (a file that is written) cannot be taken back.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import textwrap
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.torch import private
+from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
+from gradwalk.torch.record.recorder import TorchRecorder
+from gradwalk.torch.rerun.call_stack import Place
+from gradwalk.torch.rerun.python_state import Keeper
+from gradwalk.torch.rerun.rng_states import Randomness
+from gradwalk.torch.rerun.snapshots import Call, Model, outputs_in
+from gradwalk.torch.rerun.statements import (
+    LeftTheBlock,
+    NotRepeatable,
+    Statements,
+    statements_between,
+)
+from gradwalk.torch.watch.gradient_checks import all_finite
+
+
+@dataclass(eq=False)
+class Run:
+    """One backward pass of the program, and the calls of models that it went through."""
+
+    calls: list[Call]
+    places: list[Place]  # where backward was called, outwards
+    loss: torch.Tensor | None  # what it began at, if that is one number
+    before: torch.Tensor | None  # how long the gradients were before it; None if there were none
+    recorded: Trace | None = None  # when someone asked for it
+
+    def began_at(self, loss: torch.Tensor) -> bool:
+        """Whether it is the backward pass of this loss."""
+        return self.loss is not None and self.loss.data_ptr() == loss.data_ptr()
+
+
+@dataclass
+class Outcome:
+    """What came of it."""
+
+    trace: Trace | None = None
+    how: str = ""  # "statements" of the program, its "model" alone; "" if nothing could be run
+    told: str = ""  # what was run, in words
+    notes: list[str] = field(default_factory=list)  # what a reader must know to trust it
+
+
+@dataclass
+class Plan:
+    """Which statements to run again, and in which frame."""
+
+    depth: int  # of the frame, counted from the call of the model outwards
+    start: Place
+    end: Place
+    statements: Statements
+
+
+def plan_of(run: Run) -> Plan:
+    """The statements from the first call of a model to the end of backward, in one frame."""
+    if not run.calls:
+        raise NotRepeatable("no module was called on the way to the loss")
+    for depth, start in enumerate(run.calls[0].places):
+        for end in run.places:
+            # Only the innermost: further out, the same statement runs far more than this step.
+            if start.is_same_frame(end):
+                return Plan(depth, start, end, statements_between(start, end))
+    raise NotRepeatable("the model and backward were not called from one function that is known")
+
+
+class Rerun:
+    """Runs a step again."""
+
+    def __init__(
+        self,
+        models: Iterable[Model],
+        optimizers: Iterable[torch.optim.Optimizer],
+        keeper: Keeper,
+        budget: int,
+    ) -> None:
+        self.models = list(models)
+        self.optimizers = list(optimizers)
+        self.keeper = keeper
+        self.budget = budget
+        self.losses: list[torch.Tensor] = []  # of the backward passes while running again
+        self._gradients: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
+        self._passes = 0  # backward passes under way
+        self._only_pushed = False  # whether all that was not finite was pushed into the model
+
+    def __call__(self, run: Run, shows_fault: Callable[[list[torch.Tensor]], bool]) -> Outcome:
+        """The statements; if they do not show the fault, the model alone.
+
+        `shows_fault(losses)` looks at the gradients and says whether it is there.
+        """
+        outcome = Outcome()
+        with self._leaving_no_mark(run):
+            for attempt in (self._statements, self._model):
+                recorder = TorchRecorder(budget=self.budget)
+                made = self._tried(attempt, run, recorder, outcome)
+                if made is None:
+                    continue
+                told, notes = made
+                was_run = outcome.trace is not None  # the statements: they did not show it
+                if shows_fault(self.losses) and not (self._only_pushed and was_run):
+                    outcome.trace, outcome.told = recorder.trace, told
+                    outcome.how = attempt.__name__.strip("_")
+                    outcome.notes += notes
+                    break
+                outcome.notes.append(f"{told}, and the fault did not show again")
+                outcome.trace = outcome.trace or recorder.trace
+        outcome.notes += [note for call in run.calls for note in call.changed_since()]
+        return outcome
+
+    def _tried(
+        self, attempt: Attempt, run: Run, recorder: TorchRecorder, outcome: Outcome
+    ) -> tuple[str, list[str]] | None:
+        """What one of the two ways says; None, and a note, if it cannot be gone."""
+        self._without_gradients()
+        self.losses.clear()
+        self._only_pushed = False
+        what = _WHAT[attempt.__name__]
+        try:
+            return attempt(run, recorder)
+        except NotRepeatable as error:
+            outcome.notes.append(f"{what} could not be run again: {error}")
+        except LeftTheBlock:
+            outcome.notes.append("the statements, run again, took another way")
+        except Exception as error:  # the program's own code may raise anything
+            short = textwrap.shorten(str(error), 120)
+            outcome.notes.append(f"{what} failed when run again: {type(error).__name__}: {short}")
+        return None
+
+    def recorded(self, run: Run) -> Trace | None:
+        """The statements of a healthy step again, recorded; None if the loss is another."""
+        if run.loss is None:
+            return None
+        recorder = TorchRecorder(budget=self.budget)
+        with self._leaving_no_mark(run):
+            if self._tried(self._statements, run, recorder, Outcome()) is None:
+                return None
+        same = bool(self.losses) and _same_bits(self.losses[-1], run.loss)
+        return recorder.trace if same else None
+
+    # -- the two ways ------------------------------------------------------------------------------
+
+    def _statements(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:
+        """The program's statements, as they stand in its file."""
+        plan = plan_of(run)
+        if plan.start.variables is None:
+            raise NotRepeatable("the variables of that frame were not kept")
+        run.calls[0].restore()
+        with recorder:
+            plan.statements.run(plan.start)
+        first, last = plan.statements.first, plan.statements.last
+        file = Path(plan.start.code.co_filename).name
+        told = (
+            f"line {first} of {file} was run again, recorded"
+            if first == last
+            else f"lines {first} to {last} of {file} were run again, recorded"
+        )
+        if not self.losses or run.loss is None:
+            return told, []
+        if _same_bits(self.losses[-1], run.loss):
+            return f"{told}; the loss is the same bit for bit", []
+        return told, [
+            f"run again, the loss is {_number(self.losses[-1])}, not {_number(run.loss)}: "
+            "something in it is not deterministic, or was changed since"
+        ]
+
+    def _model(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:
+        """The models alone, and what came back to their outputs pushed back through them."""
+        if not run.calls:
+            raise NotRepeatable("none was called on the way to the loss")
+        notes = []
+        with recorder:
+            for call in run.calls:
+                with call.as_it_was(), torch.enable_grad():
+                    args, kwargs = _detached((call.args, call.kwargs))
+                    output = _called(call, args, kwargs)
+                outputs = outputs_in(output)
+                pushed = {
+                    i: g
+                    for i, g in call.output_gradients.items()
+                    if i < len(outputs) and outputs[i].requires_grad
+                }
+                if pushed:
+                    roots = [outputs[i] for i in pushed]
+                    for root, kept in zip(roots, pushed.values()):
+                        # One output may be computed from another: what was kept is all it got.
+                        root.register_hook(partial(_instead, kept))  # type: ignore[no-untyped-call]
+                    finite = all(map(all_finite, outputs))
+                    self._only_pushed = finite and not all(map(all_finite, pushed.values()))
+                    torch.autograd.backward(roots, list(pushed.values()))
+                else:
+                    notes.append("the gradient of the model's output was too large to be kept")
+        return (
+            "the model was run again with its batch, recorded, and the gradient that its output "
+            "had received was pushed back through it"
+        ), notes
+
+    # -- leaving no mark ---------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _leaving_no_mark(self, run: Run) -> Iterator[None]:
+        models = {id(m): m for m in (*self.models, *(call.model for call in run.calls))}.values()
+        randomness = Randomness.now({device for model in models for device in model.devices})
+        given = [thing for call in run.calls for thing in call.given]
+        state = self.keeper.exactly([call.state for call in run.calls], given)
+        buffers = [b for model in models for b in model.buffers_now(float("inf"))]
+        for parameter in self._parameters():
+            self._keep_gradient(parameter)
+        try:
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+                warnings.catch_warnings(),
+                private.told_of_backward(self._around_backward),
+                _nothing_steps(self.optimizers),
+            ):
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            for tensor, gradient in self._gradients.values():
+                tensor.grad = gradient
+            for buffer in buffers:
+                buffer.restore()
+            state.restore()
+            randomness.restore()
+
+    def _parameters(self) -> Iterator[torch.Tensor]:
+        for model in self.models:
+            yield from model.module.parameters()
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                yield from group["params"]
+
+    def _keep_gradient(self, tensor: torch.Tensor) -> None:
+        self._gradients.setdefault(id(tensor), (tensor, tensor.grad))
+
+    def _without_gradients(self) -> None:
+        for tensor, _ in self._gradients.values():
+            tensor.grad = None
+
+    @contextlib.contextmanager
+    def _around_backward(self, call: private.BackwardCall) -> Iterator[None]:
+        """Leaves that are nobody's parameters get their gradients back as well."""
+        if call.accumulates:
+            roots = [t.grad_fn for t in call.outputs if getattr(t, "grad_fn", None) is not None]
+            for leaf in inputs_first(roots):
+                if is_leaf(leaf) and id(leaf.variable) not in self._gradients:
+                    self._keep_gradient(leaf.variable)
+                    leaf.variable.grad = None
+            if not self._passes:  # not one that a checkpoint runs inside another
+                self.losses += [t.detach() for t in call.outputs[:1]]
+        self._passes += 1
+        try:
+            yield
+        finally:
+            self._passes -= 1
+
+
+Attempt = Callable[[Run, TorchRecorder], tuple[str, list[str]]]
+_WHAT = {"_statements": "the statements", "_model": "the model alone"}
+
+
+@contextlib.contextmanager
+def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None]:
+    """While inside, optimizers and gradient scalers do nothing."""
+
+    def nothing(*args: Any, **keywords: Any) -> None:
+        return None
+
+    def unknown(optimizer: Any, args: Any, keywords: Any) -> None:
+        raise NotRepeatable(f"an optimizer that is not watched ({type(optimizer).__name__}) steps")
+
+    changed: list[tuple[Any, str, Any]] = []
+
+    def replace(owner: Any, name: str) -> None:
+        changed.append((owner, name, vars(owner).get(name)))
+        setattr(owner, name, nothing)
+
+    for optimizer in optimizers:
+        replace(optimizer, "step")
+    for name in ("step", "unscale_", "update"):
+        replace(torch.amp.GradScaler, name)
+    handle = register_optimizer_step_pre_hook(unknown)
+    try:
+        yield
+    finally:
+        handle.remove()
+        for owner, name, before in reversed(changed):
+            if before is None:  # it was the class's
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+
+
+def _instead(kept: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    return kept
+
+
+_CALL = "output = module(*args, **kwargs)"
+
+
+def _called(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a model from the line that called it, which is the line of what has none of its own."""
+    names: dict[str, Any] = {"module": call.model.module, "args": args, "kwargs": kwargs}
+    tree = ast.parse(_CALL)
+    place = call.places[0] if call.places else None
+    position = None if place is None else place.position
+    if place is None or position is None:
+        return call.model.module(*args, **kwargs)
+    ast.increment_lineno(tree, position[0] - 1)
+    exec(compile(tree, place.code.co_filename, "exec"), names)
+    return names["output"]
+
+
+def _detached(given: Any) -> Any:
+    """Arguments of a model that were computed before become leaves of their own."""
+    if isinstance(given, torch.Tensor):
+        return given.detach().requires_grad_() if given.grad_fn is not None else given
+    if type(given) in (list, tuple):
+        return type(given)(_detached(item) for item in given)
+    if type(given) is dict:
+        return {name: _detached(item) for name, item in given.items()}
+    return given
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and bool(torch.isclose(a, b, rtol=0, atol=0, equal_nan=True).all())
+
+
+def _number(loss: torch.Tensor) -> str:
+    return f"{loss.item():.9g}" if loss.numel() == 1 else f"a tensor of {tuple(loss.shape)}"

@@ -1,0 +1,315 @@
+"""The program's own statements, from the one that called the model to the one that ran backward.
+
+They are taken from the source and compiled under their own file name and line numbers, so that
+what is recorded while they run again points where it should. What lies before the call of the
+model in the same block is left out; of an `if` or `try` around it, what was not taken.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from gradwalk.torch.rerun.call_stack import Place
+
+LEFT = "__gradwalk_left__"  # what is raised in place of return, break and continue
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SUSPENDS = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+
+
+class NotRepeatable(Exception):
+    """Why statements cannot be run again, in words."""
+
+
+class LeftTheBlock(BaseException):
+    """The statements, run again, took another way than they had."""
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What to run again in one frame."""
+
+    code: CodeType
+    needs: frozenset[str]  # the variables they read before they set them
+    first: int  # lines, for the report
+    last: int
+
+    def run(self, place: Place) -> None:
+        """Run them in the frame's globals and the variables kept of it, which stay as they are."""
+        names: dict[str, Any] = {**place.globals, **(place.variables or {}), LEFT: LeftTheBlock}
+        exec(self.code, names)
+
+
+def statements_between(start: Place, end: Place) -> Statements:
+    """What the frame did from the moment `start` (the call of the model) to `end` (backward)."""
+    return _statements(start.code, start.instruction, end.instruction)
+
+
+@lru_cache(maxsize=64)
+def _statements(code: CodeType, start: int, end: int) -> Statements:
+    if code.co_name.startswith("<") and code.co_name != "<module>":
+        raise NotRepeatable(f"a {code.co_name.strip('<>')} is one expression")
+    tree = _tree(code.co_filename)
+    first = _position(code, start)
+    last = _position(code, end)
+    way, goal = _way(tree.body, first), _way(tree.body, last)
+    if not _stands_there(tree, first) or not _stands_there(tree, last):
+        raise NotRepeatable(f"{code.co_filename} is not the file that runs: was it changed?")
+    shared = 0
+    for a, b in zip(way, goal):
+        if a.block is not b.block:
+            break
+        shared += 1
+        if a.index != b.index:
+            break
+    if not shared or way[shared - 1].index > goal[shared - 1].index:
+        raise NotRepeatable("backward stands before the call of the model")
+    block = way[shared - 1].block
+    begin, stop = way[shared - 1].index, goal[shared - 1].index
+    if begin == stop:
+        body = [block[begin]]  # one simple statement does both
+    else:
+        body = [
+            *_from(block[begin], way[shared:]),
+            *block[begin + 1 : stop],
+            *_up_to(block[stop], goal[shared:]),
+        ]
+    module = ast.Module(body=_repeatable(body, _class_around(tree, first)), type_ignores=[])
+    names = _Names()
+    names.block(module.body, set())
+    try:
+        compiled = compile(ast.fix_missing_locations(module), code.co_filename, "exec")
+    except SyntaxError as error:
+        raise NotRepeatable(f"its statements do not stand alone: {error.msg}") from error
+    return Statements(compiled, frozenset(names.needed), body[0].lineno, last[1])
+
+
+@lru_cache(maxsize=16)
+def _tree(filename: str) -> ast.Module:
+    source = "".join(linecache.getlines(filename))
+    if not source:
+        raise NotRepeatable(f"there is no source of {filename}")
+    try:
+        return ast.parse(source, filename)
+    except SyntaxError as error:
+        raise NotRepeatable(f"{filename} is not the file that runs: was it changed?") from error
+
+
+# -- where a statement stands ----------------------------------------------------------------------
+
+_Position = tuple[int, int, int, int]  # line, last line, column, last column
+
+
+def _position(code: CodeType, instruction: int) -> _Position:
+    found = Place(0, code, instruction, {}).position
+    if found is None:
+        raise NotRepeatable(f"{code.co_filename} has no positions of its expressions")
+    return found
+
+
+@dataclass(frozen=True)
+class _At:
+    """One step on the way from the file to a statement: a block, and which of its statements."""
+
+    block: list[ast.stmt]
+    index: int
+
+
+def _way(block: list[ast.stmt], position: _Position) -> list[_At]:
+    """The blocks around a position, outermost first; functions count as any statement."""
+    for index, statement in enumerate(block):
+        if _holds(statement, position):
+            inner = (_way(b, position) for b in _blocks(statement))
+            return [_At(block, index), *next((way for way in inner if way), [])]
+    return []
+
+
+def _holds(node: ast.stmt | ast.ExceptHandler, position: _Position) -> bool:
+    decorated = [d.lineno for d in getattr(node, "decorator_list", [])]
+    begin = (min([node.lineno, *decorated]), 0 if decorated else node.col_offset)
+    end = (node.end_lineno or 0, node.end_col_offset or 0)
+    return begin <= (position[0], position[2]) and (position[1], position[3]) <= end
+
+
+def _blocks(statement: ast.AST) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(statement, name, None)
+        if isinstance(block, list):
+            yield block
+    for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield handler.body
+
+
+def _stands_there(tree: ast.Module, position: _Position) -> bool:
+    """Whether the source has an expression exactly where the running code says."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr | ast.withitem | ast.stmt) and (
+            getattr(node, "lineno", None),
+            getattr(node, "end_lineno", None),
+            getattr(node, "col_offset", None),
+            getattr(node, "end_col_offset", None),
+        ) == (position[0], position[1], position[2], position[3]):
+            return True
+    return False
+
+
+def _class_around(tree: ast.Module, position: _Position) -> str:
+    """The class whose method this is: it changes what `self.__name` means."""
+    found = ""
+    for at in _way(tree.body, position):
+        statement = at.block[at.index]
+        if isinstance(statement, ast.ClassDef):
+            found = statement.name
+    return found
+
+
+# -- which part of a statement ---------------------------------------------------------------------
+
+
+def _from(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
+    """A statement without what it did before the position."""
+    if not way or isinstance(statement, _LOOPS):  # a loop begins anew: its state is not known
+        return [statement]
+    inner, index = way[0].block, way[0].index
+    rest = [*_from(inner[index], way[1:]), *inner[index + 1 :]]
+    return _around(statement, inner, rest)
+
+
+def _up_to(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
+    """A statement without what it does after the position."""
+    if not way or isinstance(statement, _LOOPS):
+        return [statement]
+    inner, index = way[0].block, way[0].index
+    return _around(statement, inner, [*inner[:index], *_up_to(inner[index], way[1:])])
+
+
+def _around(statement: ast.stmt, inner: list[ast.stmt], rest: list[ast.stmt]) -> list[ast.stmt]:
+    """The part of a block with what must be around it: a `with` is entered again."""
+    if isinstance(statement, ast.With) and inner is statement.body:
+        return [ast.copy_location(ast.With(items=statement.items, body=rest), statement)]
+    return rest
+
+
+class _Leaves(ast.NodeTransformer):
+    """`return`, `break` and `continue` lead out of what is run again: they were not taken."""
+
+    def __init__(self, class_name: str) -> None:
+        self.class_name = class_name.lstrip("_")
+        self.loops = 0
+
+    def _left(self, node: ast.stmt) -> ast.stmt:
+        raised = ast.Raise(exc=ast.Name(id=LEFT, ctx=ast.Load()), cause=None)
+        return ast.fix_missing_locations(ast.copy_location(raised, node))
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        return self._left(node)
+
+    def visit_Break(self, node: ast.Break) -> ast.stmt:
+        return node if self.loops else self._left(node)
+
+    def visit_Continue(self, node: ast.Continue) -> ast.stmt:
+        return node if self.loops else self._left(node)
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, _SUSPENDS):
+            raise NotRepeatable("there is a yield or an await between")
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            return node  # what leaves a function of its own leaves only that
+        loop = isinstance(node, _LOOPS)
+        self.loops += loop
+        found = super().generic_visit(node)
+        self.loops -= loop
+        return found
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if self.class_name and node.attr.startswith("__") and not node.attr.endswith("__"):
+            mangled = f"_{self.class_name}{node.attr}"
+            return ast.copy_location(ast.Attribute(node.value, mangled, node.ctx), node)
+        return node
+
+
+def _repeatable(body: list[ast.stmt], class_name: str) -> list[ast.stmt]:
+    """A copy of the statements that can stand at the top of a module."""
+    leaves = _Leaves(class_name)
+    return [leaves.visit(statement) for statement in copy.deepcopy(body)]
+
+
+class _Names(ast.NodeVisitor):
+    """Which names a block reads before it has certainly set them."""
+
+    def __init__(self) -> None:
+        self.needed: set[str] = set()
+        self.known: set[str] = set()
+
+    def block(self, statements: list[ast.stmt], known: set[str]) -> set[str]:
+        """Go through a block in order; gives what is known after it."""
+        outer, self.known = self.known, known
+        for statement in statements:
+            self.visit(statement)
+        known, self.known = self.known, outer
+        return known
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            if node.id not in self.known:
+                self.needed.add(node.id)
+        else:
+            self.known.add(node.id)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)  # read before the targets are set
+        for target in node.targets:
+            self.visit(target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name) and node.target.id not in self.known:
+            self.needed.add(node.target.id)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+            self.visit(node.target)
+
+    def visit_With(self, node: ast.With) -> None:
+        for item in node.items:
+            self.visit(item)
+        for statement in node.body:
+            self.visit(statement)
+
+    def _maybe(self, node: ast.AST) -> None:
+        """What is set in here may not be set at all."""
+        before = set(self.known)
+        self.generic_visit(node)
+        self.known = before
+
+    visit_If = visit_While = visit_Try = visit_Match = _maybe
+    visit_IfExp = visit_BoolOp = _maybe
+
+    def visit_For(self, node: ast.For) -> None:
+        before = set(self.known)
+        self.visit(node.iter)
+        self.visit(node.target)
+        for statement in (*node.body, *node.orelse):
+            self.visit(statement)
+        self.known = before
+
+    def _own_names(self, node: ast.AST) -> None:
+        """A function or comprehension: any name in it may be one of ours."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and inner.id not in self.known:
+                self.needed.add(inner.id)
+        name = getattr(node, "name", None)
+        if name is not None:
+            self.known.add(name)
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _own_names
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _own_names

@@ -1,0 +1,1 @@
+"""Watching a PyTorch training loop, and stopping before a harmful step."""

@@ -1,0 +1,162 @@
+"""What is wrong with a step, looked at closely: what is not finite, and which backward made it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from gradwalk.inspect.health.findings import listed
+from gradwalk.inspect.report import short
+from gradwalk.torch.rerun.rerun import Run
+from gradwalk.torch.watch.explosions import GradientHistory
+from gradwalk.torch.watch.gradient_checks import all_finite, elements, exact_length
+
+SAME = 0.5  # a gradient that explodes again is at least this part of what it was
+
+
+@dataclass
+class Fault:
+    """Why a step should not be made."""
+
+    kind: str  # "NaN", "Inf", "explosion" or "update"
+    run: Run | None = None  # the first backward pass concerned
+    loss: float | None = None
+    norm: float | None = None
+    usual: float | None = None
+    bad_gradients: list[torch.Tensor] = field(default_factory=list)  # parameters
+    bad_parameters: list[torch.Tensor] = field(default_factory=list)
+    passes: int = 1  # backward passes that this step's gradient is the sum of
+    position: int = 0  # of `run` among them
+    skipped: int = 0  # steps that were left out for it
+
+    def shows(self, parameters: Iterable[torch.Tensor], losses: Sequence[torch.Tensor]) -> bool:
+        """Whether the gradients there are now have the same fault."""
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if self.kind == "explosion":
+            return exact_length(gradients) >= SAME * (self.norm or 0.0)
+        return not all(map(all_finite, (*gradients, *losses)))
+
+    def in_words(self, optimizer: torch.optim.Optimizer, names: dict[int, str], step: int) -> str:
+        """What the check saw."""
+
+        def named(tensors: Sequence[torch.Tensor]) -> str:
+            return listed([names.get(id(t), "a parameter without a name") for t in tensors], 3)
+
+        if self.kind == "update":
+            holds = f"{named(self.bad_parameters)} " + (
+                "holds" if len(self.bad_parameters) == 1 else "hold"
+            )
+            if step == 0:
+                return f"{holds} NaN or inf from before the first step"
+            return (
+                f"{holds} NaN or inf: the update of step {step - 1} made it, whose gradients were "
+                f"finite ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote it "
+                "since"
+            )
+        if self.skipped:
+            return (
+                f"the loss was NaN {self.skipped} times one after the other, and each time the "
+                "step was left out (a GradScaler does so): no scale will mend it"
+            )
+        loss = "" if self.loss is None else f"; the loss is {_number(self.loss)}"
+        if self.passes > 1:
+            loss += f"; it came with backward pass {self.position + 1} of {self.passes}"
+        if self.kind == "explosion":
+            return (
+                f"the gradient has exploded: its length is {short(self.norm)}, usual were "
+                f"{short(self.usual)}{loss}"
+            )
+        if not self.bad_gradients:
+            return f"the loss is {_number(self.loss)}, its gradients are finite"
+        return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"
+
+
+def examined(
+    parameters: list[torch.Tensor],
+    runs: list[Run],
+    norm: float,
+    history: GradientHistory,
+) -> Fault | None:
+    """Look closely at a step that a quick look has found suspicious; None if it is well after all.
+
+    The quick look adds squares, which overflow at lengths that are finite.
+    """
+    runs = _since_gradients_were_zero(runs)
+    usual = history.usual
+    bad_parameters = [p for p in parameters if not all_finite(p)]
+    bad = [p for p in parameters if p.grad is not None and not all_finite(p.grad)]
+    losses = [None if run.loss is None else run.loss.item() for run in runs]
+    bad_loss = next((x for x in losses if x is not None and not math.isfinite(x)), None)
+    position = _first_bad(runs, losses)
+    run = runs[position] if runs else None
+    loss = losses[position] if runs else None
+    if bad_parameters:
+        return Fault("update", run, loss, norm, usual, bad, bad_parameters)
+    if bad or bad_loss is not None:
+        numbers = [p.grad for p in bad if p.grad is not None]
+        is_nan = any(elements(g).isnan().any() for g in numbers) or math.isnan(bad_loss or 0.0)
+        kind = "NaN" if is_nan else "Inf"
+        return Fault(kind, run, loss, norm, usual, bad, [], len(runs), position)
+    if not math.isfinite(norm):
+        norm = exact_length([p.grad for p in parameters if p.grad is not None])
+    if not history.has_exploded(norm):
+        history.add(norm)
+        return None
+    position = _largest(runs, norm)
+    run = runs[position] if runs else None
+    loss = losses[position] if runs else None
+    return Fault("explosion", run, loss, norm, usual, [], [], len(runs), position)
+
+
+def _since_gradients_were_zero(runs: list[Run]) -> list[Run]:
+    """Passes whose gradients were set to zero since are of a step that was skipped."""
+    for position in range(len(runs) - 1, 0, -1):
+        before = runs[position].before
+        if before is not None and before.item() == 0:
+            return runs[position:]
+    return runs
+
+
+def _first_bad(runs: Sequence[Run], losses: Sequence[float | None]) -> int:
+    """The first pass whose loss, or the sum of gradients after it, is not finite; else the last."""
+    for position, loss in enumerate(losses):
+        after = runs[position + 1].before if position + 1 < len(runs) else None
+        if loss is not None and not math.isfinite(loss):
+            return position
+        if after is not None and not math.isfinite(after.item()):
+            return position
+    return max(len(runs) - 1, 0)
+
+
+def _largest(runs: Sequence[Run], norm: float) -> int:
+    """The pass that made the gradients grow most."""
+    lengths = [0.0 if run.before is None else run.before.item() for run in runs] + [norm]
+    growth = [after - before for before, after in itertools.pairwise(lengths)]
+    return growth.index(max(growth)) if growth else 0
+
+
+def _number(value: float | None) -> str:
+    return "NaN" if value is not None and math.isnan(value) else short(value)
+
+
+def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
+    """What of an optimizer may make an update that is not finite."""
+    group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
+    told = [type(optimizer).__name__]
+    told += [f"{name}={_plain(group[name])}" for name in ("lr", "eps", "betas") if name in group]
+    for name, value in optimizer.state.get(parameter, {}).items():
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            if not all_finite(value):
+                told.append(f"its {name} is not finite")
+            elif "sq" in name and group.get("eps") == 0 and bool((value == 0).any()):
+                told.append(f"its {name} has zeros, and with eps=0 that is what it divides by")
+    return ", ".join(told)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,338 @@
+"""What `watch` says when it stops a step: kind, op, line, module, row of the batch, and the fix."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.health.examination import examine
+from gradwalk.inspect.health.findings import Finding, listed
+from gradwalk.inspect.health.gradient_flow import array_of, norm_of
+from gradwalk.inspect.nan.answer import FoundNan
+from gradwalk.inspect.nan.find_nan import find_nan
+from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.trace.file import save_trace
+from gradwalk.inspect.trace.routes import wrapped
+from gradwalk.inspect.trace.trace import Shape, Trace
+from gradwalk.ops import TABLE
+
+_INDENT = " " * 11
+GROWN = 100.0  # times what they were at first: then the weights run away
+OUTLIER = 10.0  # times the median row: then a row stands out
+
+
+@dataclass
+class StepReport(Report):
+    """Why a step was stopped.
+
+    `kind` is "NaN" or "Inf" (a gradient or the loss), "explosion", or "update": a parameter was
+    not finite any more, and the update of an earlier step had made it so.
+    """
+
+    kind: str
+    step: int  # counted from 0, of this optimizer
+    optimizer: str
+    seen: str = ""  # what the check saw, in words
+    loss: float | None = None
+    gradient_norm: float | None = None
+    usual_norm: float | None = None  # what the gradient had been before
+    gradients: list[str] = field(default_factory=list)  # parameters whose gradient is not finite
+    growth: float = 1.0  # how many times as long as in the first step the parameters are
+    op: str = ""
+    line: SourceLine | None = None
+    module: str = ""
+    row: int | None = None  # of the batch, the first concerned
+    rows: list[int] = field(default_factory=list)  # all of them
+    fix: str = ""
+    found: FoundNan | None = None  # what find_nan says of the step, run again
+    finding: Finding | None = None  # what health says of it, of an explosion
+    rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
+    rerun_told: str = ""
+    notes: list[str] = field(default_factory=list)
+    path: str = ""  # of the trace
+    is_over: bool = False  # whether it was found after the last step, when none is left to stop
+    gave_finite: bool | None = None  # whether the model's output was finite; None: not known
+    _trace: Trace | None = None
+
+    @property
+    def live(self) -> str:
+        """How the same step can be recorded as it runs, in words."""
+        return (
+            f"run the program once more with watch(..., record_from={self.step}) or `gradwalk run "
+            f"--watch --record-from {self.step}`, which records that step as it runs"
+        )
+
+    def not_shown(self, parameters: Sequence[str]) -> None:
+        """Nothing that was run again had the fault: say what is known, and what to do."""
+        self.rerun_told = "the fault could not be shown again: see the notes"
+        if self.gave_finite is False:
+            self.notes.append(
+                "what the model returned was not finite already: it was made inside of the model"
+            )
+        elif self.gave_finite:
+            self.notes.append(
+                "what the model returned was finite: it was made after its output, or in backward"
+            )
+        bad = [name for name in parameters if name in set(self.gradients)]
+        if bad and len(bad) == len(parameters):
+            self.notes.append("the gradients of all parameters are not finite")
+        elif bad:
+            self.notes.append(
+                f"in the order of the model, gradients are not finite from {bad[0]} to {bad[-1]}, "
+                f"{len(bad)} of {len(parameters)}: it came in there, or after the last of them"
+            )
+        self.fix = f"{self.live}. Keep the random seed: it must be the same run."
+
+    def __str__(self) -> str:
+        stopped = "found after the last step," if self.is_over else "stopped before step"
+        where = f"{stopped} {self.step} (counted from 0) of {self.optimizer}"
+        lines = wrapped(f"{where}: {self.seen}.", "", "  ")
+        told = self.found or self.finding
+        about = str(told).splitlines() if told else self._known()
+        fix = next((i for i, text in enumerate(about) if text.startswith("Fix:")), len(about))
+        lines += about[:fix]
+        if self.found and self.found.op != self.op:
+            module = f" in {self.module}" if self.module else ""
+            lines += wrapped(f"used by: {self.op}{module}, {self.line}", "  ", _INDENT)
+        if self.row is not None:
+            more = f", and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+            lines.append(f"  row:     {self.row} of the batch{more}")
+        if self.rerun_told:
+            lines += wrapped(f"re-run:  {self.rerun_told}.", "  ", _INDENT)
+        for note in self.notes:
+            lines += wrapped(f"note:    {note}.", "  ", _INDENT)
+        if self.path:
+            healthy = "" if self.rerun else " (of the re-run, without the fault)"
+            lines.append(f"  trace:   {self.path}{healthy}")
+            lines.append(f"           (to look at it: gradwalk studio {self.path})")
+        return "\n".join([*lines, *about[fix:]])
+
+    def _known(self) -> list[str]:
+        lines = [f"  op:      {self.op}"] if self.op else []
+        lines += wrapped(f"line:    {self.line}", "  ", _INDENT) if self.line else []
+        lines += [f"  in:      {self.module}"] if self.module else []
+        return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
+
+    def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
+        """Read the trace of the step: what made it, where, and of which row."""
+        self._trace = trace
+        try:
+            self._explain(trace, batch, how)
+        except Exception as error:  # the finding counts more than what can be said about it
+            self.notes.append(f"its trace could not be read: {type(error).__name__}: {error}")
+
+    def _explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
+        if self.kind == "explosion":
+            if trace.sweeps:
+                self._explain_explosion(trace, batch)
+            return
+        found = find_nan(trace)
+        if not found:
+            return
+        self.found = found
+        if found.kind == "seed" and how == "model":
+            sure = "" if self.gave_finite else ", unless the model did something else this time"
+            found.reason = (
+                "the model's output is finite, and what came back to it was not: it was made "
+                f"outside of the model, between its output and the loss{sure}. Those lines could "
+                "not be run again."
+            )
+            found.fix = (
+                f"look at the lines between the call of the model and backward(), or {self.live}."
+            )
+        if found.kind == "weights" and found.node not in trace.names:
+            # A batch that gradients are asked for, too.
+            found.kind = "data"
+            found.reason = "this tensor, which the model was given, held it from the start."
+            found.fix = "clean the data: drop such rows, or fill them (nan_to_num) before training."
+        found.fix = self._with_rate(found.fix)
+        if self.kind == "update" and found.kind == "weights" and self.step > 0:
+            found.reason = (
+                f"the update of step {self.step - 1} left it, of gradients that were finite, or "
+                "the program wrote it since."
+            )
+            found.fix = (
+                "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_; "
+                "or look for what else writes to it."
+            )
+        self.op, self.line, self.module, self.fix = found.op, found.line, found.layer, found.fix
+        node = None if found.node is None else trace.nodes[found.node]
+        if node is not None and node.is_leaf:
+            self._first_use(trace, node.index)
+        if node is not None and found.kind != "weights":
+            # An operation on a part of the batch does not tell which; what it went into may.
+            for index in (node.index, *(step.node for step in found.passed)):
+                self.rows = bad_rows(_bad_array(trace, index, found.direction), batch)
+                if self.rows:
+                    self.row = self.rows[0]
+                    break
+
+    def _explain_explosion(self, trace: Trace, batch: Sequence[Shape]) -> None:
+        report = examine(None, trace)
+        exploding = [f for f in report.findings if f.kind == "exploding"]
+        self.finding = exploding[0] if exploding else None
+        self.row = outlying_row(trace, batch)
+        if self.finding is not None:
+            self.op = self.finding.factors[0].op if self.finding.factors else ""
+            self.line, self.module = self.finding.line, self.finding.layer
+            self.finding.change = self.fix = self._with_rate(self.finding.change)
+            return
+        self.fix = (
+            "look at that row of the data; clip_grad_norm_ keeps one batch from moving the weights."
+            if self.row is not None
+            else "a smaller learning rate, a warm-up, or clip_grad_norm_ before step()."
+        )
+        largest = max(
+            trace.names, key=lambda i: _finite(norm_of(trace.sweep.grad(i))), default=None
+        )
+        if largest is None:
+            return
+        share = norm_of(trace.sweep.grad(largest))
+        self.seen += f"; most of it is that of {trace.names[largest]} ({short(share)})"
+        self._first_use(trace, largest)
+
+    def _with_rate(self, fix: str) -> str:
+        """What to do first if the weights themselves have run away."""
+        rate = "a smaller learning rate or a warm-up, since the weights run away"
+        return f"{rate}; {fix}" if self.growth > GROWN else fix
+
+    def _first_use(self, trace: Trace, leaf: int) -> None:
+        """Of numbers that were given, the operation that took them first; a view is none."""
+        users = [consumer for consumer, _ in trace.consumers[leaf]]
+        while users and _is_same_numbers(trace.nodes[users[0]].op):
+            users = [consumer for consumer, _ in trace.consumers[users[0]]]
+        if users:
+            user = trace.nodes[users[0]]
+            groups = trace.group_path(user.index)
+            self.op, self.line = user.op, user.line
+            self.module = groups[-1].name if groups else ""
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write the trace beside what may lie there already."""
+        if self._trace is None:
+            return
+        path = free_path(folder / f"gradwalk-step-{self.step}.trace")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_trace(self._trace, path)
+        except OSError as error:
+            self.notes.append(f"the trace could not be saved as {path}: {error.strerror}")
+        else:
+            self.path = str(path)
+
+    def save_text(self, folder: Path) -> None:
+        """Write the report as text and as JSON."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.txt").write_text(f"{self}\n", encoding="utf-8")
+        text = json.dumps(_json(self.to_dict()), indent=2, allow_nan=False)
+        (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+
+
+class StepStopped(RuntimeError):
+    """A step that would have done harm was not made: `report` says why, `trace` is the recording.
+
+    Gradients, parameters and random numbers are as they were when it was found.
+    """
+
+    def __init__(self, report: StepReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+        self.trace = report._trace
+        self.path = report.path
+
+
+class StepWarning(RuntimeWarning):
+    """What `watch(..., action="warn")` warns with."""
+
+
+def free_path(path: Path) -> Path:
+    """The path itself, or name-2.trace, name-3.trace, ...: nothing is overwritten."""
+    if not path.exists():
+        return path
+    numbered = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
+    return next(p for p in numbered if not p.exists())
+
+
+# -- which row of the batch ------------------------------------------------------------------------
+
+
+def bad_rows(array: Any, batch: Sequence[Shape]) -> list[int]:
+    """The rows of the batch that elements which are not finite belong to, as far as shapes tell.
+
+    `batch` has the shapes of what the model was called with; the first axis of the first is the
+    batch. An axis of batch × time, as in `logits.view(-1, classes)`, is taken apart.
+    """
+    rows = batch[0][0] if batch and batch[0] else 0
+    if array is None or rows < 1 or not array.ndim:
+        return []
+    places = np.argwhere(~np.isfinite(array))  # (elements, axes)
+    if array.shape[0] == rows:
+        found = places[:, 0]
+    elif len(batch[0]) > 1 and array.shape[0] == rows * batch[0][1]:
+        found = places[:, 0] // batch[0][1]
+    elif array.ndim > 1 and array.shape[1] == rows:  # time first
+        found = places[:, 1]
+    else:
+        return []
+    return [int(row) for row in np.unique(found)]
+
+
+def _bad_array(trace: Trace, index: int, direction: str) -> Any:
+    """The numbers of a node that are not finite: its value, or what it pushed back."""
+    kept: list[Any] = list(trace.nodes[index].values)
+    if direction == "backward":
+        kept = [p for sweep in trace.sweeps for p in sweep.pushed.get(index, ())]
+        kept += [g for sweep in trace.sweeps for g in sweep.grads.get(index, ())]
+    arrays = (array_of(k) for k in kept)
+    return next((a for a in arrays if a is not None and not np.isfinite(a).all()), None)
+
+
+def _is_same_numbers(op: str) -> bool:
+    """Whether an operation only shows its operand in another form."""
+    known = TABLE.get(op)
+    return op == "cast" or (known is not None and bool(known.view))
+
+
+def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
+    """The row whose gradient is most of the batch's, close to the loss; None if none stands out."""
+    rows = batch[0][0] if batch and batch[0] else 0
+    if rows < 2 or not trace.sweeps:
+        return None
+    for index in trace.sweep.visits:
+        grad = array_of(trace.sweep.grad(index))
+        if grad is None or not grad.ndim or grad.shape[0] != rows:
+            continue
+        sizes = np.linalg.norm(grad.reshape(rows, -1).astype(np.float64), axis=1)
+        worst = int(np.argmax(sizes))
+        stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
+        return worst if stands_out else None
+    return None
+
+
+def _finite(number: float) -> float:
+    return math.inf if math.isnan(number) else number
+
+
+def _json(value: Any) -> Any:
+    """JSON has no NaN: such numbers become text."""
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _json(item) for name, item in value.items()}
+    return [_json(item) for item in value] if isinstance(value, list) else value
+
+
+def bad_gradients(names: Sequence[str], all_of: int) -> str:
+    """The parameters concerned, in words."""
+    return f"{listed(list(names), 3)} ({len(names)} of {all_of} parameters)"

@@ -1,0 +1,482 @@
+"""watch: stops training before the first step that would do harm, and says what made it.
+
+While all is well it looks at one number per step, the length of the gradient, and notes before each
+call of the model what it would take to make the call again. Only when something is wrong does it
+run the step once more, recorded (rerun.py), and read the trace (step_report.py).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Self
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.torch import private
+from gradwalk.torch.rerun.call_sites import Sites
+from gradwalk.torch.rerun.call_stack import places_from
+from gradwalk.torch.rerun.python_state import Keeper
+from gradwalk.torch.rerun.rerun import Rerun, Run
+from gradwalk.torch.rerun.snapshots import LARGEST_GRADIENT, Call, Model, given_to, outputs_in
+from gradwalk.torch.user_lines import USER, files
+from gradwalk.torch.watch.check_step import Checked, Limits
+from gradwalk.torch.watch.faults import Fault
+from gradwalk.torch.watch.gradient_checks import (
+    all_finite,
+    gradients_of,
+    is_skipped,
+    length_of,
+    unrecorded,
+)
+from gradwalk.torch.watch.parameter_names import Names
+from gradwalk.torch.watch.recorded_steps import StepRecordings
+from gradwalk.torch.watch.step_report import GROWN, StepReport, StepStopped, StepWarning
+
+ACTIONS = ("raise", "warn")
+BUDGET = 256 << 20  # bytes of arrays that are kept of the step that is run again
+MOST_HELD = 256 << 20  # bytes of batches that are kept while gradients accumulate
+MOST_RUNS = 256  # backward passes that a step's gradients may be the sum of
+MOST_LOST = 10  # steps that may be left out, one after the other, because the loss is NaN
+MOST_KNOWN = 32  # models and optimizers
+_OUTPUTS = 8  # tensors a model returns, of which gradients are kept
+
+
+class Watch:
+    """What `watch` gives: a handle, and a context manager that takes it off at the end.
+
+    `steps` is how many steps were let through, `overhead` the seconds per step that watching took,
+    `reports` what was found.
+    """
+
+    _busy = 0  # how many steps are being run again, by any watch: then all are quiet
+
+    def __init__(
+        self,
+        models: Sequence[torch.nn.Module] | None,
+        optimizers: Sequence[torch.optim.Optimizer] | None,
+        limits: Limits,
+        *,
+        folder: Path = Path(),
+        action: str = "raise",
+        budget: int = BUDGET,
+        record_from: int | None = None,
+    ) -> None:
+        if action not in ACTIONS:
+            raise ValueError(f"action is one of {', '.join(map(repr, ACTIONS))}, not {action!r}")
+        if not limits.explosion > 1:
+            raise ValueError(f"explosion is a factor above 1, not {limits.explosion!r}")
+        self.limits = limits
+        self.folder = folder
+        self.action = action
+        self.budget = budget
+        self.steps = 0
+        self.reports: list[StepReport] = []
+        self.models: dict[int, Model] = {}
+        self.optimizers: dict[int, Checked] = {}
+        self._given = None if models is None else {id(m) for top in models for m in top.modules()}
+        self._sites = Sites()
+        self._names = Names()
+        self._keeper = Keeper()
+        self._runs: list[Run] = []  # backward passes since the last step
+        self._stepped = False  # whether they have been stepped with; another optimizer may follow
+        self._reached: list[Call] = []  # calls that the backward pass under way has come through
+        self._outermost: torch.nn.Module | None = None  # which model is running
+        self._call: Call | None = None  # and that call of it
+        self._passes = 0  # backward passes under way
+        self._lost = 0  # steps in a row that were left out because the loss was NaN
+        self._warned = False  # and since then no step was healthy
+        self._thread: int | None = None  # that of the first call
+        self._seconds = 0.0
+        self._hooks = ExitStack()
+        self._learning: Any = None
+        self._recordings = StepRecordings(record_from, budget)
+        self._hooks.enter_context(private.told_of_backward(self._around_backward))
+        for module in models or ():
+            self._watch_module(module)
+        if optimizers is None:
+            self._hooks.callback(register_optimizer_step_pre_hook(self._watch_optimizer).remove)
+        for optimizer in optimizers or ():
+            self._checked(optimizer)
+            self._watch_optimizer(optimizer)
+        if models is None:
+            self._learn()
+        _active.add(self)
+        self._recordings.begin(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        self.remove()
+        if kind is None:
+            self.check_parameters()
+
+    def remove(self) -> None:
+        """Take it off the models and optimizers; what was found stays."""
+        self._stop_learning()
+        self._recordings.end()
+        self._hooks.close()
+        self._forget()
+        _active.discard(self)
+
+    @property
+    def overhead(self) -> float:
+        """The seconds per step that watching took; on a GPU also what it had to wait for."""
+        return self._seconds / max(self.steps, 1)
+
+    @property
+    def _quiet(self) -> bool:
+        if self._thread is None:
+            self._thread = threading.get_ident()
+        return bool(Watch._busy) or threading.get_ident() != self._thread
+
+    # -- which modules the program calls -----------------------------------------------------------
+
+    def _watch_module(self, module: torch.nn.Module) -> None:
+        self.models[id(module)] = Model(module)
+        _keep_few(self.models)
+        before = module.register_forward_pre_hook(self._before_call, with_kwargs=True)
+        after = module.register_forward_hook(self._after_call, always_call=True)
+        self._hooks.callback(before.remove)
+        self._hooks.callback(after.remove)
+
+    def _learn(self) -> None:
+        """Until the next step, look at every call of a module for those that are not known yet."""
+        if self._learning is None:
+            self._learning = register_module_forward_pre_hook(self._meet)
+
+    def _stop_learning(self) -> None:
+        if self._learning is not None:
+            self._learning.remove()
+            self._learning = None
+
+    def _meet(self, module: torch.nn.Module, args: Any) -> None:
+        if (
+            self._outermost is None
+            and id(module) not in self.models
+            and (self._given is None or id(module) in self._given)
+            and torch.is_grad_enabled()
+            and not self._quiet
+            and next(module.parameters(), None) is not None
+        ):
+            self._watch_module(module)
+            self._before_call(module, args, {})  # of this call, PyTorch has gathered its hooks
+
+    def _covers(self, checked: Checked) -> bool:
+        known = {id(p) for model in self.models.values() for p in model.module.parameters()}
+        return all(id(p) in known for p in checked.parameters)
+
+    # -- a call of a model -------------------------------------------------------------------------
+
+    def _before_call(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if self._outermost is not None or not torch.is_grad_enabled() or self._quiet:
+            return
+        if self._passes:  # a checkpoint computes again
+            return
+        began = perf_counter()
+        self._outermost = module
+        model = self.models.get(id(module))
+        if model is None or model.was_moved:
+            model = self.models[id(module)] = Model(module)
+            _keep_few(self.models)
+        places = places_from(sys._getframe(1), self._sites.wanted())
+        state = self._keeper.now(
+            [known.module for known in self.models.values()],
+            [place.globals for place in places if files[place.code.co_filename] == USER],
+            given_to(places, args, kwargs),
+        )
+        self._call = Call.now(model, args, kwargs, places, state)
+        self._names.met(module, places)
+        self._seconds += perf_counter() - began
+
+    def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if module is not self._outermost:
+            return
+        began = perf_counter()
+        call, self._call, self._outermost = self._call, None, None
+        if call is not None:
+            outputs = outputs_in(output)
+            call.outputs = [weakref.ref(tensor) for tensor in outputs]
+            for position, tensor in enumerate(outputs):
+                if tensor.requires_grad and position < _OUTPUTS:
+                    received = partial(self._received, call.box, position)
+                    tensor.register_hook(received)  # type: ignore[no-untyped-call]
+        self._seconds += perf_counter() - began
+
+    def _received(self, box: list[Call], position: int, gradient: torch.Tensor) -> None:
+        """A gradient has come back to the output of a model."""
+        if Watch._busy or not self._passes or not box:
+            return
+        call = box[0]
+        if call not in self._reached:
+            self._reached.append(call)
+        # Large ones are held back from the allocator only where nothing else can be run again.
+        if gradient.nbytes <= LARGEST_GRADIENT or self._sites.is_hopeless(call):
+            call.output_gradients[position] = gradient.detach()
+
+    # -- a backward pass ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _around_backward(self, asked: private.BackwardCall) -> Iterator[None]:
+        if not asked.accumulates or self._passes or self._quiet:
+            yield
+            return
+        began = perf_counter()
+        places = places_from(sys._getframe(1))
+        before = self._length_before()
+        self._passes, self._reached = 1, []
+        self._seconds += perf_counter() - began
+        try:
+            yield
+        finally:
+            self._passes = 0
+        began = perf_counter()
+        roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
+        loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
+        calls = sorted(self._reached, key=lambda call: call.number)
+        run = Run(calls, places, loss, before)
+        self._reached = []
+        self._runs.append(run)
+        self._sites.note(run)
+        if len(self._runs) > 1:
+            self._hold_less()
+        self._seconds += perf_counter() - began
+
+    def _length_before(self) -> torch.Tensor | None:
+        """How long the gradients are before a backward pass that may add to them."""
+        if self._stepped:
+            self._forget()
+        if not self._runs:
+            return None
+        gradients = [g for o in self.optimizers.values() for g in gradients_of(o.optimizer)]
+        if not gradients:  # they were set to None since: the program did not step with them
+            self._skipped()
+            self._forget()
+            return None
+        return length_of(gradients)
+
+    def _skipped(self) -> None:
+        """A step that a GradScaler, or the program, leaves out is no fault; all of them are."""
+        lost = next((r for r in self._runs if r.loss is not None and r.loss.isnan().any()), None)
+        self._lost = 0 if lost is None else self._lost + 1
+        checked = next(iter(self.optimizers.values()), None)
+        if lost is not None and checked is not None and self._lost >= MOST_LOST:
+            self._found(checked, Fault("NaN", lost, math.nan, skipped=self._lost))
+
+    def _forget(self) -> None:
+        """What led to a step is of no more use."""
+        for run in self._runs:
+            for call in run.calls:
+                call.box.clear()
+        self._runs.clear()
+        self._stepped = False
+
+    def _hold_less(self) -> None:
+        """While gradients accumulate, batches may not fill the memory."""
+        held = sum(call.bytes for run in self._runs for call in run.calls)
+        while (held > MOST_HELD or len(self._runs) > MOST_RUNS) and len(self._runs) > 1:
+            dropped = self._runs.pop(0)
+            held -= sum(call.bytes for call in dropped.calls)
+
+    # -- a step ------------------------------------------------------------------------------------
+
+    def _before_step(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if self._quiet:
+            return None
+        checked = self._checked(optimizer)
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if callable(closure):
+            self._passed(checked)
+            watched = self._watched_closure(checked, closure)
+            if "closure" in kwargs:
+                return args, {**kwargs, "closure": watched}
+            return (args[0], watched, *args[2:]), kwargs
+        if is_skipped(optimizer):
+            self._skipped()
+            self._forget()
+            return None
+        began = perf_counter()
+        fault = checked.look(self._runs)
+        self._seconds += perf_counter() - began
+        if fault is not None:
+            self._found(checked, fault)
+        self._passed(checked, healthy=fault is None)
+        self._recordings.end()  # the update itself is no part of it
+        return None
+
+    def _watch_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """By hooks of its own: a step goes through those of all optimizers before, and these may
+        not change meanwhile, as they do when a recording begins or ends."""
+        if self._before_step not in optimizer._optimizer_step_pre_hooks.values():
+            self._hooks.callback(optimizer.register_step_pre_hook(self._before_step).remove)
+            self._hooks.callback(optimizer.register_step_post_hook(self._after_step).remove)
+
+    def _after_step(self, *_: Any) -> None:
+        if not self._quiet:
+            self._recordings.begin(self.steps)
+
+    def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
+        found = self.optimizers.get(id(optimizer))
+        if found is None:
+            found = self.optimizers[id(optimizer)] = Checked(optimizer, self.limits)
+            _keep_few(self.optimizers)
+        return found
+
+    def _watched_closure(self, checked: Checked, closure: Any) -> Any:
+        """A step that computes its gradients itself: they are looked at as they come."""
+        first = [True]
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            loss = closure(*args, **kwargs)
+            # A line search may try points far away: only the first gradient can explode.
+            explodes = bool(first) and first.pop()
+            fault = None if self._quiet else checked.look(self._runs, explodes)
+            if fault is not None:
+                self._found(checked, fault, step=checked.steps - 1)
+            self._forget()
+            return loss
+
+        return watched
+
+    def _passed(self, checked: Checked, healthy: bool = True) -> None:
+        """A step is made."""
+        checked.steps += 1
+        self.steps = max(self.steps, checked.steps)
+        self._stepped = True
+        if healthy:
+            self._warned = False
+            self._lost = 0
+        if self._runs and not any(run.calls for run in self._runs):
+            self._learn()  # what the program calls is not what was given: an inner module, say
+        elif self._learning is not None and (self._covers(checked) or checked.steps > 3):
+            self._stop_learning()
+
+    # -- a finding ---------------------------------------------------------------------------------
+
+    def _found(self, checked: Checked, fault: Fault, step: int | None = None) -> None:
+        if self._warned:  # it was said, and no step was healthy since
+            return
+        report = StepReport(
+            fault.kind,
+            checked.steps if step is None else step,
+            checked.kind,
+            loss=fault.loss,
+            gradient_norm=fault.norm,
+            usual_norm=fault.usual,
+            growth=checked.growth,
+        )
+        names = self._names.of_parameters([model.module for model in self.models.values()])
+        report.seen = fault.in_words(checked.optimizer, names, report.step)
+        report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        if report.growth > GROWN:
+            times = f"{short(report.growth)} times as long as in the first step"
+            report.notes.append(f"the parameters together are {times}: the steps are too large")
+        live = self._recordings.end()
+        if live is not None:
+            report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"
+            report.explain(live, _batch(fault.run), "recorded")
+        elif fault.run is not None:
+            self._run_again(checked, fault, fault.run, report)
+            if not report.rerun:
+                report.not_shown([names[id(p)] for p in checked.parameters if id(p) in names])
+        self._forget()
+        self._tell(report)
+
+    def _run_again(self, checked: Checked, fault: Fault, run: Run, report: StepReport) -> None:
+        finite = [call.gave_finite() for call in run.calls]
+        report.gave_finite = None if None in finite else all(finite)
+        with self._rerun() as again:
+            outcome = again(run, partial(fault.shows, checked.parameters))
+            report.rerun, report.rerun_told = outcome.how, outcome.told
+            report.notes += outcome.notes
+            if outcome.trace is not None:
+                report.explain(outcome.trace, _batch(run), outcome.how)
+
+    @contextmanager
+    def _rerun(self) -> Iterator[Rerun]:
+        """Nothing that happens inside is the program's."""
+        optimizers = [known.optimizer for known in self.optimizers.values()]
+        with aside(), unrecorded():
+            yield Rerun(self.models.values(), optimizers, self._keeper, self.budget)
+
+    def recorded_again(self, loss: torch.Tensor) -> Trace | None:
+        """The last step whose backward began at `loss`, run again; None if that is another."""
+        run = next((run for run in reversed(self._runs) if run.began_at(loss)), None)
+        if run is None or Watch._busy:
+            return None
+        if run.recorded is None:
+            with self._rerun() as again:
+                run.recorded = again.recorded(run)
+        return run.recorded
+
+    def _tell(self, report: StepReport) -> None:
+        report.save(self.folder)
+        self.reports.append(report)
+        if self.action == "raise":
+            raise StepStopped(report)
+        self._warned = True
+        warnings.warn(f"gradwalk: {report}", StepWarning, stacklevel=4)
+
+    def check_parameters(self) -> None:
+        """After the last step: whether its update left parameters that are not finite."""
+        names = self._names.of_parameters([model.module for model in self.models.values()])
+        for checked in self.optimizers.values():
+            bad = [p for p in checked.parameters if not all_finite(p)]
+            if bad and not self.reports:
+                fault = Fault("update", bad_parameters=bad)
+                seen = fault.in_words(checked.optimizer, names, checked.steps)
+                step = max(checked.steps - 1, 0)
+                self._tell(StepReport("update", step, checked.kind, seen, is_over=True))
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """What is computed inside is no part of the training: a question about the model."""
+    Watch._busy += 1
+    try:
+        yield
+    finally:
+        Watch._busy -= 1
+
+
+_active: weakref.WeakSet[Watch] = weakref.WeakSet()
+
+
+def recorded_again(loss: torch.Tensor) -> Trace | None:
+    """A trace of the step of a loss whose graph is gone, if a watch can run it again as it was.
+
+    The loss must come out the same bit for bit; the program does not notice.
+    """
+    traces = (watched.recorded_again(loss) for watched in list(_active))
+    return next((trace for trace in traces if trace is not None), None)
+
+
+def _batch(run: Run | None) -> list[tuple[int, ...]]:
+    """The shapes of what the first model was called with."""
+    calls = [] if run is None else run.calls[:1]
+    return [tuple(tensor.shape) for call in calls for tensor in call.tensors]
+
+
+def _keep_few(known: dict[int, Any]) -> None:
+    """A program that makes models one after the other (a search) is not kept from freeing them."""
+    while len(known) > MOST_KNOWN:
+        del known[next(iter(known))]

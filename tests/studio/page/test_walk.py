@@ -1,0 +1,441 @@
+"""The page walks every graph as Python does: values, gradients, formulas, edits, keys, links."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.inspect.trace.trace import Trace
+from gradwalk.inspect.walk.walk import Walk, walk
+from gradwalk.studio.presets import PRESETS
+from tests.studio.watched import Watched, number, same
+
+pytestmark = pytest.mark.slow
+
+SCALAR = [preset for preset in PRESETS if preset.recording is None]
+NAMES = [preset.id for preset in SCALAR]
+
+
+class Reference:
+    """Python's walk of the same graph, by the page's steps.
+
+    Python has steps for constants as well, which the page writes into the operation; the page has a
+    step of its own for the seed.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.walk: Walk = walk(trace)
+        self.names = [node.label for node in trace.nodes if node.label]
+        self.leaves = [node.label for node in trace.nodes if node.label and node.is_leaf]
+        steps = [self.walk.at(i) for i in range(1, len(self.walk) + 1)]
+        forward = [s.number for s in steps if s.phase == "forward"]
+        named = [i for i in forward if self.trace.nodes[steps[i - 1].index].label]
+        backward = [s.number for s in steps if s.phase == "backward"]
+        # (Python's position, whether the seed is there)
+        self.positions = [(0, False), *((i, False) for i in named)]
+        self.positions += [(len(forward), True), *((i, True) for i in backward)]
+
+    def __len__(self) -> int:
+        return len(self.positions) - 1
+
+    def at(self, position: int) -> dict[str, tuple[float | None, float | None]]:
+        """Value and gradient of every named node after so many steps of the page."""
+        self.walk.jump(self.positions[position][0])
+        seeded = self.positions[position][1]
+        found = {}
+        for name in self.names:
+            value = self.walk.value(name)
+            if name in self.leaves:  # given, not computed
+                value = self.trace[name].value
+            found[name] = (value, self.walk.grad(name) if seeded else None)
+        return found
+
+
+def differences(page: Watched, wanted: dict[str, tuple[float | None, float | None]]) -> list[str]:
+    shown = page.nodes
+    assert set(shown) == set(wanted)
+    return [
+        f"{name}: the page has {node['value']!r}, {node['grad']!r}, Python {wanted[name]}"
+        for name, node in shown.items()
+        if not same(number(node["value"]), wanted[name][0])
+        or not same(number(node["grad"]), wanted[name][1])
+    ]
+
+
+def test_every_preset_at_every_step(open_page: Any) -> None:
+    page: Watched = open_page()
+    for preset in SCALAR:
+        page.page.select_option("[data-presets]", preset.id)
+        page.wait_for_position(0)
+        page.page.locator("body").click(position={"x": 2, "y": 2})
+        reference = Reference(preset.trace())
+        for position in range(len(reference) + 1):
+            page.wait_for_position(position)
+            assert not differences(page, reference.at(position)), (preset.id, position)
+            page.press("ArrowRight")
+        assert page.position == len(reference), f"{preset.id} has more steps than Python"
+        # and all the way back
+        for position in range(len(reference) - 1, -1, -1):
+            page.press("ArrowLeft")
+            page.wait_for_position(position)
+        assert not differences(page, reference.at(0)), preset.id
+
+
+def test_what_comes_next_is_what_comes(open_page: Any) -> None:
+    page: Watched = open_page()
+    for preset in SCALAR:
+        steps = len(Reference(preset.trace()))
+        page.go(f"#v=1&preset={preset.id}&step={steps}")
+        finished = {edge["edge"]: edge["pushed"] for edge in page.edges}
+        announced: dict[str, str] = {}
+        for position in range(steps):
+            page.press("ArrowLeft")
+            page.wait_for_position(steps - 1 - position)
+            announced |= {e["edge"]: e["next"] for e in page.edges if e["next"]}
+        assert announced == finished, preset.id
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_edges_show_formula_and_number(open_page: Any, name: str) -> None:
+    preset = next(p for p in SCALAR if p.id == name)
+    reference = Reference(preset.trace())
+    page: Watched = open_page(f"#v=1&preset={name}&step={len(reference)}")
+    pushes = {
+        f"{step.name}.{place}": push
+        for i in range(1, len(reference.walk) + 1)
+        for step in [reference.walk.at(i)]
+        for place, push in _places(reference.trace, step)
+    }
+    shown = {edge["edge"]: edge for edge in page.edges}
+    assert set(shown) == set(pushes)
+    for key, push in pushes.items():
+        assert same(number(shown[key]["local"]), push.slope), key
+        assert same(number(shown[key]["pushed"]), push.amount), key
+    page.press("v")
+    page.page.wait_for_selector("table.edges")
+    listed = page.page.evaluate(
+        "() => [...document.querySelectorAll('table.edges tbody tr')].map("
+        "(row) => row.children[2].textContent)"
+    )
+    assert listed == [pushes[key].formula for key in shown]
+    page.press("v")
+    for key in list(shown)[:6]:
+        page.page.locator(f'[data-edge="{key}"]').focus()
+        page.press("Enter")
+        found = page.page.locator(f'[data-derivative="{key}"]')
+        found.wait_for()
+        assert same(
+            number(found.locator("[data-number]").get_attribute("data-number")),
+            push_at(pushes, key),
+        )
+        assert found.locator("mfrac").count() >= 1
+
+
+def push_at(pushes: dict[str, Any], key: str) -> float:
+    """The local derivative Python has for an edge."""
+    slope: float = pushes[key].slope
+    return slope
+
+
+def _places(trace: Trace, step: Any) -> Any:
+    """Each push to a named input with the place of its operand."""
+    for push in step.pushes:
+        if trace.nodes[push.to].label:
+            yield push.argument, push
+
+
+EDITS = [("neuron", "w1", -2.5), ("diamond", "a", 0.5), ("softmax", "z2", 3.25),
+         ("dead-relu", "b", 1.0), ("masked-log", "p2", 0.25), ("exploding", "w", -1.5)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "leaf", "to"), EDITS)
+def test_editing_a_leaf(open_page: Any, name: str, leaf: str, to: float) -> None:
+    preset = next(p for p in SCALAR if p.id == name)
+    before = Reference(preset.trace())
+    steps = len(before)
+    page: Watched = open_page(f"#v=1&preset={name}&step={steps}")
+    old = before.at(steps)
+    page.page.fill(f'[data-leaf="{leaf}"]', f"{to}".replace("-", "−").replace(".", ","))
+    after = Reference(parse(preset.source).build(preset.values | {leaf: to}).trace())
+    assert not differences(page, after.at(steps))
+    root = after.trace.nodes[-1].label
+    row = page.page.locator(f'[data-changed="{root}"]')
+    predicted = number(row.locator("[data-predicted]").get_attribute("data-predicted"))
+    real = number(row.locator("[data-real]").get_attribute("data-real"))
+    old_value, new_value = old[root][0], after.at(steps)[root][0]
+    assert old[leaf][1] is not None and old_value is not None and new_value is not None
+    assert same(predicted, old[leaf][1] * (to - preset.values[leaf]))
+    assert same(real, new_value - old_value)
+    # Stepping still works, and the leaves go back to where they were.
+    page.page.get_by_role("button", name="reset all leaves").click()
+    assert not differences(page, old)
+
+
+def test_editing_on_the_leaf_itself(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=square&step=4")
+    page.page.locator('[data-node="a"]').click()
+    field = page.page.locator('.graph [data-leaf="a"]')
+    field.click()
+    page.press("ArrowUp")
+    assert page.value("a") == 3.1 and page.grad("a") == 6.2
+    page.press("Shift+ArrowDown")
+    assert page.value("a") == 2.1
+    field.fill("x")
+    assert field.get_attribute("aria-invalid") == "true" and page.value("a") == 2.1
+    assert page.position == 4, "arrows in a field are for the field"
+
+
+def test_typing_ones_own(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&panel=type")
+    source = "u = a*b + b\nsigmoid(u)/u"
+    page.page.fill("#own", source)
+    page.press("Control+Enter")
+    page.wait_for_position(0)
+    page.page.wait_for_selector('[data-node="out"]')
+    assert page.page.locator("#scene-title").inner_text() == "Your own graph"
+    reference = Reference(parse(source).build({"b": 6.8813735870195432}).trace())
+    page.page.locator("[data-presets]").focus()
+    page.page.locator("#main").focus()
+    page.press("End")
+    page.wait_for_position(len(reference))
+    assert not differences(
+        page, reference.at(len(reference))
+    )  # b was a leaf before, and keeps 6.88
+    page.page.fill("#own", "y = 2x + 1")
+    page.press("Control+Enter")
+    wrong = page.page.wait_for_selector(".mistake")
+    with pytest.raises(ValueError) as raised:
+        parse("y = 2x + 1")
+    python = str(raised.value).splitlines()
+    assert wrong.get_attribute("data-column") == str(python[2].index("^") - 1)
+    assert "2*x" in wrong.inner_text()
+    assert set(page.nodes) == set(reference.names), "a mistake leaves what is open alone"
+
+
+def test_opening_and_closing_tanh(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=neuron&step=16&select=o")
+    closed = page.nodes
+    page.page.click('[data-open="o"]')
+    page.page.wait_for_selector('[data-node="o_1"]')
+    opened = page.nodes
+    assert len(opened) > len(closed)
+    for name, node in closed.items():
+        for what in ("value", "grad"):
+            one, other = number(node[what]), number(opened[name][what])
+            assert one is not None and other is not None
+            assert one == pytest.approx(other, rel=1e-12), name
+    assert "open=o" in page.link
+    page.go(page.link)
+    assert set(page.nodes) == set(opened)
+    page.page.locator('[data-node="o_1"]').focus()
+    page.press("Enter")
+    page.page.click('[data-close="o"]')
+    page.page.wait_for_selector('[data-node="o_1"]', state="detached")
+    assert set(page.nodes) == set(closed)
+
+
+def test_by_keyboard_alone(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=square")
+    focused = "() => document.activeElement.textContent || document.activeElement.ariaLabel"
+    page.press("Tab")
+    assert page.page.evaluate(focused) == "Skip to the graph"
+    page.press("Enter")
+    assert page.page.evaluate("() => document.activeElement.id") == "main"
+    said = []
+    for position in (1, 2, 3, 4):
+        page.press("ArrowRight")
+        page.wait_for_position(position)
+        said.append(page.page.inner_text("[data-announced]"))
+    assert page.grad("a") == 6 and len(set(said)) == 4
+    assert "3 × 1" not in said[-1] and "6" in said[-1], "the last step says what a has now"
+    page.press("ArrowRight")
+    assert page.page.inner_text("[data-announced]").strip() == "This is the last step."
+    page.press("Home")
+    page.wait_for_position(0)
+    page.press("]")
+    page.wait_for_position(2)
+    page.press("End")
+    page.wait_for_position(4)
+    page.press("[")
+    page.wait_for_position(2)
+    # Space plays to the end and stops there.
+    page.press(" ")
+    page.wait_for_position(4)
+    # Tab reaches both edges of a × a and both nodes; Enter selects.
+    reached = set()
+    for _ in range(40):
+        page.press("Tab")
+        found = page.page.evaluate("() => ({...document.activeElement.dataset})")
+        reached.add(found.get("edge") or found.get("node"))
+        if found.get("edge") == "f.1":
+            page.press("Enter")
+    assert {"f.0", "f.1", "a", "f"} <= reached
+    assert "select=f.1" in page.link
+    page.press("Escape")
+    assert "select" not in page.link
+    # The map of the keyboard names every key, and opens and closes by keyboard.
+    page.page.locator("#main").focus()
+    page.press("?")
+    page.page.wait_for_selector("dialog[open]")
+    keys = page.page.locator("dialog kbd").all_inner_texts()
+    assert {"→", "←", "Space", "Home", "End", "?", "c", "i", "t", "+", "-"} <= set(keys)
+    page.press("Escape")
+    page.page.wait_for_selector("dialog[open]", state="detached")
+    for key, name in (("c", "Code"), ("t", "Type your own"), ("i", "Inspect")):
+        page.page.locator("#main").focus()
+        page.press(key)
+        page.page.wait_for_selector(f'[role=tab][aria-selected=true]:text-is("{name}")')
+    page.press("e")
+    page.page.wait_for_selector('[data-drawing="edges"]')
+
+
+def test_the_line_of_code(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=diamond&panel=code")
+    now = ".listing .now"
+    lines = []
+    for _ in range(8):
+        page.press("ArrowRight")
+        lines.append(page.page.inner_text(now).strip())
+    assert lines[:4] == ["order.append(v)"] * 4
+    assert lines[4] == "d.grad = 1"
+    assert lines[5:] == ["i.grad += v.grad * local"] * 3
+    assert page.page.inner_text('[data-count="edges"]').startswith("4 of 4")
+    assert page.page.inner_text('[data-count="paths"]').startswith("2")
+    # Line by line back: the walk follows.
+    for _ in range(200):
+        if page.position < 6:
+            break
+        page.page.get_by_role("button", name="undo one line").click()
+    assert page.position == 5
+
+
+def test_selecting_a_path(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=diamond&step=8&select=a")
+    listed = page.page.locator(".picks button", has_text="d →")
+    assert sorted(t.split()[-1] for t in listed.all_inner_texts()) == ["+6", "+9"]
+    listed.filter(has_text="+9").click()
+    assert page.page.get_attribute("[data-product]", "data-product") == "9"
+    assert page.page.locator(".edge.path").count() == 2
+    assert page.page.inner_text(".legend").endswith("3 × 3 = 9")
+    assert page.link.endswith("select=d%3Ec%3Ea")
+
+
+LINKS = [
+    "#v=1&preset=neuron&step=12&select=n&panel=code&drawing=edges",
+    "#v=1&preset=square&set=a:-2.5&step=4&select=f.1",
+    "#v=1&preset=diamond&step=8&select=d%3Eb%3Ea",
+    "#v=1&preset=square&step=4&select=f.1%3Ea",
+    "#v=1&source=y%3Dx%5E3%2B5*x%3B%20y*z&set=x:2,z:0.1&step=7",
+    "#v=1&preset=neuron&open=o&step=9",
+]
+
+
+def _shown(page: Watched) -> dict[str, Any]:
+    return {
+        "nodes": page.nodes,
+        "edges": page.edges,
+        "position": page.position,
+        "phase": page.phase,
+        "title": page.page.inner_text("#scene-title"),
+        "panel": page.page.inner_text("#panel"),
+        "selected": page.page.locator(".selected").count(),
+    }
+
+
+def test_links_lead_back_to_what_they_came_from(open_page: Any) -> None:
+    page: Watched = open_page()
+    for link in LINKS:
+        page.go(link)
+        assert not page.page.locator(".notices").count(), link
+        first, written = _shown(page), page.link
+        page.go(written)
+        assert _shown(page) == first, link
+        assert page.link == written
+        page.go(link)
+        assert page.link == written, "the same is always written the same"
+
+
+WRONG = {
+    "#v=2&preset=square": "version 2",
+    "#v=1&preset=nothing": "nothing",
+    "#v=1&preset=square&step=many": "step=many",
+    "#v=1&preset=square&frog=1": "frog=1",
+    "#v=1&preset=square&select=zz": "zz",
+    "#v=1&preset=square&set=f:3": "f",
+    "#v=1&preset=square&set=a:%ZZ": "a:%ZZ",
+    "#v=1&source=a*b&set=q:3": "q",
+    "#v=1&preset=square&order=a,q": "q",
+}
+
+
+def test_wrong_links_say_so_and_open_the_rest(open_page: Any) -> None:
+    page: Watched = open_page()
+    for link, told in WRONG.items():
+        page.go(link)
+        assert told in page.page.inner_text(".notices"), link
+        assert page.nodes, link
+    page.go("#v=1&source=1%2B")
+    assert page.page.get_attribute(".mistake", "data-column") == "3"
+    page.go("#v=1&preset=square&step=99999")
+    assert page.position == 4
+
+
+def test_going_back_in_the_address(open_page: Any) -> None:
+    """An address typed by hand, or a link on the page itself, is followed without loading anew."""
+    page: Watched = open_page("#v=1&preset=square")
+    page.page.evaluate("() => { location.hash = '#v=1&preset=diamond&step=8' }")
+    page.wait_for_position(8)
+    assert page.grad("a") == 15
+
+
+def test_dragging_wheel_and_fit(open_page: Any) -> None:
+    page: Watched = open_page("#v=1&preset=neuron")
+
+    def corner() -> tuple[float, float, float]:
+        box = page.page.locator('[data-node="o"]').bounding_box()
+        return box["x"], box["y"], box["width"]
+
+    frame = page.page.locator(".graph").bounding_box()
+    start = corner()
+    page.page.mouse.move(frame["x"] + 20, frame["y"] + 20)
+    page.page.mouse.down()
+    page.page.mouse.move(frame["x"] - 40, frame["y"] + 50, steps=4)
+    page.page.mouse.up()
+    moved = corner()
+    assert moved[0] == pytest.approx(start[0] - 60, abs=1)
+    assert moved[1] == pytest.approx(start[1] + 30, abs=1)
+    page.page.mouse.move(frame["x"] + 200, frame["y"] + 200)
+    page.page.mouse.wheel(0, -300)
+    wide = "(w) => document.querySelector('[data-node=o]').getBoundingClientRect().width > w"
+    page.page.wait_for_function(wide, arg=start[2] * 1.2)
+    page.page.locator("#main").focus()
+    page.press("0")
+    fitted = corner()
+    assert fitted == pytest.approx(start, abs=1)
+    page.press("Shift+ArrowRight")
+    assert corner()[0] == pytest.approx(fitted[0] - 80, abs=1)
+    page.press("-")
+    assert corner()[2] == pytest.approx(fitted[2] * 0.8, rel=0.01)
+
+
+SIZES = list(itertools.product([(1280, 800), (320, 640), (3840, 2160)], ["light", "dark"]))
+
+
+@pytest.mark.parametrize(("size", "scheme"), SIZES)
+def test_no_page_scrolls_sideways(open_page: Any, size: tuple[int, int], scheme: str) -> None:
+    page: Watched = open_page(
+        "#v=1&preset=exploding&step=30&select=w",
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme=scheme,
+    )
+    for key in ("i", "c", "t", "v"):
+        page.page.locator("#main").focus()
+        page.press(key)
+        wide = page.page.evaluate("() => document.documentElement.scrollWidth")
+        assert wide <= size[0], key
+    dark = page.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, dark[4:-1].split(","))) < 200) == (scheme == "dark")
