@@ -1,15 +1,22 @@
-"""What every test shares: one thread for array libraries, and hypothesis settings."""
+"""What all tests share: one thread for array libraries, kept bytecode, hypothesis settings."""
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 
 # Before numpy or torch is imported: both read this once, when they load. One thread each, because
 # the tests already run one process per core and the arrays are small.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# Bytecode is kept, also where the environment says otherwise: tests start Python hundreds of times,
+# and each worker would compile every test anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+sys.dont_write_bytecode = False  # read from the environment when this process began
 
 settings.register_profile(
     "gradwalk",
@@ -27,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Keep what is collected out of the garbage collector's sight: forty thousand tests stay."""
+    """Keep what is collected out of the garbage collector's sight: thousands of tests stay."""
     gc.disable()
     try:
         return (yield)

@@ -47,6 +47,7 @@ IN_NUMPY = {
 def in_numpy(compiled: Any) -> set[str]:
     """The ops that run in NumPy in the programs of a compiled function."""
     executables = [v.executable for variants in compiled.variants.values() for v in variants]
+    executables = [e for e in executables if e.reasons]  # the plan of the others is not made again
     return {
         call.op.name
         for executable in executables
