@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 Test = Callable[..., None]
+TOGETHER = 12
 
 
 def batched(
@@ -21,19 +22,25 @@ def batched(
     """Like `parametrize(names, cases)`, but the cases with the same `key` are one test.
 
     All of them run, and the failure names and shows every case that failed. `make quick` runs the
-    first `quick` cases of each key, where that is given, and leaves the others out.
+    first `quick` cases of each key, where that is given, and leaves the others out; those of
+    TOGETHER keys are one test.
     """
     arguments = names.replace(",", " ").split()
     batches: dict[str, list[Any]] = {}
     for case in cases:
         batches.setdefault(key(case), []).append(case)
-    parameters = []
-    for label, batch in batches.items():
-        first = len(batch) if quick is None else quick
-        parameters.append(pytest.param(batch[:first], id=label))
-        if batch[first:]:
-            others = pytest.param(batch[first:], id=f"{label}-others", marks=pytest.mark.slow)
-            parameters.append(others)
+    if quick is None:
+        parameters = [pytest.param(batch, id=label) for label, batch in batches.items()]
+    else:
+        labels, slow = list(batches), pytest.mark.slow
+        parameters = [
+            pytest.param([c for one in some for c in batches[one][:quick]], id="+".join(some))
+            for some in (labels[i : i + TOGETHER] for i in range(0, len(labels), TOGETHER))
+        ] + [
+            pytest.param(batch[quick:], id=f"{label}-others", marks=slow)
+            for label, batch in batches.items()
+            if batch[quick:]
+        ]
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
@@ -65,7 +72,8 @@ def check_each(cases: Iterable[Any], check: Callable[[Any], None]) -> None:
         try:
             check(case)
         except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
-            names.append(" ".join(map(str, case)) if isinstance(case, tuple) else str(case))
+            name = " ".join(map(str, case)) if isinstance(case, tuple) else str(case)
+            names.append(name[:100])
             error.add_note(f"in the case {names[-1]}")
             errors.append(error)
     if errors:

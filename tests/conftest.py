@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 # Before numpy or torch is imported: both read this once, when they load. One thread each, because
 # the tests already run one process per core and the arrays are small.
@@ -16,6 +17,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 import pytest
 from hypothesis import HealthCheck, settings
 
+QUICK_CASES = 20
 sys.dont_write_bytecode = False  # read from the environment when this process began
 
 settings.register_profile(
@@ -30,6 +32,30 @@ settings.register_profile("quick", settings.get_profile("gradwalk"), max_example
 def pytest_configure(config: pytest.Config) -> None:
     """`make quick` tries fewer examples of what holds for all graphs; `make test` tries all."""
     settings.load_profile("quick" if config.option.markexpr == "not slow" else "gradwalk")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make quick` does not read a file whose tests are all slow."""
+    if config.option.markexpr != "not slow" or not collection_path.name.startswith("test_"):
+        return None
+    return "\npytestmark = pytest.mark.slow" in collection_path.read_text("utf-8") or None
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test with many cases `make quick` runs QUICK_CASES, spread evenly."""
+    if config.option.markexpr != "not slow":
+        return
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        every = max(1, len(cases) / QUICK_CASES)
+        kept = {int(every * i) for i in range(QUICK_CASES)}
+        for i, case in enumerate(cases):
+            if i not in kept:
+                case.add_marker("slow")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -55,6 +55,8 @@ def unclear_words(source: str) -> Iterator[str]:
 
     Names it only reads are left alone: `path.parent` is not ours to choose.
     """
+    if not UNCLEAR_WORD.search(source):
+        return  # most modules: they need not be parsed
     tree = ast.parse(source)
     docstrings = {
         id(node.body[0].value)
