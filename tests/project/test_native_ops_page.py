@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docs import native_ops
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import SPELLINGS
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import EMITTERS
 from gradwalk.ops import TABLE
 
 UPDATE = "python -m docs.native_ops"
@@ -31,5 +31,5 @@ def test_every_op_is_on_the_page() -> None:
 
 
 def test_what_has_a_spelling_is_native() -> None:
-    maps = {name for name in SPELLINGS if name in TABLE and TABLE[name].elementwise}
+    maps = {name for name in EMITTERS if name in TABLE and TABLE[name].elementwise}
     assert maps and {name for name in maps if "map" not in listed()[name]} == set()

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwalk.compiler.backends.llvm.emit.kernel import OUT_OF_RANGE, Kernel
-from gradwalk.compiler.backends.llvm.kernels.image_calls import IMAGE_CALLS, Unsuited
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import OUT_OF_RANGE, Kernel
+from gradwalk.compiler.backends.llvm.errors import NoKernel
+from gradwalk.compiler.backends.llvm.kernels.image_calls import IMAGE_CALLS
 from gradwalk.compiler.backends.llvm.kernels.pools import Windows, max_pool_kernel
 from gradwalk.compiler.backends.llvm.target import available, host
 from gradwalk.compiler.ir.program import Call
@@ -57,7 +58,7 @@ def attributes(case: tuple[Any, ...]) -> dict[str, Any]:
 def made(op: Op, places: list[Array], attrs: dict[str, Any], vector_bytes: int = 0) -> Kernel:
     entry = Entry(None, [place_of(p) for p in places], [], [])  # type: ignore[arg-type]
     machine = dataclasses.replace(host(), vector_bytes=vector_bytes or host().vector_bytes)
-    return IMAGE_CALLS[op](entry, Call(op, (), attrs, ()), machine, 1)
+    return IMAGE_CALLS[op](entry, Call(op, (), attrs, ()), machine)
 
 
 def compare(op: Op, given: list[Array], attrs: dict[str, Any], vector_bytes: int = 0) -> Array:
@@ -167,12 +168,12 @@ def test_images_with_gaps() -> None:
     x = np.random.default_rng(9).standard_normal((4, 10, 20))[::2, 1:, 2:13]
     attrs = attributes(((2,), (9, 11), (3, 3), (2, 2), 1, (1, 1), 0))
     compare(max_pool_indices, [x], attrs)
-    with pytest.raises(Unsuited, match="contiguous"):
+    with pytest.raises(NoKernel, match="contiguous"):
         compare(max_pool_indices, [x[..., ::2]], {**attrs, "out": (5, 3)})
 
 
 def test_whole_numbers_run_as_numpy() -> None:
     x = np.arange(36).reshape(1, 6, 6)
     out = np.empty((1, 3, 3), np.int64)
-    with pytest.raises(Unsuited, match="int64"):
+    with pytest.raises(NoKernel, match="int64"):
         made(max_pool_indices, [out, x], attributes(((1,), (6, 6), (2, 2), (2, 2), 0, (1, 1), 0)))

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from gradwalk.compiler.backends.llvm.runtime import thread_pool
-from gradwalk.compiler.backends.llvm.runtime.tape import Entry, Expected, Tape, slot_cell
+from gradwalk.compiler.backends.llvm.runtime.tape import Expected, Tape, TapeEntry, slot_cell
 from tests.compiler.abi_kernels import kernels
 
 
 def scale(count: int, **options: Any) -> Tape:
     """out = 2 x + 1."""
     vector = [Expected(slot, np.float64, (count,), writable=slot == 3) for slot in (2, 3)]
-    entry = Entry(kernels()["scale"], [2, 0, 3, 0, count])
+    entry = TapeEntry(kernels()["scale"], [2, 0, 3, 0, count])
     return Tape([entry], 4, arrays=vector, keep=kernels(), **options)
 
 
@@ -47,7 +47,7 @@ def test_blocks_are_changed_in_place() -> None:
 
 def test_two_tapes_of_one_step_share_their_slots() -> None:
     first = scale(3)
-    again = Entry(kernels()["scale"], [3, 0, 3, 0, 3])
+    again = TapeEntry(kernels()["scale"], [3, 0, 3, 0, 3])
     second = Tape([again], first.slots, keep=kernels())
     x, out = np.arange(3.0), np.zeros(3)
     first.call(x, out)
@@ -214,7 +214,7 @@ def test_no_reference_is_lost_or_kept() -> None:
 
 
 def test_time_by_entry() -> None:
-    entries = [Entry(kernels()["wait_long"], [turns]) for turns in (10, 20_000_000)]
+    entries = [TapeEntry(kernels()["wait_long"], [turns]) for turns in (10, 20_000_000)]
     tape = Tape(entries, 3, arrays=[Expected(2, np.float32, (3, 4))], keep=kernels())
     quick, slow = tape.seconds(f32(3, 4))
     assert quick >= 0

@@ -15,14 +15,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import Unspelled
-from gradwalk.compiler.backends.llvm.emit.function_text import fast_arithmetic
-from gradwalk.compiler.backends.llvm.emit.kernel import OUT_OF_RANGE, Kernel
+from gradwalk.compiler.backends.llvm.emit.ir_builder import fast_arithmetic
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import OUT_OF_RANGE, Kernel
+from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
-from gradwalk.compiler.backends.llvm.kernels.select import NoKernel, kernel_of
+from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.backends.llvm.runtime import thread_pool
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
-from gradwalk.compiler.backends.llvm.runtime.tape import ALONE, MEET, STOP, Entry, Expected, Tape
+from gradwalk.compiler.backends.llvm.runtime.tape import (
+    ALONE,
+    MEET,
+    STOP,
+    Expected,
+    Tape,
+    TapeEntry,
+)
 from gradwalk.compiler.backends.llvm.runtime.tape_loop import MOST_THREADS
 from gradwalk.compiler.backends.llvm.target import Host, host, usable_cores
 from gradwalk.compiler.backends.numpy import forward
@@ -35,7 +42,6 @@ from gradwalk.compiler.plan.schedule import Entry as Planned
 from gradwalk.compiler.plan.synchronization import sharing
 
 Array = np.ndarray[Any, Any]
-READS_STATUS = "getelementptr ptr, ptr %slots, i64 1"  # in the text of a kernel that can fail
 
 
 class Design(NamedTuple):
@@ -183,7 +189,7 @@ def build(program: Program, layout: Layout | None = None, fast_math: bool = Fals
     designed = design(program, layout or {}, fast_math, threads, stage)
     kernels = [k for k in designed.kernels if k is not None]
     texts = {k.name: k.text for k in kernels}
-    declared = {line for k in kernels for line in k.declarations}
+    declared = {declaration for k in kernels for declaration in k.declarations}
     drivers = _drivers(designed.plan, host())
     symbols = {name: each[name] for name, each in drivers.items()}
     for kernel in kernels:
@@ -217,7 +223,7 @@ def design(
         for entry in found.entries:
             try:
                 kernels.append(kernel_of(entry, machine, threads))
-            except (NoKernel, Unspelled) as error:
+            except NoKernel as error:
                 reasons[len(kernels)] = str(error)
                 kernels.append(None)
     stage("text")
@@ -261,7 +267,7 @@ def assemble(made: Executable, designed: Design, threads: int) -> None:
         _expected(term, slot, slot in written, made) for term, slot in found.memories
     ]
     shared = sharing(found.entries, threads)
-    native: list[Entry] = []
+    native: list[TapeEntry] = []
     first, failing = True, False  # whether a kernel of this stretch may have failed
     lasting = {slot for _, slot in (*found.arguments, *found.memories)}
     changed: set[int] = set()  # slots of what the user has that were written to so far
@@ -302,12 +308,12 @@ def assemble(made: Executable, designed: Design, threads: int) -> None:
         if failing and any(place.buffer.slot in lasting for place in entry.writes):
             flags |= STOP | MEET  # an error leaves what the user has as it was
             failing = False
-        failing = failing or READS_STATUS in kernel.text
+        failing = failing or kernel.can_fail
         changed |= writes
-        if READS_STATUS in kernel.text and not (checks := _checks(entry)) <= checked:
+        if kernel.can_fail and not (checks := _checks(entry)) <= checked:
             checked |= checks
             at_risk |= changed
-        native.append(Entry(made.library[kernel.name], [*block, *kernel.sizes], flags))
+        native.append(TapeEntry(made.library[kernel.name], [*block, *kernel.sizes], flags))
     finish_stretch()
     made.memories_at_risk = [t.source.number for t, slot in found.memories if slot in at_risk]  # type: ignore[union-attr]
     made.arguments_at_risk = [t.source.position for t, slot in found.arguments if slot in at_risk]  # type: ignore[union-attr]

@@ -33,6 +33,9 @@ SYMBOLS = (
 )  # fmt: skip
 
 
+FUNCTION = "gradwalk_call"  # the builtin behind Tape.call
+
+
 class MethodDef(ctypes.Structure):
     """Python's PyMethodDef: what a builtin function is made of."""
 
@@ -59,6 +62,7 @@ def call_text(head: int) -> str:
     text = re.sub(r"(%[\w.]+) = word (%[\w.]+), (\S+)", _WORD, _CALL)
     return Template(text).substitute(
         field,
+        function=FUNCTION,
         type=head - 8,
         data=head,
         ndim=head + 8,
@@ -223,7 +227,7 @@ changed:
 }
 
 ; The builtin behind Tape.call; `self` is the program, an ndarray of words.
-define ptr @gradwalk_call(ptr %self, ptr %given, i64 %count) {
+define ptr @$function(ptr %self, ptr %given, i64 %count) {
 entry:
   %program.at = getelementptr i8, ptr %self, i64 $data
   %program = load ptr, ptr %program.at

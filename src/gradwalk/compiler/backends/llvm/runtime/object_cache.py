@@ -32,7 +32,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-FORMAT = 1  # of these files, and of what the compiler means by the same text: a part of every key
+FORMAT = 2  # of these files, and of what the compiler means by the same text: a part of every key
 LIMIT = 256 * 2**20  # bytes in all; the least recently used files go first
 _MAGIC = b"gradwalk"
 _STRAY_AFTER = 3600.0  # seconds after which a temporary file belongs to nobody any more

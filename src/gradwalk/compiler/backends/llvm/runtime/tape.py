@@ -1,7 +1,7 @@
 """A tape: the kernels of a compiled step in order, with their arguments, ready to be called.
 
     tape = Tape(
-        [Entry(library["scale"], [2, 0, 3, 0, n]), Entry(library["sum"], [...], MEET)],
+        [TapeEntry(library["scale"], [2, 0, 3, 0, n]), TapeEntry(library["sum"], [...], MEET)],
         slots=5,
         arrays=[Expected(2, np.float32, (n,)), Expected(3, np.float32, (n,), writable=True)],
     )
@@ -30,12 +30,12 @@ from numpy.typing import DTypeLike, NDArray
 from gradwalk.compiler.backends.llvm.runtime import calling, tape_loop, thread_pool
 from gradwalk.compiler.backends.llvm.runtime.tape_loop import ALONE, FIELD, MEET, STOP
 
-__all__ = ["ALONE", "Entry", "Expected", "MEET", "STOP", "Tape", "slot_cell"]
+__all__ = ["ALONE", "TapeEntry", "Expected", "MEET", "STOP", "Tape", "slot_cell"]
 
 Words = NDArray[np.int64]
 
 
-class Entry(NamedTuple):
+class TapeEntry(NamedTuple):
     """One kernel call: its address, its block of arguments, MEET, ALONE, STOP or none of them."""
 
     kernel: int
@@ -113,7 +113,7 @@ class Tape:
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[TapeEntry],
         slots: int | Words,
         *,
         arrays: Sequence[Expected] = (),

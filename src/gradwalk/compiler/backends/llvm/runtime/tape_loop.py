@@ -52,6 +52,15 @@ NO_WORKERS = 2  # the pool has fewer workers than it should
 ARRAYS = 3  # not the arrays that are expected
 CHANGED = 4  # a watched cell holds something else
 
+# The functions of the pool that Python and the builtin call.
+FUNCTIONS = tuple(
+    f"gradwalk_{name}"
+    for name in (
+        "perform", "take", "leave", "run", "worker",
+        "own", "disown", "alive", "limits", "dismiss", "forget", "pause",
+    )
+)  # fmt: skip
+
 # How a spinning thread tells its core so, as (declaration, instruction).
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),

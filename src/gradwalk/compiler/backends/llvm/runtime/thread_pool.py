@@ -18,7 +18,6 @@ import atexit
 import ctypes
 import functools
 import os
-import re
 import signal
 import sys
 import threading
@@ -42,7 +41,7 @@ YIELD_SECONDS = 0.5e-6
 
 _lock = threading.RLock()  # of everything that changes the pool
 _wanted: int | None = threads.chosen
-_native: Native | None = None
+_native: NativePool | None = None
 # What a fork may catch in the middle: the words of every program (runtime.PROGRAM).
 live_programs: weakref.WeakValueDictionary[int, NDArray[np.int64]] = weakref.WeakValueDictionary()
 
@@ -92,14 +91,14 @@ def stop() -> None:
                 _dismiss(_native, keep=1)
 
 
-def native() -> Native:
+def native() -> NativePool:
     """The runtime, compiled on first use."""
     global _native
     with _lock:
         if _native is None:
             # GRADWALK_POOL=python is how Linux tests what other systems do.
             futex = parking.has_futex(target.host())
-            _native = Native(futex and os.environ.get("GRADWALK_POOL") != "python")
+            _native = NativePool(futex and os.environ.get("GRADWALK_POOL") != "python")
             _apply(_native)
             if hasattr(os, "register_at_fork"):
                 os.register_at_fork(after_in_child=_after_fork)
@@ -108,7 +107,7 @@ def native() -> Native:
         return _native
 
 
-def _apply(found: Native) -> None:
+def _apply(found: NativePool) -> None:
     """Tell the runtime how many threads there are to be, and send the others home."""
     count = get_num_threads()
     if found.alive() > count - 1:
@@ -120,14 +119,14 @@ def _apply(found: Native) -> None:
     found.limits(count, idle, spins)
 
 
-def _dismiss(found: Native, keep: int) -> None:
+def _dismiss(found: NativePool, keep: int) -> None:
     """Send the threads from number `keep` on home (thread 0 is the caller's)."""
     found.dismiss(keep)
     _wait_until(lambda: found.alive() <= keep - 1)
 
 
 @contextmanager
-def _owned(found: Native) -> Iterator[None]:
+def _owned(found: NativePool) -> Iterator[None]:
     """Be the only one who uses the pool, as a call is."""
     _wait_until(found.own)
     try:
@@ -151,7 +150,7 @@ def _after_fork() -> None:
         program[tape_loop.FIELD["running"]] = 0
 
 
-class Native:
+class NativePool:
     """The runtime's functions as Python callables."""
 
     def __init__(self, futex: bool) -> None:
@@ -163,9 +162,9 @@ class Native:
         text = tape_loop.pool_text(target.host(), futex) + calling.call_text(object.__basicsize__)
         for name in calling.SYMBOLS:
             symbols[name] = _address(getattr(ctypes.pythonapi, name))
-        names = re.findall(r"^define \w+ @(gradwalk_\w+)", text, re.MULTILINE)
+        names = (*tape_loop.FUNCTIONS, calling.FUNCTION)
         self.library = object_code.compile_module(text, names, symbols)
-        self.method = calling.method(self.library["gradwalk_call"])
+        self.method = calling.method(self.library[calling.FUNCTION])
         number = ctypes.c_int64
         function = self.library.function
         self.run = function("gradwalk_run", ctypes.c_int32, ctypes.c_void_p)

@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import math
 
-from gradwalk.compiler.backends.llvm.emit.functions.exponential import (
-    CONSTANTS,
-    exp,
-    near_zero_less_one,
-    reduced,
-)
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import (
+from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import (
     DOUBLE,
     all_lanes,
+    c_library_in_double,
     format_of,
     in_parts,
     is_single,
@@ -23,79 +18,53 @@ from gradwalk.compiler.backends.llvm.emit.functions.pieces import (
     power_of_two,
     through_double,
 )
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
+from gradwalk.compiler.backends.llvm.emit.functions.exponential import (
+    CONSTANTS,
+    exp,
+    near_zero_less_one,
+    reduced,
+)
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
 
 # erf x = x + x q(x²) for 0 ≤ x < 0.9
 NEAR = (
-    -0.0006047117640264332,
-    0.005003420170396566,
-    -0.026773033663630486,
-    0.11281976103782654,
-    -0.3761250674724579,
-    0.12837915122509003,
-)
+    -0.0006047117640264332, 0.005003420170396566, -0.026773033663630486, 0.11281976103782654,
+    -0.3761250674724579, 0.12837915122509003,
+)  # fmt: skip
 # erf x = 1 − 2^q(x) for 0.9 ≤ x ≤ 4, where it rounds to 1
 FAR = (
-    -0.001819833181798458,
-    0.022582141682505608,
-    -0.13175159692764282,
-    -0.9384056329727173,
-    -1.6163928508758545,
-    -0.0026288547087460756,
-)
+    -0.001819833181798458, 0.022582141682505608, -0.13175159692764282, -0.9384056329727173,
+    -1.6163928508758545, -0.0026288547087460756,
+)  # fmt: skip
 # 2ᶠ for |f| ≤ ½; an error of 7e-8 is enough, since 2^q(x) < 0.21
 POWER = (
-    0.001341584837064147,
-    0.009680688381195068,
-    0.055502768605947495,
-    0.240219846367836,
-    0.6931472420692444,
-    1.0000001192092896,
-)
+    0.001341584837064147, 0.009680688381195068, 0.055502768605947495, 0.240219846367836,
+    0.6931472420692444, 1.0000001192092896,
+)  # fmt: skip
 # erfc x = e^(−x²) t q(t) with t = 1 / (1 + x/2), in float64 with an error of 2e-10
 TAIL = (
-    -0.00995666034482553,
-    0.03851513654348787,
-    0.01379782926410728,
-    -0.3342017266192263,
-    0.7792313567017506,
-    -0.8104990894973827,
-    0.39661810171927775,
-    -0.18625790035536718,
-    0.1336420509077442,
-    0.16705439240743747,
-    0.24794189609743725,
-    0.2820174409391525,
+    -0.00995666034482553, 0.03851513654348787, 0.01379782926410728, -0.3342017266192263,
+    0.7792313567017506, -0.8104990894973827, 0.39661810171927775, -0.18625790035536718,
+    0.1336420509077442, 0.16705439240743747, 0.24794189609743725, 0.2820174409391525,
     0.2820971720881064,
-)
+)  # fmt: skip
 # Φ(x) = ½ + x q(x²) for |x| < 0.8
 NORMAL_NEAR = (
-    9.86366649158299e-05,
-    -0.0011757176835089922,
-    0.009969939477741718,
-    -0.06648990511894226,
+    9.86366649158299e-05, -0.0011757176835089922, 0.009969939477741718, -0.06648990511894226,
     0.3989422619342804,
-)
+)  # fmt: skip
 # Φ(−x) = e^(−x²/2) t q(t) with t = 1 / (1 + 0.75 x) for x ≥ 0.8
 NORMAL_TAIL = (
-    -1.3575612306594849,
-    4.4220428466796875,
-    -5.609501361846924,
-    2.9740962982177734,
-    0.055144451558589935,
-    -0.5461969971656799,
-    -0.17447327077388763,
-    0.12703949213027954,
-    0.2994469404220581,
-    0.29920071363449097,
-)
+    -1.3575612306594849, 4.4220428466796875, -5.609501361846924, 2.9740962982177734,
+    0.055144451558589935, -0.5461969971656799, -0.17447327077388763, 0.12703949213027954,
+    0.2994469404220581, 0.29920071363449097,
+)  # fmt: skip
 ROOT_HALF = in_parts("0.707106781186547524400844362104849039", DOUBLE)
 
 
-def erf(x: Value) -> Value:
+@c_library_in_double("erf")
+def erf(x: Vector) -> Vector:
     """The error function; 28 instructions in float32."""
-    if not is_single(x):
-        return all_lanes("erf", x)
     size = x.absolute().at_most(4.0)
     near = size.fused(polynomial(size * size, NEAR), size)
     exponent = polynomial(size, FAR)
@@ -106,12 +75,11 @@ def erf(x: Value) -> Value:
     return (size < 0.9).choose(near, far).with_sign_of(x)
 
 
-def erfc(x: Value) -> Value:
+@c_library_in_double("erfc")
+def erfc(x: Vector) -> Vector:
     """1 − erf x, exact also where that is nearly 0."""
-    if not is_single(x):
-        return all_lanes("erfc", x)
 
-    def in_double(x: Value) -> Value:
+    def in_double(x: Vector) -> Vector:
         size = x.absolute().at_most(10.5)  # where the float32 is 0
         t = 1.0 / size.fused(0.5, 1.0)
         tail = exp(-(size * size)) * t * polynomial(t, TAIL)
@@ -120,14 +88,14 @@ def erfc(x: Value) -> Value:
     return through_double(in_double, x)
 
 
-def ndtr(x: Value) -> Value:
+def ndtr(x: Vector) -> Vector:
     """Φ(x); 44 instructions in float32."""
     if not is_single(x):
         return _ndtr_double(x)
     size = x.absolute().at_most(14.5)  # where Φ(−x) is 0
     square = size * size
     lost = size.fused(size, -square)  # what rounding took from the square
-    room = CONSTANTS[x.kind.dtype].room  # so that the power is normal where the tail is not
+    room = CONSTANTS[x.type.dtype].room  # so that the power is normal where the tail is not
     shifted, r = reduced(square * -0.5, format_of(x).bias + room)
     t = 1.0 / size.fused(0.75, 1.0)
     factor = polynomial(t, NORMAL_TAIL) * t
@@ -138,7 +106,7 @@ def ndtr(x: Value) -> Value:
     return (size < 0.8).choose(near, far)
 
 
-def _ndtr_double(x: Value) -> Value:
+def _ndtr_double(x: Vector) -> Vector:
     """½ erfc(−x / √2), corrected for what rounding took from the quotient.
 
     Far out erfc multiplies the relative error of its argument by hundreds.
