@@ -21,9 +21,8 @@ from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.backends.llvm.target import host
 from gradwalk.compiler.introspect.explain import kind_of_entry
 from gradwalk.compiler.ir.program import Program
-from gradwalk.compiler.passes import run_passes
 from gradwalk.compiler.passes.expand.composites import CLOSED
-from gradwalk.compiler.plan.schedule import plan
+from gradwalk.compiler.pipeline import lower
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.trace import trace
 from gradwalk.ops import TABLE
@@ -77,8 +76,8 @@ class Found:
 def kernels(program: Program, name: str) -> tuple[list[str], list[str]]:
     """The kinds of the kernels that an op is in, or that it was opened into; and the ops of those
     that NumPy runs."""
-    program = run_passes(program)
-    found = plan(program, {})
+    program, found = lower(program)
+    assert found is not None
     kinds: dict[str, list[bool]] = {}  # whether the op itself is in kernels of this kind
     by_numpy: list[str] = []
     machine = host()
