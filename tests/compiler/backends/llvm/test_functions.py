@@ -12,7 +12,7 @@ import pytest
 
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import EMITTERS
 from gradwalk.compiler.backends.llvm.emit.functions import ERRORS
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import in_parts
+from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import in_parts
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import LARGEST
 from tests.compiler.map_kernel import Array, MapKernel, ulps
 
