@@ -113,9 +113,6 @@ def test_a_tape_may_want_fewer_threads() -> None:
         many.call()
     assert few_counts[:5].tolist() == [40, 40, 0, 0, 0]
     assert many_counts[:5].tolist() == [40, 40, 40, 40, 0]
-    few.threads = 3
-    few.call()
-    assert few_counts[:5].tolist() == [42, 42, 2, 0, 0]
 
 
 def test_the_number_of_threads_changes() -> None:

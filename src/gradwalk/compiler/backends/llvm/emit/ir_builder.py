@@ -75,15 +75,12 @@ class Loop:
 class IRBuilder:
     """A function being written."""
 
-    def __init__(
-        self, name: str, parameters: str, result: str = "void", *, private: bool = False
-    ) -> None:
+    def __init__(self, name: str, parameters: str, *, private: bool = False) -> None:
         self.name = name
         self.freedom = "contract " if _fast.get() else ""
         linkage = "private " if private else ""
         self._head = (
-            f"define {linkage}{result} @{name}({parameters}) "
-            'nounwind "prefer-vector-width"="512" {'
+            f'define {linkage}void @{name}({parameters}) nounwind "prefer-vector-width"="512" {{'
         )
         self._lines: list[str] = ["entry:"]
         self._count = 0
@@ -275,6 +272,6 @@ class IRBuilder:
         self.do(f"br label %{name}.after")
         self.begin(f"{name}.after")
 
-    def finish(self, result: str = "void") -> str:
+    def finish(self) -> str:
         """The text of the whole function."""
-        return "\n".join([self._head, *self._lines, f"  ret {result}", "}", ""])
+        return "\n".join([self._head, *self._lines, "  ret void", "}", ""])

@@ -1,6 +1,6 @@
 """Pooling: windows of an image, one output each, in vectors along the last dimension.
 
-    max_pool_indices   where the largest of every window lies; with `values` also how large it is
+    max_pool_indices   where the largest of every window lies
     pool_sum           the sum of every window
     pool_spread        its transpose: every pixel gets the sum of the windows it is in
 
@@ -58,10 +58,10 @@ class Windows:
         return self.before[d] > 0 or last - self.before[d] >= self.size[d]
 
 
-def max_pool_kernel(windows: Windows, vector_bytes: int, values: bool = False) -> Kernel:
-    """Arrays: the indices (int64), x, and with `values` the largest numbers. The indices count in
-    the flattened size; of equal numbers the first wins, of NaNs the last."""
-    f = _PoolBuilder(windows, vector_bytes, 3 if values else 2)
+def max_pool_kernel(windows: Windows, vector_bytes: int) -> Kernel:
+    """Arrays: the indices (int64), x. The indices count in the flattened size; of equal numbers the
+    first wins, of NaNs the last."""
+    f = _PoolBuilder(windows, vector_bytes)
     number = f.vector.of(np.int32 if windows.dtype.itemsize == 4 else np.int64)
 
     def vector(row: _Row, start: str, mask: str) -> None:
@@ -76,11 +76,9 @@ def max_pool_kernel(windows: Windows, vector_bytes: int, values: bool = False) -
             index = f.index_of(row, start, inner, number)
             return [better.choose(pixel, best), better.choose(index, chosen)]
 
-        best, chosen = f.over_places([lowest, f.first_inside(row, start, number)], place)
-        offset = f.offset(f.y, row, start)
-        f.store(chosen.to(np.int64), f.element(f.bases[0], INT64.dtype, offset), mask)
-        if values:
-            f.store(best, f.element(f.bases[2], windows.dtype, offset), mask)
+        _, chosen = f.over_places([lowest, f.first_inside(row, start, number)], place)
+        target = f.element(f.bases[0], INT64.dtype, f.offset(f.y, row, start))
+        f.store(chosen.to(np.int64), target, mask)
 
     f.over_rows(windows.out, f.outputs, vector)
     return f.kernel()
@@ -88,7 +86,7 @@ def max_pool_kernel(windows: Windows, vector_bytes: int, values: bool = False) -
 
 def pool_sum_kernel(windows: Windows, vector_bytes: int) -> Kernel:
     """Arrays: the sums, x."""
-    f = _PoolBuilder(windows, vector_bytes, 2)
+    f = _PoolBuilder(windows, vector_bytes)
 
     def vector(row: _Row, start: str, mask: str) -> None:
         def place(carried: list[Vector], inner: _Inner) -> list[Vector]:
@@ -103,7 +101,7 @@ def pool_sum_kernel(windows: Windows, vector_bytes: int) -> Kernel:
 
 def pool_spread_kernel(windows: Windows, vector_bytes: int) -> Kernel:
     """Arrays: the array of pixels, that of the windows."""
-    f = _PoolBuilder(windows, vector_bytes, 2)
+    f = _PoolBuilder(windows, vector_bytes)
 
     def vector(row: _Row, start: str, mask: str) -> None:
         def place(carried: list[Vector], inner: _Inner) -> list[Vector]:
@@ -128,8 +126,8 @@ _AtPlace = Callable[[list[Vector], _Inner], list[Vector]]
 class _PoolBuilder(KernelBuilder):
     """A kernel over windows being written; `start` is the first column of a vector."""
 
-    def __init__(self, windows: Windows, vector_bytes: int, arrays: int) -> None:
-        super().__init__(arrays)
+    def __init__(self, windows: Windows, vector_bytes: int) -> None:
+        super().__init__(2)
         self.windows = windows
         self.vector = Type(windows.dtype, vector_bytes // windows.dtype.itemsize)
         self.lane_index = Type(INT64.dtype, self.vector.lanes)

@@ -42,7 +42,7 @@ STOP = 4  # with MEET: the tape ends here if status[0] says that a kernel before
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
     "entries", "count", "slots", "most_threads", "running",
-    "arrays", "expected", "cells", "watched", "ndarray", "none", "refused",
+    "arrays", "expected", "ndarray", "none", "refused",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(PROGRAM)}
 
@@ -50,7 +50,6 @@ FIELD = {name: place for place, name in enumerate(PROGRAM)}
 BUSY = 1  # another thread is running it
 NO_WORKERS = 2  # the pool has fewer workers than it should
 ARRAYS = 3  # not the arrays that are expected
-CHANGED = 4  # a watched cell holds something else
 
 # The functions of the pool that Python and the builtin call.
 FUNCTIONS = tuple(

@@ -1,7 +1,6 @@
 """The function that all product kernels of a dtype share: threads, panels, packing, tiles.
 
-    void product.v16f32(ptr bases, ptr sizes, i64 thread, i64 threads,
-                        ptr finish, i1 plain, i1 adds)
+    void product.v16f32(ptr bases, ptr sizes, i64 thread, i64 threads, ptr finish, i1 plain)
 
 Work is numbered tile by tile: (batch, block of rows, panel of columns, tile). A thread takes an
 equal stretch of these numbers, and packs a panel when it comes to its first tile there. No sum is
@@ -9,8 +8,8 @@ ever divided between threads, so results do not depend on their number.
 
 A finished tile lies in scratch memory; `finish`, written for each kernel, is its epilogue.
 
-`plain` products have none to do: whole vectors are stored by the tile function where they belong
-(`adds`: added to what is there), and only the rest of a row goes through `finish`.
+`plain` products have none: the tile function stores whole vectors where they belong, and only the
+rest of a row goes through `finish`.
 
 This function depends on the machine alone. It is compiled once, kept on disk like any other text,
 and given to the kernels as a symbol.
@@ -38,10 +37,9 @@ from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_functi
 from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
 from gradwalk.compiler.backends.llvm.target import Host
 
-TYPES = ("ptr", "ptr", "i64", "i64", "ptr", "i1", "i1")
+TYPES = ("ptr", "ptr", "i64", "i64", "ptr", "i1")
 PARAMETERS = (
-    "ptr noalias %bases, ptr noalias %sizes, i64 %thread, i64 %threads, ptr %finish, i1 %plain, "
-    "i1 %adds"
+    "ptr noalias %bases, ptr noalias %sizes, i64 %thread, i64 %threads, ptr %finish, i1 %plain"
 )
 
 
@@ -155,7 +153,6 @@ class _ProductDriver(VectorBuilder):
         packed = self._element(self.scratch, self.multiply(held, tile_numbers))
         stored = self.set(f"and i1 %plain, {whole}")
         sums_row = self.select(stored, "i64", size["out m"], width)
-        always_adds = self.set(f"and i1 %adds, {stored}")
 
         # k = 0 is one stretch of depth 0: sums that stay zero.
         with self.loop(0, self.larger(size["k"], 1), DEPTH, at_least_once=True) as stretch:
@@ -168,8 +165,7 @@ class _ProductDriver(VectorBuilder):
                     f"i64 {depth}, i64 {columns}, ptr {packed}, i64 {width})"
                 )
             used = self.select(in_place, "ptr", source, packed)
-            later = self.set(f"icmp sgt i64 {k}, 0")
-            adds = self.set(f"or i1 {later}, {always_adds}")
+            adds = self.set(f"icmp sgt i64 {k}, 0")
             next_k = self.add(k, DEPTH)
             last = self.set(f"icmp sge i64 {next_k}, {size['k']}")
             goes_on = self.set(f"xor i1 {stored}, true")

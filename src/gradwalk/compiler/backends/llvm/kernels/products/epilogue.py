@@ -111,8 +111,6 @@ class EpilogueBuilder(VectorBuilder):
             kind = Type(self.arrays[number].dtype, self.lanes)
             return self.load_along(pointers[number], self.column_steps[number], kind, mask)
 
-        if self.product.accumulate:
-            value = read(0) + value
         results = [(0, value)]
         if self.epilogue is not None:
             first_extra = len(self.product.outputs)

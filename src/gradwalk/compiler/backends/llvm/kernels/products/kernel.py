@@ -37,9 +37,7 @@ def product_kernel(
     finish = EpilogueBuilder(product, tiling(product.dtype, host).lanes, epilogue)
     f = DriverCall(3 + len(product.outputs) + len(product.extras))
     plain = epilogue is None and product.outputs == (EpilogueArray(product.dtype, 1),)
-    given = (
-        f.list, f.numbers(0), "%thread", "%threads", f"@{FINISH}",
-        str(plain).lower(), str(product.accumulate).lower(),
-    )  # fmt: skip
+    pointers = f.list, f.numbers(0)
+    given = (*pointers, "%thread", "%threads", f"@{FINISH}", "true" if plain else "false")
     f.call("void", driver_name(product.dtype, host), *zip(TYPES, given, strict=True))
     return f.kernel(finish, sizes=block_sizes(product, sizes, host))

@@ -58,15 +58,11 @@ def epilogue_array(dtype: np.dtype[Any], strides: Sequence[int]) -> EpilogueArra
 
 
 class Product(NamedTuple):
-    """The structure of a product: all that a kernel's text depends on, but for its epilogue.
-
-    `accumulate`: the finished sums are added to the first output's old values, before the epilogue.
-    """
+    """The structure of a product: all that a kernel's text depends on, but for its epilogue."""
 
     dtype: np.dtype[Any]
     outputs: tuple[EpilogueArray, ...]
     extras: tuple[EpilogueArray, ...] = ()
-    accumulate: bool = False
 
 
 class Sizes(NamedTuple):
@@ -162,7 +158,6 @@ def product_of(
     b: Sequence[int],
     outputs: Sequence[tuple[Any, Sequence[int]]],
     extras: Sequence[tuple[Any, Sequence[int]]] = (),
-    accumulate: bool = False,
 ) -> tuple[Product, Sizes]:
     """Structure and sizes of a product of arrays with these strides (in elements): a over
     (batch..., m, k), b over (batch..., k, n), outputs and extras (dtype, strides) over
@@ -193,7 +188,7 @@ def product_of(
         (1,) * missing + tuple(sizes), m, n, k, fixed[0], fixed[1],
         tuple(fixed[2 : 2 + count]), tuple(fixed[2 + count :]), exchanged,
     )  # fmt: skip
-    product = Product(np.dtype(dtype), tuple(arrays[:count]), tuple(arrays[count:]), accumulate)
+    product = Product(np.dtype(dtype), tuple(arrays[:count]), tuple(arrays[count:]))
     return product, sizes_of_all
 
 
