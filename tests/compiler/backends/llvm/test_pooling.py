@@ -11,7 +11,7 @@ import pytest
 
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import OUT_OF_RANGE, Kernel
 from gradwalk.compiler.backends.llvm.errors import NoKernel
-from gradwalk.compiler.backends.llvm.kernels.image_calls import IMAGE_CALLS
+from gradwalk.compiler.backends.llvm.kernels.image_calls import image_kernel
 from gradwalk.compiler.backends.llvm.kernels.pools import Windows, max_pool_kernel
 from gradwalk.compiler.backends.llvm.target import available, host
 from gradwalk.compiler.ir.program import Call
@@ -58,7 +58,7 @@ def attributes(case: tuple[Any, ...]) -> dict[str, Any]:
 def made(op: Op, places: list[Array], attrs: dict[str, Any], vector_bytes: int = 0) -> Kernel:
     entry = Entry(None, [place_of(p) for p in places], [], [])  # type: ignore[arg-type]
     machine = dataclasses.replace(host(), vector_bytes=vector_bytes or host().vector_bytes)
-    return IMAGE_CALLS[op](entry, Call(op, (), attrs, ()), machine)
+    return image_kernel(entry, Call(op, (), attrs, ()), machine)
 
 
 def compare(op: Op, given: list[Array], attrs: dict[str, Any], vector_bytes: int = 0) -> Array:

@@ -68,7 +68,8 @@ def available() -> bool:
 
 
 @functools.cache
-def _binding() -> Any:
+def binding() -> Any:
+    """`llvmlite.binding`, ready for use; LLVMMissing without llvmlite."""
     with _starting:
         try:
             import llvmlite.binding as llvm
@@ -85,11 +86,6 @@ def _binding() -> Any:
                 f"llvmlite makes no code for this machine ({error}): compile with backend='numpy'."
             ) from error
         return llvm
-
-
-def binding() -> Any:
-    """`llvmlite.binding`, ready for use; LLVMMissing where there is none."""
-    return _binding()
 
 
 @functools.cache

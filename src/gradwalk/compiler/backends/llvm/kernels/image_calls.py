@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from gradwalk.compiler.ir.program import Call
 from gradwalk.compiler.plan.buffers import Place
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Entry
-from gradwalk.ops.core.op import Op
 from gradwalk.ops.network.convolution import conv, conv_weight
 from gradwalk.ops.network.pooling import (
     gather_last,
@@ -57,16 +55,6 @@ def convolution(entry: Entry, work: ProductSteps, host: Host) -> Kernel:
     )  # fmt: skip
     entry.places[:] = [work.left, work.right, *work.outputs, *work.extras]
     return kernel
-
-
-def _conv_weight(entry: Entry, call: Call, host: Host) -> Kernel:
-    parts, x, y = entry.places
-    kernel = conv_weight_kernel(x, y, parts, host=host, **_settings(call))
-    entry.places[:] = [x, y, parts]
-    return kernel
-
-
-# -- poolings --------------------------------------------------------------------------------------
 
 
 def _windows(x: Place, y: Place, call: Call) -> Windows:
@@ -93,21 +81,6 @@ def _windows(x: Place, y: Place, call: Call) -> Windows:
     )  # fmt: skip
 
 
-def _max_pool_indices(entry: Entry, call: Call, host: Host) -> Kernel:
-    indices, x = entry.places
-    return max_pool_kernel(_windows(x, indices, call), host.vector_bytes)
-
-
-def _pool_sum(entry: Entry, call: Call, host: Host) -> Kernel:
-    total, x = entry.places
-    return pool_sum_kernel(_windows(x, total, call), host.vector_bytes)
-
-
-def _pool_spread(entry: Entry, call: Call, host: Host) -> Kernel:
-    x, y = entry.places
-    return pool_spread_kernel(_windows(x, y, call), host.vector_bytes)
-
-
 def _picks(rows: Place, picked: Place, indices: Place) -> Picks:
     """Picking `picked` out of `rows` along the last dimension."""
     long = [p for p in (rows, picked, indices) if p.shape[-1] > 1]
@@ -121,21 +94,29 @@ def _picks(rows: Place, picked: Place, indices: Place) -> Picks:
     )  # fmt: skip
 
 
-def _gather_last(entry: Entry, call: Call, host: Host) -> Kernel:
-    picked, rows, indices = entry.places
-    return gather_last_kernel(_picks(rows, picked, indices), host.vector_bytes)
-
-
-def _scatter_last(entry: Entry, call: Call, host: Host) -> Kernel:
-    rows, given, indices = entry.places
-    return scatter_last_kernel(_picks(rows, given, indices), call.attrs["apart"], host.vector_bytes)
-
-
-IMAGE_CALLS: dict[Op, Callable[[Entry, Call, Host], Kernel]] = {
-    conv_weight: _conv_weight,
-    max_pool_indices: _max_pool_indices,
-    gather_last: _gather_last,
-    scatter_last: _scatter_last,
-    pool_sum: _pool_sum,
-    pool_spread: _pool_spread,
+# The kernels of windows of x, with one output each of y; and of picks.
+_POOLS = {
+    max_pool_indices: max_pool_kernel,
+    pool_sum: pool_sum_kernel,
+    pool_spread: pool_spread_kernel,
 }
+
+
+def image_kernel(entry: Entry, call: Call, host: Host) -> Kernel:
+    """The kernel of a call on images that is not a product."""
+    if call.op is conv_weight:
+        parts, x, y = entry.places
+        kernel = conv_weight_kernel(x, y, parts, host=host, **_settings(call))
+        entry.places[:] = [x, y, parts]
+        return kernel
+    if call.op in _POOLS:
+        out, given = entry.places
+        x, y = (out, given) if call.op is pool_spread else (given, out)
+        return _POOLS[call.op](_windows(x, y, call), host.vector_bytes)
+    if call.op is gather_last:
+        picked, rows, indices = entry.places
+        return gather_last_kernel(_picks(rows, picked, indices), host.vector_bytes)
+    if call.op is scatter_last:
+        picks = _picks(*entry.places)
+        return scatter_last_kernel(picks, call.attrs["apart"], host.vector_bytes)
+    raise NoKernel(f"{call.op.name} has no native kernel")

@@ -68,10 +68,8 @@ def kernel_of(entry: Entry, host: Host, threads: int) -> Kernel:
 
     if isinstance(work, ProductSteps):
         kernel = image_calls.convolution(entry, work, host)
-    elif work.op in image_calls.IMAGE_CALLS:
-        kernel = image_calls.IMAGE_CALLS[work.op](entry, work, host)
     else:
-        raise NoKernel(f"{work.op.name} has no native kernel")
+        kernel = image_calls.image_kernel(entry, work, host)
     return _with_scratch(entry, kernel, threads, SCRATCH)
 
 

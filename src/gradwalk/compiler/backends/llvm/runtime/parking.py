@@ -18,7 +18,7 @@ def parking_text(host: Host, futex: bool) -> str:
     return _FUTEX_PARKING.replace("FUTEX_CALL", number) if futex else _PYTHON_PARKING
 
 
-# The futex is the low half of @call, the number of the call; a waiter's bit (of 32) says who it is.
+# The futex is the low half of @call, the number of the call; each waiter has a bit of 32.
 _FUTEX_PARKING = """
 declare i64 @syscall(i64, ...)
 

@@ -83,7 +83,7 @@ class Expected(NamedTuple):
 
 
 class _Program(np.ndarray[Any, np.dtype[np.int64]]):
-    """The words the runtime reads (runtime.PROGRAM); as `self` of the builtin it keeps alive all
+    """The words the runtime reads (tape_loop.PROGRAM); as `self` of the builtin it keeps alive all
     they point to."""
 
     kept: tuple[Any, ...]

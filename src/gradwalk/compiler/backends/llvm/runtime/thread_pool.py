@@ -1,7 +1,7 @@
 """The one thread pool of compiled code.
 
-Every thread runs the same tape and takes its share of each kernel; runtime.py has the native part
-and how threads find one another. Workers are started by the first call that wants them, spin for
+Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native part
+and how threads meet. Workers are started by the first call that wants them, spin for
 SPIN_SECONDS after a call and then sleep, which costs nothing.
 
 - On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
@@ -42,7 +42,7 @@ YIELD_SECONDS = 0.5e-6
 _lock = threading.RLock()  # of everything that changes the pool
 _wanted: int | None = threads.chosen
 _native: NativePool | None = None
-# What a fork may catch in the middle: the words of every program (runtime.PROGRAM).
+# What a fork may catch in the middle: the words of every program (tape_loop.PROGRAM).
 live_programs: weakref.WeakValueDictionary[int, NDArray[np.int64]] = weakref.WeakValueDictionary()
 
 
@@ -75,12 +75,12 @@ def get_num_threads() -> int:
 
 def start() -> None:
     """Start the workers that are missing. Calls do that by themselves, when they need them."""
-    found = native()
-    with _lock, _owned(found):
+    pool = native()
+    with _lock, _owned(pool):
         count = get_num_threads()
-        for thread in range(1 + found.alive(), count):
-            found.start(thread)
-        _wait_until(lambda: found.alive() >= count - 1)
+        for thread in range(1 + pool.alive(), count):
+            pool.start(thread)
+        _wait_until(lambda: pool.alive() >= count - 1)
 
 
 def stop() -> None:
@@ -107,32 +107,32 @@ def native() -> NativePool:
         return _native
 
 
-def _apply(found: NativePool) -> None:
+def _apply(pool: NativePool) -> None:
     """Tell the runtime how many threads there are to be, and send the others home."""
     count = get_num_threads()
-    if found.alive() > count - 1:
-        _dismiss(found, keep=count)
+    if pool.alive() > count - 1:
+        _dismiss(pool, keep=count)
     # With more threads than cores, a thread that spins keeps another one from its work.
     crowded = count > target.usable_cores()
-    idle = 0 if crowded else found.pauses(SPIN_SECONDS)
-    spins = 0 if crowded else found.pauses(YIELD_SECONDS)
-    found.limits(count, idle, spins)
+    idle = 0 if crowded else pool.pauses(SPIN_SECONDS)
+    spins = 0 if crowded else pool.pauses(YIELD_SECONDS)
+    pool.limits(count, idle, spins)
 
 
-def _dismiss(found: NativePool, keep: int) -> None:
+def _dismiss(pool: NativePool, keep: int) -> None:
     """Send the threads from number `keep` on home (thread 0 is the caller's)."""
-    found.dismiss(keep)
-    _wait_until(lambda: found.alive() <= keep - 1)
+    pool.dismiss(keep)
+    _wait_until(lambda: pool.alive() <= keep - 1)
 
 
 @contextmanager
-def _owned(found: NativePool) -> Iterator[None]:
-    """Be the only one who uses the pool, as a call is."""
-    _wait_until(found.own)
+def _owned(pool: NativePool) -> Iterator[None]:
+    """Own the pool, as a call does: nothing else uses it meanwhile."""
+    _wait_until(pool.own)
     try:
         yield
     finally:
-        found.disown()
+        pool.disown()
 
 
 def _wait_until(condition: Callable[[], Any]) -> None:
@@ -141,7 +141,7 @@ def _wait_until(condition: Callable[[], Any]) -> None:
 
 
 def _after_fork() -> None:
-    """In the forked process: no workers, nobody owns the pool, nothing is running."""
+    """Reset the pool in a forked process: there are no workers, and nothing is running."""
     global _lock
     _lock = threading.RLock()  # another thread may have held it
     if _native is not None:
@@ -248,8 +248,8 @@ class _PythonParking:
 
     def symbols(self) -> dict[str, int]:
         """What the runtime calls."""
-        found = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
-        return {name: _address(function) for name, function in found.items()}
+        functions = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
+        return {name: _address(function) for name, function in functions.items()}
 
     def park(self, word: int, last: int) -> None:
         """Sleep while the word is the last one. The timeout is for a wake-up that a signal cut."""
@@ -259,7 +259,7 @@ class _PythonParking:
                 self._condition.wait(0.1)
 
     def unpark(self) -> None:
-        """Wake everyone."""
+        """Wake all workers."""
         with self._condition:
             self._condition.notify_all()
 
