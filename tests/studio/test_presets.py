@@ -1,4 +1,4 @@
-"""The presets: every number of MISSION.md's table, the sick ones sick in the way they say."""
+"""The presets: every number of the textbook examples, the sick ones sick in the way they say."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
     return values, {name: trace.sweep.grad(i) for name, i in names.items()}
 
 
-# graph -> values, gradients: MISSION.md's table, row by row
+# graph -> values, gradients: docs/learn/textbook-examples.md, row by row
 TABLE: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "sum-times": (
         {"a": 2, "b": -3, "c": 10, "e": -1, "f": -10},

@@ -46,7 +46,7 @@ def tables() -> dict[str, Any]:
         "around": mathml.AROUND,
         "letters": mathml.LETTERS,
         "greek": latex.GREEK,
-        # What the grammar of expressions knows: docs/expressions.md.
+        # What the grammar of expressions knows: docs/inspect/expressions.md.
         "functions": {name: [f.op, f.arity] for name, f in sorted(FUNCTIONS.items())},
         "constants": {name: literal(value) for name, value in CONSTANTS.items()},
         "presets": presets.as_data(),

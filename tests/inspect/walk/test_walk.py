@@ -1,4 +1,4 @@
-"""Walk: MISSION.md's examples step by step, and every step undone again."""
+"""Walk: the textbook examples step by step, and every step undone again."""
 
 import json
 import math

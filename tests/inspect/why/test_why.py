@@ -47,7 +47,7 @@ def every_path(trace: Trace, start: int) -> list[tuple[float, tuple[int, ...]]]:
     return found
 
 
-# -- the numbers of MISSION.md ---------------------------------------------------------------------
+# -- the textbook examples -------------------------------------------------------------------------
 
 
 def test_the_diamond() -> None:

@@ -1,4 +1,4 @@
-// Asking Python, where there is a server: see "What the server answers" in docs/studio-design.md.
+// Asking Python, where there is a server: see "What the server answers" in docs/develop/studio-design.md.
 
 import { boot } from "./boot";
 import { say } from "./words";

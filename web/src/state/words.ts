@@ -1,4 +1,4 @@
-// Every sentence on the page comes from here: see "Words" in docs/studio-design.md.
+// Every sentence on the page comes from here: see "Words" in docs/develop/studio-design.md.
 
 import { signal } from "@preact/signals";
 
