@@ -20,7 +20,7 @@ from gradwalk.compiler.backends.llvm.kernels.convolution.kernel import (
     conv_kernel,
     conv_weight_kernel,
 )
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import convolution_of
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import convolution_of
 from gradwalk.compiler.backends.llvm.target import available, host
 from gradwalk.ops.network.convolution import conv, conv_input, conv_weight, out_size
 from tests.compiler.shares import Array, place_of, run_shares, scratch_memory

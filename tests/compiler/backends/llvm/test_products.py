@@ -20,10 +20,10 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from gradwalk.compiler.backends.llvm import target
-from gradwalk.compiler.backends.llvm.kernels.products import layout
+from gradwalk.compiler.backends.llvm.kernels.products import sizes as product_sizes
 from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
 from gradwalk.compiler.backends.llvm.kernels.products.kernel import product_kernel
-from gradwalk.compiler.backends.llvm.kernels.products.layout import Schedule, product_of
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import Schedule, product_of
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
 
 cached_driver = functools.cache(driver)
@@ -99,7 +99,7 @@ def exact(a, b):
 def bound(a, b):
     """The largest error a sum of products in this order can have."""
     depth = a.shape[-1]
-    roundings = min(depth, layout.DEPTH) + depth // layout.DEPTH + 1
+    roundings = min(depth, product_sizes.DEPTH) + depth // product_sizes.DEPTH + 1
     return roundings * np.finfo(a.dtype).eps * exact(abs(a), abs(b)) + 1e-300
 
 

@@ -137,7 +137,7 @@ class IRBuilder:
             return second if first == 1 else first
         return self.set(f"mul nsw i64 {first}, {second}")
 
-    def product(self, sizes: Sequence[I64]) -> I64:
+    def multiply_all(self, sizes: Sequence[I64]) -> I64:
         """The product of i64 sizes."""
         total: I64 = 1
         for size in sizes:

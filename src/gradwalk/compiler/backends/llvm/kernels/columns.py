@@ -42,7 +42,7 @@ class Columns(LoopsBuilder):
         self.reduced = [self.size(d) for d in range(len(outer), inner)]
         block = self.width * self.lanes
         sizes = [*outer, -(-self.length // block)]
-        with self.loop(*self.share(self.product(sizes))) as unit:
+        with self.loop(*self.share(self.multiply_all(sizes))) as unit:
             *self.indices, number = self.unravel(unit.index, sizes)
             column = self.multiply(number, block)
             if self.length % block == 0:

@@ -14,8 +14,8 @@ from gradwalk.compiler.backends.llvm.kernels.convolution.kernel import (
     conv_kernel,
     conv_weight_kernel,
 )
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import Triple, one_stride, three
-from gradwalk.compiler.backends.llvm.kernels.picks import (
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import Triple, one_stride, three
+from gradwalk.compiler.backends.llvm.kernels.last_axis import (
     Picks,
     gather_last_kernel,
     scatter_last_kernel,

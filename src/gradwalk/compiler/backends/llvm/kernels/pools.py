@@ -29,7 +29,7 @@ from gradwalk.compiler.backends.llvm.emit.vector import (
     renamed,
     spread,
 )
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import Triple
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import Triple
 
 Strides = tuple[int, int, int]  # over lead and the first two spatial dimensions
 

@@ -88,7 +88,7 @@ class Rows(LoopsBuilder):
         self.kept = self._kept_rows()
         if loops.outer:
             sizes = self.outer_sizes()
-            with self.loop(*self.share(self.product(sizes))) as row:
+            with self.loop(*self.share(self.multiply_all(sizes))) as row:
                 self.indices = self.unravel(row.index, sizes)
                 self._row(0, self.lengths[-1])
         elif loops.reduces or len(loops.row) > 1 or self.lanes == 1:  # one row, or one number

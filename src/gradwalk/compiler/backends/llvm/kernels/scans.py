@@ -62,7 +62,7 @@ def scan_kernel(scan: Scan, vector_bytes: int) -> Kernel:
     lanes = 1 if scan.lengths[-2] == 1 else lanes_for(scan.dtypes, vector_bytes)
     blocks = f.set(f"sdiv i64 {f.add(side, lanes - 1)}, {lanes}")
     sizes = [*others, blocks]
-    with f.loop(*f.share(f.product(sizes))) as unit:
+    with f.loop(*f.share(f.multiply_all(sizes))) as unit:
         *at, block = f.unravel(unit.index, sizes)
         first = f.multiply(block, lanes)
         mask = f.first_lanes(f.subtract(side, first), lanes) if lanes > 1 else None

@@ -13,7 +13,7 @@ from gradwalk.compiler.backends.llvm.kernels.columns import Columns
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, loops_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import epilogue_of
 from gradwalk.compiler.backends.llvm.kernels.products.kernel import product_kernel
-from gradwalk.compiler.backends.llvm.kernels.products.layout import (
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     Schedule,
     block_sizes,
     product_of,

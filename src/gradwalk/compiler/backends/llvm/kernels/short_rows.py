@@ -46,7 +46,7 @@ class ShortRows(LoopsBuilder):
         up = self.set(f"add i64 {side}, {self.lanes - 1}")
         blocks = self.set(f"sdiv i64 {up}, {self.lanes}")
         sizes: list[I64] = [*others, blocks]
-        with self.loop(*self.share(self.product(sizes))) as unit:
+        with self.loop(*self.share(self.multiply_all(sizes))) as unit:
             *indices, block = self.unravel(unit.index, sizes)
             row = self.multiply(block, self.lanes)
             self.indices = [*indices, row]

@@ -92,7 +92,7 @@ class _SortBuilder(KernelBuilder):
         keys = [scratch, self.element(scratch, sort.dtype, half)]
         places = [self.element(keys[1], sort.dtype, half)]
         places.append(self.element(places[0], POSITIONS, half))
-        with self.loop(*self.share(self.product(others))) as unit:
+        with self.loop(*self.share(self.multiply_all(others))) as unit:
             at = self.unravel(unit.index, others)
             self.rows = [
                 self.element(base, dtype, self.dot(at, each))

@@ -19,8 +19,8 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
 from gradwalk.compiler.backends.llvm.emit.vector import Type
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import up
 from gradwalk.compiler.backends.llvm.kernels.convolution.parts import part_library, part_name
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import up
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 

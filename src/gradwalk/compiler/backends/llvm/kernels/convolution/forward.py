@@ -10,7 +10,7 @@ Threads share (group, image, block of pixels).
 from __future__ import annotations
 
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import (
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
     DEPTH,
     PIXEL_BLOCK,
     Convolution,

@@ -14,7 +14,7 @@ import math
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import WORD, Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import (
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
     UNITS,
     Convolution,
     rows_of_tile,

@@ -17,17 +17,17 @@ from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import TYPES, Driver
 from gradwalk.compiler.backends.llvm.kernels.convolution.forward import forward_driver
 from gradwalk.compiler.backends.llvm.kernels.convolution.input import input_driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import (
-    convolution_of,
-    matrix_strides,
-    one_stride,
-)
 from gradwalk.compiler.backends.llvm.kernels.convolution.narrow import (
     FEW,
     narrow_driver,
     narrow_input_of,
     narrow_of,
     narrow_weight_driver,
+)
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
+    convolution_of,
+    matrix_strides,
+    one_stride,
 )
 from gradwalk.compiler.backends.llvm.kernels.convolution.weight import weight_driver
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
@@ -36,7 +36,7 @@ from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
     Epilogue,
     EpilogueBuilder,
 )
-from gradwalk.compiler.backends.llvm.kernels.products.layout import (
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     Product,
     epilogue_array,
     first_stride,

@@ -18,8 +18,8 @@ import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import WORD, Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import UNITS, Convolution, Triple
 from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import DOTS, OUTPUTS, VECTORS
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import UNITS, Convolution, Triple
 from gradwalk.compiler.backends.llvm.target import Host
 
 FEW = 4  # channels in a group up to which vectors run along the pixels

@@ -11,7 +11,6 @@ import functools
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import Type
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import ROWS
 from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import (
     DOTS,
     OUTPUTS,
@@ -20,6 +19,7 @@ from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import (
     rows_function,
     sum_function,
 )
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import ROWS
 from gradwalk.compiler.backends.llvm.kernels.convolution.tile import tile_function
 from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function, transposed
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text

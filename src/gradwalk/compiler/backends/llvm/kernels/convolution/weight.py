@@ -12,7 +12,7 @@ and the output is (parts, O, C / groups · places), to be added up by its consum
 from __future__ import annotations
 
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import (
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
     DEPTH,
     ROW_BLOCK,
     Convolution,

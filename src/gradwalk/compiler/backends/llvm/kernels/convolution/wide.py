@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import WORD, Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import (
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
     ROWS,
     Convolution,
     rows_of_tile,

@@ -24,7 +24,8 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
 from gradwalk.compiler.backends.llvm.emit.vector import Type
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.products.layout import (
+from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     DEPTH,
     DIRECT,
     EXCHANGED,
@@ -33,7 +34,6 @@ from gradwalk.compiler.backends.llvm.kernels.products.layout import (
     Tiling,
     tiling,
 )
-from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function
 from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
 from gradwalk.compiler.backends.llvm.target import Host
 

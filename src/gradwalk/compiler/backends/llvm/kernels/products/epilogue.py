@@ -16,7 +16,7 @@ from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder, helper_name
 from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.products.layout import Product, first_stride
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import Product, first_stride
 from gradwalk.compiler.plan.loop_nest import Apply, Given, Load, Loops, Number, Store
 from gradwalk.compiler.plan.lowering import ProductSteps
 

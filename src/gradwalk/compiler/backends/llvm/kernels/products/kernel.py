@@ -20,7 +20,7 @@ from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
     Epilogue,
     EpilogueBuilder,
 )
-from gradwalk.compiler.backends.llvm.kernels.products.layout import (
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     EpilogueArray,
     Product,
     Sizes,
