@@ -335,8 +335,8 @@ def test_a_fork_in_the_middle_of_a_call() -> None:
 SCRIPT = """
 import time
 import numpy as np
-from gradwalk.compiler.backends.llvm import pool
-from tests.compiler import test_pool
+from gradwalk.compiler.backends.llvm.runtime import thread_pool as pool
+from tests.compiler.backends.llvm import test_pool
 
 pool.set_num_threads(3)
 for threads in (3, 5, 2):
@@ -376,7 +376,7 @@ def test_cores() -> None:
 FIRST_USE = """
 import threading
 import numpy as np
-from tests.compiler import test_pool
+from tests.compiler.backends.llvm import test_pool
 
 failures = []
 gate = threading.Barrier(4)
