@@ -1,4 +1,4 @@
-"""The runtime, as LLVM text: run a tape on every thread of the pool, meet between entries, wait.
+"""The runtime, as LLVM text: run a tape on every thread of the pool, barriers, waiting.
 
 It is LLVM text because everything it needs (threads, futexes, Python's C API) is in the process
 already: no C compiler, and nothing to install. thread_pool.py and tape.py are its Python side.
@@ -9,13 +9,13 @@ the same tape as the caller; each counts `@remaining` down as its last act, and 
 when that is zero. Workers not asked see a number only. A caller that finds the pool taken runs its
 tape alone: the results are the same, and no thread waits for another.
 
-**Meeting** (the barrier before an entry with flag 1) is by dissemination: in round r every thread
+**The barrier** before an entry with flag 1 is by dissemination: in round r every thread
 tells the one 2^r further on, and waits to be told by the one 2^r before it; after log2(threads)
 rounds every thread has heard of every other. With two threads that is one store and one load each,
 on cache lines of their own: half of what a shared counter costs. What is told is the number of the
-meeting, which only grows, so nothing has to be reset.
+barrier, which only grows, so nothing has to be reset.
 
-**Waiting.** In a meeting and for the end of a call: spin, then let others run (sched_yield) at each
+**Waiting.** At a barrier and for the end of a call: spin, then let others run (sched_yield) at each
 look, so that more threads than cores get on. Between calls: spin a while (a training loop comes
 back within microseconds) and yield now and then, then park on a futex, with a bit in `@parked` for
 the caller to see.
@@ -30,13 +30,13 @@ from gradwalk.compiler.backends.llvm.runtime.cores import leaving_text
 from gradwalk.compiler.backends.llvm.runtime.parking import parking_text
 from gradwalk.compiler.backends.llvm.target import Host
 
-MOST_THREADS = 64  # one bit each in @parked; six rounds of meeting
+MOST_THREADS = 64  # one bit each in @parked; six rounds of a barrier
 ROUNDS = 6
 
 # A tape entry is {kernel, args, flags}.
-MEET = 1  # all threads meet before this entry
+BARRIER = 1  # all threads meet before this entry
 ALONE = 2  # only thread 0 runs it, as the only one
-STOP = 4  # with MEET: the tape ends here if status[0] says that a kernel before failed
+STOP = 4  # with BARRIER: the tape ends here if status[0] says that a kernel before failed
 
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
@@ -67,7 +67,7 @@ _PAUSE = {
 
 
 def pool_text(host: Host, futex: bool) -> str:
-    """The pool: running, meeting, waiting, starting."""
+    """The text of the pool."""
     declaration, pause = _PAUSE.get(host.architecture, ("", ""))
     parts = (
         declaration,
@@ -90,7 +90,7 @@ def pool_text(host: Host, futex: bool) -> str:
 
 
 # @call holds what a worker reads at the start of a call on one cache line: the word, the program,
-# the number of the last meeting and the caller's core. What workers write lies elsewhere.
+# the number of the last barrier and the caller's core. What workers write lies elsewhere.
 _STATE = """
 @call = internal global [4 x i64] zeroinitializer, align 64
 @remaining = internal global i64 0, align 64
@@ -122,7 +122,7 @@ done:
 }
 
 ; All threads of the call are here once this returns.
-define internal void @meet(i64 %thread, i64 %threads, i64 %number) {
+define internal void @barrier(i64 %thread, i64 %threads, i64 %number) {
 entry:
   br label %round
 round:
@@ -220,8 +220,8 @@ _RUNNING = """
 %Program = type { ptr, i64, ptr, i64, i32 }
 %Entry = type { ptr, ptr, i64 }
 
-; One thread's way along the tape; returns the number of the last meeting.
-define internal i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %meetings) {
+; One thread's way along the tape; returns the number of the last barrier.
+define internal i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %barriers) {
 entry:
   %entries = load ptr, ptr %program
   %count.at = getelementptr %Program, ptr %program, i64 0, i32 1
@@ -233,20 +233,20 @@ entry:
   br label %head
 head:
   %i = phi i64 [0, %entry], [%i.next, %next]
-  %number = phi i64 [%meetings, %entry], [%number.after, %next]
+  %number = phi i64 [%barriers, %entry], [%number.after, %next]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %body, label %done
 body:
   %e = getelementptr %Entry, ptr %entries, i64 %i
   %flags.at = getelementptr %Entry, ptr %e, i64 0, i32 2
   %flags = load i64, ptr %flags.at
-  %meet.flag = and i64 %flags, 1
-  %asked = icmp ne i64 %meet.flag, 0
-  %meets = and i1 %asked, %several
-  br i1 %meets, label %barrier, label %met
+  %barrier.flag = and i64 %flags, 1
+  %asked = icmp ne i64 %barrier.flag, 0
+  %waits = and i1 %asked, %several
+  br i1 %waits, label %barrier, label %met
 barrier:
   %number.next = add i64 %number, 1
-  call void @meet(i64 %thread, i64 %threads, i64 %number.next)
+  call void @barrier(i64 %thread, i64 %threads, i64 %number.next)
   br label %met
 met:
   %number.met = phi i64 [%number, %body], [%number.next, %barrier]
@@ -261,7 +261,7 @@ status:
   br i1 %several, label %agree, label %agreed
 agree: ; no thread goes on, and perhaps fails, before all have looked
   %number.more = add i64 %number.met, 1
-  call void @meet(i64 %thread, i64 %threads, i64 %number.more)
+  call void @barrier(i64 %thread, i64 %threads, i64 %number.more)
   br label %agreed
 agreed:
   %number.agreed = phi i64 [%number.met, %status], [%number.more, %agree]
@@ -321,13 +321,13 @@ together:
   %beyond = shl i64 -1, %helpers
   %below = xor i64 %beyond, -1
   %mask = shl i64 %below, 1
-  %meetings.at = getelementptr i64, ptr @call, i64 2
-  %meetings = load i64, ptr %meetings.at
+  %barriers.at = getelementptr i64, ptr @call, i64 2
+  %barriers = load i64, ptr %barriers.at
   %core.at = getelementptr i64, ptr @call, i64 3
   %core = call i64 @core()
   store i64 %core, ptr %core.at
   call void @publish(i64 %threads, i64 %mask)
-  %after = call i64 @execute(ptr %program, i64 0, i64 %threads, i64 %meetings)
+  %after = call i64 @execute(ptr %program, i64 0, i64 %threads, i64 %barriers)
   br label %look
 look:
   %looks = phi i64 [0, %together], [%looks.next, %wait]
@@ -338,7 +338,7 @@ wait:
   %looks.next = call i64 @patience(i64 %looks)
   br label %look
 done:
-  store i64 %after, ptr %meetings.at
+  store i64 %after, ptr %barriers.at
   store atomic i32 0, ptr @owner release, align 4
   ret i32 0
 alone:
@@ -398,8 +398,8 @@ idle:
 work:
   %program.at = getelementptr i64, ptr @call, i64 1
   %program = load ptr, ptr %program.at
-  %meetings.at = getelementptr i64, ptr @call, i64 2
-  %meetings = load i64, ptr %meetings.at
+  %barriers.at = getelementptr i64, ptr @call, i64 2
+  %barriers = load i64, ptr %barriers.at
   %caller.at = getelementptr i64, ptr @call, i64 3
   %caller = load i64, ptr %caller.at
   %here = call i64 @core()
@@ -409,7 +409,7 @@ move:
   call void @leave_core(i64 %caller)
   br label %run
 run:
-  %unused.too = call i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %meetings)
+  %unused.too = call i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %barriers)
   %unused.left = atomicrmw sub ptr @remaining, i64 1 release
   br label %rest
 home:

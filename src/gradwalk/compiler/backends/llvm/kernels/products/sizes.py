@@ -100,7 +100,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def of(cls, product: Product, sizes: Sizes, host: Host) -> Schedule:
-        """The cutting that suits these sizes; it does not depend on the number of threads."""
+        """The schedule for these sizes; it does not depend on the number of threads."""
         size = product.dtype.itemsize
         tile = tiling(product.dtype, host)
         rows = tile.rows[0]
@@ -216,7 +216,7 @@ def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
 
 
 def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Batch dimensions of size 1 left out, neighbours joined where every array's strides allow."""
+    """Omit batch dimensions of size 1, and join neighbours where every array's strides allow."""
     for d in range(len(sizes) - 1, -1, -1):
         joins = d + 1 < len(sizes) and all(s[d] == s[d + 1] * sizes[d + 1] for s in strides)
         if sizes[d] == 1 or joins:
