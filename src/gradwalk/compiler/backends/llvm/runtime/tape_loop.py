@@ -24,6 +24,7 @@ the caller to see.
 
 from __future__ import annotations
 
+import re
 from string import Template
 
 from gradwalk.compiler.backends.llvm.runtime.cores import leaving_text
@@ -66,6 +67,19 @@ _PAUSE = {
 }
 
 
+def filled_in(text: str, **values: str | int) -> str:
+    """Fill in a text: its $names, $at_field of a program, and two short forms of loads.
+
+    `%x = word ptr %list, 3` loads the third word of a list, `%x = field i32 %object, 16` what lies
+    16 bytes into an object.
+    """
+    for form, element in (("word", r"\2"), ("field", "i8")):
+        load = rf"\1.at = getelementptr {element}, ptr \3, i64 \4\n  \1 = load \2, ptr \1.at"
+        text = re.sub(rf"(%[\w.]+) = {form} (\w+) ([%@][\w.]+), (\S+)", load, text)
+    fields = {f"at_{name}": place for name, place in FIELD.items()}
+    return Template(text).substitute(fields, **values)
+
+
 def pool_text(host: Host, futex: bool) -> str:
     """The text of the pool."""
     declaration, pause = _PAUSE.get(host.architecture, ("", ""))
@@ -78,8 +92,8 @@ def pool_text(host: Host, futex: bool) -> str:
         _RUNNING,
         _MANAGING,
     )
-    whole = Template("".join(parts))
-    return whole.substitute(
+    return filled_in(
+        "".join(parts),
         pause=pause,
         most=MOST_THREADS,
         rounds=ROUNDS,
@@ -217,17 +231,12 @@ done:
 """
 
 _RUNNING = """
-%Program = type { ptr, i64, ptr, i64, i32 }
-%Entry = type { ptr, ptr, i64 }
-
 ; One thread's way along the tape; returns the number of the last barrier.
 define internal i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %barriers) {
 entry:
-  %entries = load ptr, ptr %program
-  %count.at = getelementptr %Program, ptr %program, i64 0, i32 1
-  %count = load i64, ptr %count.at
-  %slots.at = getelementptr %Program, ptr %program, i64 0, i32 2
-  %slots = load ptr, ptr %slots.at
+  %entries = word ptr %program, $at_entries
+  %count = word i64 %program, $at_count
+  %slots = word ptr %program, $at_slots
   %several = icmp ne i64 %threads, 1
   %first = icmp eq i64 %thread, 0
   br label %head
@@ -237,9 +246,8 @@ head:
   %more = icmp ult i64 %i, %count
   br i1 %more, label %body, label %done
 body:
-  %e = getelementptr %Entry, ptr %entries, i64 %i
-  %flags.at = getelementptr %Entry, ptr %e, i64 0, i32 2
-  %flags = load i64, ptr %flags.at
+  %e = getelementptr [3 x i64], ptr %entries, i64 %i
+  %flags = word i64 %e, 2
   %barrier.flag = and i64 %flags, 1
   %asked = icmp ne i64 %barrier.flag, 0
   %waits = and i1 %asked, %several
@@ -254,8 +262,7 @@ met:
   %may.stop = icmp ne i64 %stop.flag, 0
   br i1 %may.stop, label %status, label %go
 status:
-  %status.at = getelementptr ptr, ptr %slots, i64 1
-  %status.block = load ptr, ptr %status.at
+  %status.block = word ptr %slots, 1
   %failure = load i64, ptr %status.block
   %failed = icmp ne i64 %failure, 0
   br i1 %several, label %agree, label %agreed
@@ -273,9 +280,8 @@ go:
   %runs = or i1 %for.all, %first
   br i1 %runs, label %run, label %next
 run:
-  %kernel = load ptr, ptr %e
-  %args.at = getelementptr %Entry, ptr %e, i64 0, i32 1
-  %args = load ptr, ptr %args.at
+  %kernel = word ptr %e, 0
+  %args = word ptr %e, 1
   %sharing = select i1 %for.all, i64 %threads, i64 1
   call void %kernel(ptr %slots, ptr %args, i64 %thread, i64 %sharing)
   br label %next
@@ -290,8 +296,7 @@ done:
 ; Run a program that is ours: with the pool, or alone where that is taken or not wanted.
 define i32 @gradwalk_perform(ptr %program) {
 entry:
-  %most.at = getelementptr %Program, ptr %program, i64 0, i32 3
-  %most = load i64, ptr %most.at
+  %most = word i64 %program, $at_most_threads
   %single = icmp eq i64 %most, 1
   br i1 %single, label %alone, label %ask
 ask:
@@ -349,14 +354,14 @@ declare i64 @llvm.umin.i64(i64, i64)
 
 ; A program is run by one thread at a time: its slots and its arena are one.
 define i32 @gradwalk_take(ptr %program) {
-  %running = getelementptr %Program, ptr %program, i64 0, i32 4
+  %running = getelementptr i64, ptr %program, i64 $at_running
   %pair = cmpxchg ptr %running, i32 0, i32 1 acquire monotonic
   %taken = extractvalue { i32, i1 } %pair, 1
   %refusal = select i1 %taken, i32 0, i32 $busy
   ret i32 %refusal
 }
 define void @gradwalk_leave(ptr %program) {
-  %running = getelementptr %Program, ptr %program, i64 0, i32 4
+  %running = getelementptr i64, ptr %program, i64 $at_running
   store atomic i32 0, ptr %running release, align 4
   ret void
 }
@@ -396,12 +401,9 @@ stay:
 idle:
   br label %rest
 work:
-  %program.at = getelementptr i64, ptr @call, i64 1
-  %program = load ptr, ptr %program.at
-  %barriers.at = getelementptr i64, ptr @call, i64 2
-  %barriers = load i64, ptr %barriers.at
-  %caller.at = getelementptr i64, ptr @call, i64 3
-  %caller = load i64, ptr %caller.at
+  %program = word ptr @call, 1
+  %barriers = word i64 @call, 2
+  %caller = word i64 @call, 3
   %here = call i64 @core()
   %crowded = icmp eq i64 %caller, %here
   br i1 %crowded, label %move, label %run

@@ -1,7 +1,8 @@
 """The one thread pool of compiled code.
 
-Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native part. Workers are started by the first call that wants them, spin for
-SPIN_SECONDS after a call and then sleep, which costs nothing.
+Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native
+part. The first call that needs workers starts them. They spin for SPIN_SECONDS after a call and
+then sleep, which costs nothing.
 
 - On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
   Python threads that wait in native code, and sleep in a Python condition.
