@@ -14,7 +14,7 @@ moved := moved
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test quick lint format bench docs page browser clean $(moved)
+.PHONY: help run test fresh quick lint format bench docs page browser clean $(moved)
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\): .*## /\1 — /p' Makefile | awk -F ' — ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ run: .venv/.run-ready ## set up what is needed and open the studio
 test: lint web/node_modules/.ready browser ## set up what is needed, then lint, format check, types and every test
 	@echo "== every test"
 	@$(pytest) $(ARGS)
+
+fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops picks some
+	@$(PYTHON) tools/fresh.py $(ARGS)
 
 quick: .venv/.dev-ready web/node_modules/.ready ## the tests to run while working; ARGS=tests/ops picks some
 	@$(pytest) -q -m "not slow" $(ARGS)
