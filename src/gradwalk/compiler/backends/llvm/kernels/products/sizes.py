@@ -108,7 +108,12 @@ class Schedule(NamedTuple):
         most = max(8, BLOCK_BYTES // max(rows * sizes.k * size, 1))
         blocks = -(-tiles // most)  # 0 if there are no rows
         in_block = -(-tiles // max(blocks, 1)) or 1
-        b_unit = _unit(("n", "k"), (sizes.n, sizes.k), sizes.b[:-3:-1])
+        # Where b is contiguous; a dimension of size 1 is, whatever its stride.
+        along_k, along_n = (
+            stride == 1 or size_of == 1
+            for stride, size_of in zip(sizes.b[-2:], (sizes.k, sizes.n), strict=True)
+        )
+        b_unit = "n" if along_n else "k" if along_k else None
         # Reading b where it is costs nothing if its vectors do not straddle cache lines; rows that
         # do are worth packing when many tiles use them.
         straddles = sizes.b[-2] * size % host.vector_bytes != 0
@@ -190,14 +195,6 @@ def product_of(
     )  # fmt: skip
     product = Product(np.dtype(dtype), tuple(arrays[:count]), tuple(arrays[count:]))
     return product, sizes_of_all
-
-
-def _unit(names: Sequence[str], sizes: Sequence[int], strides: Sequence[int]) -> str | None:
-    """Which of two dimensions is contiguous; one of size 1 is, whatever its stride."""
-    for name, size, stride in zip(names, sizes, strides):
-        if stride == 1 or size == 1:
-            return name
-    return None
 
 
 def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
