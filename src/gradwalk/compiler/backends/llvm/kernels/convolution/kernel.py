@@ -33,6 +33,7 @@ from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
     EpilogueBuilder,
 )
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
+    DIMENSIONS,
     Product,
     epilogue_array,
     first_stride,
@@ -89,7 +90,7 @@ def _calling(
     f = DriverCall(3 + len(strides))
     # The epilogue looks for strides where a product has them among its sizes.
     given = (
-        f.list, f.numbers(5 * len(strides)), "%thread", "%threads", f"@{FINISH}",
+        f.list, f.numbers(DIMENSIONS * len(strides)), "%thread", "%threads", f"@{FINISH}",
         f.numbers(-first_stride(0)),
     )  # fmt: skip
     f.call("void", driver.name, *zip(TYPES, given, strict=True))

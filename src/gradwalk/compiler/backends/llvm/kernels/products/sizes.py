@@ -126,8 +126,9 @@ class Schedule(NamedTuple):
         return cls(-(-sizes.n // tile.width), blocks, in_block, form, -(-scratch // 64) * 64)
 
 
-# The numbers in a kernel's block, after its arrays. The five strides of every further output and
-# of every extra follow.
+DIMENSIONS = 5  # of every array: three of the batch, rows, columns
+# The numbers in a kernel's block, after its arrays. The strides of every further output and of
+# every extra follow.
 SIZES = (
     "batch 0", "batch 1", "batch 2", "m", "n", "k",
     "panels", "blocks", "tiles", "form", "scratch",
@@ -139,18 +140,18 @@ SIZES = (
 
 def first_stride(array: int) -> int:
     """Where in these numbers the strides of an output or extra begin; extras follow outputs."""
-    return len(SIZES) + 5 * (array - 1)
+    return len(SIZES) + DIMENSIONS * (array - 1)
 
 
 def block_sizes(product: Product, sizes: Sizes, host: Host) -> tuple[int, ...]:
     """The numbers for a product of these sizes, as `SIZES` names them."""
-    cut = Schedule.of(product, sizes, host)
-    arrays = (sizes.a, sizes.b, *sizes.outputs, *sizes.extras)
-    return (
-        *sizes.batch, sizes.m, sizes.n, sizes.k,
-        cut.panels, cut.blocks, cut.tiles, cut.form, cut.scratch,
-        *(stride for strides in arrays for stride in strides),
-    )  # fmt: skip
+    out, *others = (*sizes.outputs, *sizes.extras)
+    numbers = Schedule.of(product, sizes, host)._asdict()
+    numbers |= {"m": sizes.m, "n": sizes.n, "k": sizes.k}
+    numbers |= {f"batch {d}": n for d, n in enumerate(sizes.batch)}
+    for array, strides, matrix in (("a", sizes.a, "mk"), ("b", sizes.b, "kn"), ("out", out, "mn")):
+        numbers |= {f"{array} {d}": s for d, s in zip((*"012", *matrix), strides, strict=True)}
+    return (*(numbers[name] for name in SIZES), *(s for strides in others for s in strides))
 
 
 def product_of(
