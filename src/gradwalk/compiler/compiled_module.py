@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from gradwalk.compiler.function import Compiled
-from gradwalk.compiler.introspect.methods import Looking
+from gradwalk.compiler.introspect.methods import Introspection
 from gradwalk.nn.module import Module
 
 
@@ -100,6 +100,6 @@ class CompiledModule(Compiled, Module):
 
 _OWN = frozenset(
     name
-    for kind in (CompiledModule, Compiled, Looking)
+    for kind in (CompiledModule, Compiled, Introspection)
     for name in (*vars(kind), *inspect.get_annotations(kind))
 )

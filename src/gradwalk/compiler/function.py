@@ -14,9 +14,9 @@ from typing import Any
 
 from gradwalk.compiler import pipeline
 from gradwalk.compiler.backends import BACKENDS
-from gradwalk.compiler.call import MISS
-from gradwalk.compiler.call.specialization import Variant
-from gradwalk.compiler.introspect.methods import Looking, warn_of_numpy
+from gradwalk.compiler.call.specialization import Specialization
+from gradwalk.compiler.call.writer import MISS
+from gradwalk.compiler.introspect.methods import Introspection, warn_of_numpy
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
@@ -24,11 +24,11 @@ from gradwalk.engine.modes import state
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
 
-MOST_VARIANTS = 8
+MOST_SPECIALIZATIONS = 8
 _told_of_numpy = False  # that there is no llvmlite: once
 
 
-class Compiled(Looking):
+class Compiled(Introspection):
     """A compiled function: call it as the function itself."""
 
     static: frozenset[Any]
@@ -56,9 +56,9 @@ class Compiled(Looking):
         self.static = _both(static, self.names)
         self.backend = backend
         self.fast_math = fast_math
-        self.variants: dict[Any, list[Variant]] = {}
+        self.specializations: dict[Any, list[Specialization]] = {}
         self.name = getattr(function, "__qualname__", type(function).__name__)
-        self.newest: Variant | None = None  # what explain() and source() are about
+        self.newest: Specialization | None = None  # what explain() and source() are about
         self._warned = self._warned_of_numpy = False
         self._lock = threading.Lock()  # a program has one set of buffers
         self._last: Callable[..., Any] = _none_yet  # the call of the program that ran last
@@ -75,37 +75,37 @@ class Compiled(Looking):
             if answer is not MISS:
                 return answer
             given = Arguments(args, keywords, self.static, here.grad_enabled)
-            for variant in self.variants.get(given.key, ()):
-                answer = variant.call(args, keywords, here)
+            for specialization in self.specializations.get(given.signature, ()):
+                answer = specialization.call(args, keywords, here)
                 if answer is not MISS:
-                    self._last = variant.call
+                    self._last = specialization.call
                     return answer
-            variant = self._new(given, args, keywords)
-            self._last = variant.call
-            answer = variant.call(args, keywords, here)
+            specialization = self._new(given, args, keywords)
+            self._last = specialization.call
+            answer = specialization.call(args, keywords, here)
             assert answer is not MISS
             return answer
 
-    def _new(self, given: Arguments, args: Any, keywords: Any) -> Variant:
+    def _new(self, given: Arguments, args: Any, keywords: Any) -> Specialization:
         """Trace and build a program for a call that none of the known ones is right for."""
-        if sum(map(len, self.variants.values())) >= MOST_VARIANTS:
+        if sum(map(len, self.specializations.values())) >= MOST_SPECIALIZATIONS:
             self._warn()
-            oldest = next(iter(self.variants))
-            self.variants[oldest].pop(0)
-            if not self.variants[oldest]:
-                del self.variants[oldest]
+            oldest = next(iter(self.specializations))
+            self.specializations[oldest].pop(0)
+            if not self.specializations[oldest]:
+                del self.specializations[oldest]
         call = (args, keywords)
-        variant = pipeline.specialize(
+        specialization = pipeline.specialize(
             self.name, self.function, given, call, self.static, self.names, self._build
         )
-        for optimizer, parameter, kept in variant.trace.fresh:
+        for optimizer, parameter, kept in specialization.trace.fresh:
             optimizer.state[parameter] = kept
-        self.variants.setdefault(given.key, []).append(variant)
-        self.newest = variant
+        self.specializations.setdefault(given.signature, []).append(specialization)
+        self.newest = specialization
         self._warned_of_numpy = self._warned_of_numpy or warn_of_numpy(
-            self.name, variant.executable
+            self.name, specialization.executable
         )
-        return variant
+        return specialization
 
     def _build(self, program: Program, layout: Any) -> Any:
         """The executable of a program, by the backend asked for or, without llvmlite, by NumPy."""
@@ -127,9 +127,9 @@ class Compiled(Looking):
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"{self.name} has been compiled {MOST_VARIANTS} times, each for other shapes, "
-                "dtypes, modes, values of arguments or objects in the variables it reads; from now "
-                "on the oldest program is dropped for each new one. Fix: give it fewer different "
+                f"{self.name} has been compiled {MOST_SPECIALIZATIONS} times, each for other "
+                "shapes, dtypes, modes, values of arguments or objects in the variables it reads; "
+                "from now on each new program replaces the oldest. Fix: give it fewer different "
                 "shapes (pad the last batch), make a number that changes a float or a tensor, and "
                 "pass what changes as an argument.",
                 UserWarning,

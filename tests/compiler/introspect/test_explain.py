@@ -227,7 +227,7 @@ def test_the_newest_program_is_explained() -> None:
     for n in (3, 5):
         function(gw.ones(n))
     found = function.explain()
-    assert found.variants == 2 and found.arguments[0].shape == (5,)
+    assert found.specializations == 2 and found.arguments[0].shape == (5,)
     assert "the newest of 2 programs" in str(found)
 
 

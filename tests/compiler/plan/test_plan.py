@@ -17,7 +17,7 @@ from gradwalk.compiler.pipeline import build, run_passes
 from gradwalk.compiler.plan import synchronization
 from gradwalk.compiler.plan.arena import place_in_arena
 from gradwalk.compiler.plan.buffers import ALIGNMENT, Buffer, Place
-from gradwalk.compiler.plan.fusion import LARGE_SUM, MOST_CALLS, Fusion, Group
+from gradwalk.compiler.plan.fusion import LARGE_SUM, MOST_CALLS, Fusion, FusionGroup
 from gradwalk.compiler.plan.loop_kinds import Kind, picking
 from gradwalk.compiler.plan.loop_nest import Load, Loops, Store
 from gradwalk.compiler.plan.schedule import Entry, Plan, place_arrays
@@ -201,7 +201,7 @@ def test_every_call_is_in_one_group_and_groups_are_in_order(written: Written) ->
 def _check_groups(fusion: Fusion, calls: list[Any]) -> None:
     order = fusion.in_order()
     assert sorted(map(id, (c for g in order for c in g.calls))) == sorted(map(id, calls))
-    place: dict[Group, int] = {group: i for i, group in enumerate(order)}
+    place: dict[FusionGroup, int] = {group: i for i, group in enumerate(order)}
     for group in order:
         for call in group.calls:
             assert fusion.of[call] is group

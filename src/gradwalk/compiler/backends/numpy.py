@@ -11,8 +11,16 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
-from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
-from gradwalk.compiler.plan.schedule import Layout
+from gradwalk.compiler.ir.program import (
+    Argument,
+    Call,
+    Constant,
+    Layout,
+    Memory,
+    Program,
+    Scalar,
+    Term,
+)
 from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.op import Op
 
@@ -21,7 +29,7 @@ PASSES = ()
 CAPABILITIES = None
 
 
-class Executable:
+class NumpyExecutable:
     """A program that NumPy runs."""
 
     plan = None
@@ -32,7 +40,7 @@ class Executable:
         self.last_use = _last_uses(program)
 
     def __call__(
-        self, arguments: Sequence[Array], memories: Sequence[Array], late: Sequence[float]
+        self, arguments: Sequence[Array], memories: Sequence[Array], scalars: Sequence[float]
     ) -> tuple[list[Array], list[float]]:
         """Run it once."""
         values: dict[Term, Any] = {}
@@ -42,8 +50,8 @@ class Executable:
                     values[term] = arguments[position]
                 case Memory(number):
                     values[term] = memories[number]
-                case Late(number):
-                    values[term] = late[number]
+                case Scalar(number):
+                    values[term] = scalars[number]
                 case Constant(array):
                     values[term] = array
         given = {id(owner_of(v)) for v in values.values() if isinstance(v, np.ndarray)}
@@ -55,27 +63,27 @@ class Executable:
                     del values[term]
         results = [_apart(values[t], t, given) for t in self.program.results]
         new = [(t, _apart(values[v], v, given)) for t, v in self.program.updates]
-        late_updates = []
-        for place, value in new:
-            if isinstance(place.source, Late):
-                late_updates.append(value.item())
+        scalar_updates = []
+        for target, value in new:
+            if isinstance(target.source, Scalar):
+                scalar_updates.append(value.item())
             else:
-                values[place][...] = value
-        return results, late_updates
+                values[target][...] = value
+        return results, scalar_updates
 
 
 def build(
     lower: Callable[[], Lowered], layout: Layout, fast_math: bool, stages: Stages
-) -> Executable:
+) -> NumpyExecutable:
     """Run the program as it was traced; NumPy rounds every operation."""
-    return Executable(lower().program)
+    return NumpyExecutable(lower().program)
 
 
 def run(call: Call, values: list[Any]) -> list[Any]:
     """The outputs of one call."""
     op = call.op
     if op.elementwise and not any(isinstance(v, np.ndarray) for v in values):
-        return [op.on_numbers(values, call.attrs)]  # late-bound numbers, as Python has them
+        return [op.on_numbers(values, call.attrs)]  # runtime scalars, as Python computes them
     arrays = [
         np.asarray(v, a.dtype) if isinstance(a, Term) else v
         for a, v in zip(call.args, values, strict=True)

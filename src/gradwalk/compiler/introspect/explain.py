@@ -23,7 +23,7 @@ from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.ops.linear.matmul import matmul_op
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.function import Compiled
 
 CALL_KINDS = {
@@ -149,7 +149,7 @@ class Explanation(Report):
     """What a compiled function is made of; `print` it."""
 
     name: str
-    variants: int  # programs compiled so far, for other shapes and the like
+    specializations: int  # programs compiled so far, for other shapes and the like
     calls: int  # of this one
     arguments: list[Array]
     captured: list[Array]
@@ -157,7 +157,9 @@ class Explanation(Report):
     programs: list[ProgramReport]  # the function, then its gradient if that was asked for
 
     def __str__(self) -> str:
-        others = f", the newest of {self.variants} programs" if self.variants > 1 else ""
+        others = (
+            f", the newest of {self.specializations} programs" if self.specializations > 1 else ""
+        )
         parts = [f"{self.name}: called {_many(self.calls, 'time')}{others}"]
         parts += ["arguments", *_indented(self.arguments)] if self.arguments else []
         parts += ["captured", *_indented(self.captured)] if self.captured else []
@@ -167,9 +169,9 @@ class Explanation(Report):
         return "\n".join([*parts, *map(str, self.programs)])
 
 
-def explain(compiled: Compiled, variant: Variant, time: bool = False) -> Explanation:
+def explain(compiled: Compiled, specialization: Specialization, time: bool = False) -> Explanation:
     """What `Compiled.explain` gives."""
-    trace = variant.trace
+    trace = specialization.trace
     updated = {
         (type(t.source), getattr(t.source, "number", None)) for t, _ in trace.program.updates
     }
@@ -180,20 +182,20 @@ def explain(compiled: Compiled, variant: Variant, time: bool = False) -> Explana
     ]
     found = Explanation(
         compiled.name,
-        sum(map(len, compiled.variants.values())),
-        variant.count,
-        _arguments(compiled, variant),
+        sum(map(len, compiled.specializations.values())),
+        specialization.count,
+        _arguments(compiled, specialization),
         captured,
-        list(dict.fromkeys(map(str, trace.lates))),
-        [program_report("program", variant.executable)],
+        list(dict.fromkeys(map(str, trace.scalars))),
+        [program_report("program", specialization.executable)],
     )
-    if variant._gradient is not None:
-        found.programs.append(program_report("gradient program", variant._gradient))
+    if specialization._gradient is not None:
+        found.programs.append(program_report("gradient program", specialization._gradient))
     if time:
         from gradwalk.compiler.backends.llvm.kernel_timing import seconds
 
-        arrays = variant.arrays
-        for report, executable in zip(found.programs, _executables(variant), strict=True):
+        arrays = specialization.arrays
+        for report, executable in zip(found.programs, _executables(specialization), strict=True):
             if not report.kernels:
                 continue
             for kernel, taken in zip(report.kernels, seconds(executable, arrays), strict=True):
@@ -201,16 +203,16 @@ def explain(compiled: Compiled, variant: Variant, time: bool = False) -> Explana
     return found
 
 
-def _executables(variant: Variant) -> list[Any]:
-    return [e for e in (variant.executable, variant._gradient) if e is not None]
+def _executables(specialization: Specialization) -> list[Any]:
+    return [e for e in (specialization.executable, specialization._gradient) if e is not None]
 
 
-def _arguments(compiled: Compiled, variant: Variant) -> list[Array]:
+def _arguments(compiled: Compiled, specialization: Specialization) -> list[Array]:
     """The tensors it is called with, as far as the program uses them."""
-    names = argument_names(compiled.names, variant.trace)
+    names = argument_names(compiled.names, specialization.trace)
     found = {}
-    written = variant.trace.written_arguments
-    for term in variant.trace.program.sources():
+    written = specialization.trace.written_arguments
+    for term in specialization.trace.program.sources():
         position = getattr(term.source, "position", None)
         if position is not None:
             name = names[position]

@@ -10,14 +10,14 @@ from gradwalk.compiler.ir.listing import lines_of, listing
 from gradwalk.graph.source import caller, source_line
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.introspect.explain import Explanation
     from gradwalk.inspect.trace.trace import Trace
 
 FORMS = ("llvm", "assembly")
 
 
-class Text(str):
+class PrintedText(str):
     """A text that a prompt shows as it is printed."""
 
     __slots__ = ()
@@ -26,16 +26,16 @@ class Text(str):
         return str(self)
 
 
-class Looking:
+class Introspection:
     """The part of `Compiled` that looks at what was compiled: at its newest program."""
 
     function: Any
     name: str
     names: list[str]
-    variants: dict[Any, list[Variant]]
-    newest: Variant | None
+    specializations: dict[Any, list[Specialization]]
+    newest: Specialization | None
 
-    def _newest(self) -> Variant:
+    def _newest(self) -> Specialization:
         if self.newest is None:
             raise RuntimeError(
                 f"{self.name} has not been compiled yet: that happens at its first call. "
@@ -61,7 +61,7 @@ class Looking:
 
         return explain(self, self._newest(), time)  # type: ignore[arg-type]
 
-    def source(self, kernel: int | None = None, form: str | None = None) -> Text:
+    def source(self, kernel: int | None = None, form: str | None = None) -> PrintedText:
         """The kernels as LLVM text and as this machine's assembly.
 
         Of all kernels or one, by its number in `explain()`; `form` is "llvm" or "assembly", or
@@ -70,7 +70,7 @@ class Looking:
         check_form(form)
         executable = self._newest().executable
         if not hasattr(executable, "kernels"):
-            return Text(f"; {self.name} runs as NumPy, op by op: there is no code")
+            return PrintedText(f"; {self.name} runs as NumPy, op by op: there is no code")
         kernels = executable.kernels
         if kernel is not None and not -len(kernels) <= kernel < len(kernels):
             raise IndexError(f"there is no kernel {kernel}: explain() has {len(kernels)}")
@@ -85,7 +85,7 @@ class Looking:
                 same = [k for k in chosen if getattr(kernels[k], "name", None) == one.name]
                 head = f"; kernel {', '.join(map(str, same))}\n"
                 parts[one.name] = head + code_of(one, form)
-        return Text("\n\n".join(parts.values()))
+        return PrintedText("\n\n".join(parts.values()))
 
     @property
     def graph(self) -> Trace:
@@ -107,10 +107,10 @@ class Looking:
         return trace_of(self, self._newest(), (args, keywords))  # type: ignore[arg-type]
 
     @property
-    def program(self) -> Text:
+    def program(self) -> PrintedText:
         """The traced program, before all passes, as text."""
-        variant = self._newest()
-        return Text(listing(variant.trace.program, meanings(self, variant)))
+        specialization = self._newest()
+        return PrintedText(listing(specialization.trace.program, meanings(self, specialization)))
 
 
 def check_form(form: str | None) -> None:
@@ -129,12 +129,12 @@ def code_of(kernel: Any, form: str | None) -> str:
     return "\n".join(part.rstrip("\n") for part in parts)
 
 
-def meanings(compiled: Any, variant: Variant) -> dict[str, str]:
+def meanings(compiled: Any, specialization: Specialization) -> dict[str, str]:
     """What the sources of a listing are, by their names in it."""
-    trace = variant.trace
+    trace = specialization.trace
     found = {f"a{i}": name for i, name in enumerate(argument_names(compiled.names, trace))}
     found |= {f"m{i}": name for i, name in enumerate(captured_names(compiled.function, trace))}
-    return found | {f"n{i}": str(place) for i, place in enumerate(trace.lates)}
+    return found | {f"n{i}": str(location) for i, location in enumerate(trace.scalars)}
 
 
 def warn_of_numpy(name: str, executable: Any) -> bool:
@@ -144,8 +144,8 @@ def warn_of_numpy(name: str, executable: Any) -> bool:
         return False
     lines = []
     for number, reason in reasons.items():
-        places = lines_of(executable.plan.entries[number].calls)
-        lines += [f"  {place}\n    {reason}" for place in places] or [f"  {reason}"]
+        locations = lines_of(executable.plan.entries[number].calls)
+        lines += [f"  {location}\n    {reason}" for location in locations] or [f"  {reason}"]
     message = "\n".join(
         [
             f"{name} needs ops that have no native kernel:",

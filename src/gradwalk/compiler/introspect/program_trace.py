@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradwalk.compiler.backends.numpy import run
-from gradwalk.compiler.capture.locations import OfGenerator
+from gradwalk.compiler.capture.locations import GeneratorLocation
 from gradwalk.compiler.introspect.explain import kind_of_entry
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import line_of
-from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.ir.program import Argument, Call, Constant, Memory, Program, Scalar, Term
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.engine.modes import state
 from gradwalk.inspect.trace.recorder import AUTOMATIC
@@ -20,18 +20,18 @@ from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Group, Trace, TraceNode
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.function import Compiled
 
 Array = np.ndarray[Any, Any]
 
 
-def trace_of(compiled: Compiled, variant: Variant, call: Any = None) -> Trace:
+def trace_of(compiled: Compiled, specialization: Specialization, call: Any = None) -> Trace:
     """A trace of the newest program; with (args, keywords), of one call of it."""
-    executable = variant.executable
+    executable = specialization.executable
     program: Program = executable.program
-    values = {} if call is None else _values(compiled, variant, program, *call)
-    writer = _Writer(compiled.name, values, _names(compiled, variant, program))
+    values = {} if call is None else _values(compiled, specialization, program, *call)
+    writer = _Writer(compiled.name, values, _names(compiled, specialization, program))
     groups = _kernels(executable)
     for term in program.sources():
         if not isinstance(term.source, Constant) or term.ndim:
@@ -47,11 +47,11 @@ def trace_of(compiled: Compiled, variant: Variant, call: Any = None) -> Trace:
     return trace
 
 
-def _names(compiled: Compiled, variant: Variant, program: Program) -> dict[Term, str]:
+def _names(compiled: Compiled, specialization: Specialization, program: Program) -> dict[Term, str]:
     """Sources by what the user calls them."""
-    arguments = argument_names(compiled.names, variant.trace)
-    memories = captured_names(compiled.function, variant.trace)
-    lates = list(map(str, variant.trace.lates))
+    arguments = argument_names(compiled.names, specialization.trace)
+    memories = captured_names(compiled.function, specialization.trace)
+    scalars = list(map(str, specialization.trace.scalars))
     found = {}
     for term in program.sources():
         match term.source:
@@ -59,8 +59,8 @@ def _names(compiled: Compiled, variant: Variant, program: Program) -> dict[Term,
                 found[term] = arguments[position]
             case Memory(number):
                 found[term] = memories[number]
-            case Late(number):
-                found[term] = lates[number]
+            case Scalar(number):
+                found[term] = scalars[number]
     return found
 
 
@@ -77,11 +77,15 @@ def _kernels(executable: Any) -> dict[Call, tuple[int, str]]:
 
 
 def _values(
-    compiled: Compiled, variant: Variant, program: Program, args: Any, keywords: Any
+    compiled: Compiled, specialization: Specialization, program: Program, args: Any, keywords: Any
 ) -> dict[Term, Any]:
     """Every quantity of one call, by the reference, on copies of what it would change."""
     given = Arguments(args, keywords, compiled.static, state.here.grad_enabled)
-    memories = variant.memories(args, keywords) if given.key == variant.key else None
+    memories = (
+        specialization.memories(args, keywords)
+        if given.signature == specialization.signature
+        else None
+    )
     if memories is None:
         raise ValueError(
             f"the newest program of {compiled.name} is not for these arguments. "
@@ -93,11 +97,11 @@ def _values(
             case Argument(position):
                 found[term] = given.values[position]._array.copy()
             case Memory(number):
-                held = variant.trace.captured[number].places
-                drawn = held[0]._array if held and isinstance(held[0], OfGenerator) else None
-                found[term] = memories[number].copy() if drawn is None else drawn
-            case Late(number):
-                found[term] = variant.trace.lates[number].get(given.values)
+                generator = specialization.generators.get(number)
+                array = None if generator is None else GeneratorLocation(generator)._array
+                found[term] = memories[number].copy() if array is None else array
+            case Scalar(number):
+                found[term] = specialization.trace.scalars[number].get(given.values)
             case Constant(array):
                 found[term] = array
     with np.errstate(all="ignore"):

@@ -10,27 +10,32 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from gradwalk.compiler.capture.locations import OfGenerator, OfGradient, OfState, OfTensor
-from gradwalk.compiler.capture.modules import OfAttribute
+from gradwalk.compiler.capture.locations import (
+    GeneratorLocation,
+    GradientLocation,
+    StateLocation,
+    TensorLocation,
+)
+from gradwalk.compiler.capture.modules import AttributeLocation
 from gradwalk.compiler.capture.variables import Variable
-from gradwalk.compiler.tracing.outcome import Captured, Trace
+from gradwalk.compiler.tracing.outcome import CapturedMemory, TracedProgram
 from gradwalk.nn.module import Module
 
 
-def captured_names(function: Callable[..., Any], trace: Trace) -> list[str]:
+def captured_names(function: Callable[..., Any], trace: TracedProgram) -> list[str]:
     """A name for each captured memory, by its number."""
     known = _tensors_of(function, trace)
     return [_name(number, held, known) for number, held in enumerate(trace.captured)]
 
 
-def argument_names(parameters: list[str], trace: Trace) -> list[str]:
+def argument_names(parameters: list[str], trace: TracedProgram) -> list[str]:
     """A name for each tensor argument: the parameter's, where each parameter is one tensor."""
     if len(parameters) == trace.arguments:
         return parameters
     return [f"argument {position}" for position in range(trace.arguments)]
 
 
-def _tensors_of(function: Callable[..., Any], trace: Trace) -> dict[int, str]:
+def _tensors_of(function: Callable[..., Any], trace: TracedProgram) -> dict[int, str]:
     """Names by the identity of tensors."""
     found: dict[int, str] = {}
     for name, thing in _variables(function):
@@ -67,24 +72,24 @@ def _variables(function: Any) -> Iterator[tuple[str, Any]]:
             yield name, function.__globals__[name]
 
 
-def _name(number: int, held: Captured, known: dict[int, str]) -> str:
-    if not held.places:
+def _name(number: int, held: CapturedMemory, known: dict[int, str]) -> str:
+    if not held.locations:
         return f"memory {number}"
-    return _of_place(held.places[0], number, known)
+    return _of_location(held.locations[0], number, known)
 
 
-def _of_place(place: Any, number: int, known: dict[int, str]) -> str:
-    match place:
-        case OfTensor(tensor):
+def _of_location(location: Any, number: int, known: dict[int, str]) -> str:
+    match location:
+        case TensorLocation(tensor):
             return known.get(id(tensor)) or tensor.label or f"tensor {number}"
         case Variable():
-            return str(place.name)
-        case OfGradient(of):
-            return f"{_of_place(of, number, known)}.grad"
-        case OfState(state, name):
+            return str(location.name)
+        case GradientLocation(of):
+            return f"{_of_location(of, number, known)}.grad"
+        case StateLocation(state, name):
             return f"{name} of {known.get(id(state.parameter), 'a parameter')}"
-        case OfAttribute(module, name):
+        case AttributeLocation(module, name):
             return f"{type(module).__name__}.{name}"
-        case OfGenerator():
+        case GeneratorLocation():
             return "random generator"
-    return str(place)
+    return str(location)

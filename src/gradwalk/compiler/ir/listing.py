@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.ir.program import Argument, Call, Constant, Memory, Program, Scalar, Term
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Draw,
@@ -33,7 +33,7 @@ from gradwalk.graph.source import SourceLine, source_line
 
 WIDTH = 80
 _STUCK = "\N{NO-BREAK SPACE}"
-_LETTERS = {Argument: "a", Memory: "m", Late: "n", Constant: "c"}
+_LETTERS = {Argument: "a", Memory: "m", Scalar: "n", Constant: "c"}
 
 
 class Listing:
@@ -47,7 +47,7 @@ class Listing:
             match term.source:
                 case Argument(position):
                     self.names[term] = f"a{position}"
-                case Memory(number) | Late(number):
+                case Memory(number) | Scalar(number):
                     self.names[term] = f"{_LETTERS[type(term.source)]}{number}"
                 case Constant(array):
                     if array.ndim:

@@ -2,8 +2,8 @@
 
     Term     one array-valued (or 0-d) quantity: its shape, its dtype and where it comes from
     Call     one op applied to terms and plain numbers, with its outputs
-    Source   where a term that no call made comes from: an argument, captured memory, a late-bound
-             Python number, or a constant
+    Source   where a term that no call made comes from: an argument, captured memory, a runtime
+             scalar, or a constant
 
 A pass takes a program and returns another; it never changes one, except a copy that was made for
 it (`copied`). `Builder` makes calls, with the shape and dtype rules of the op table; `rewrite` is
@@ -40,7 +40,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Late:
+class Scalar:
     """A Python number read at every call: the learning rate, a step count."""
 
     number: int
@@ -53,7 +53,7 @@ class Constant:
     array: np.ndarray[Any, Any]
 
 
-Source = Argument | Memory | Late | Constant
+Source = Argument | Memory | Scalar | Constant
 
 
 class Term:
@@ -94,6 +94,8 @@ class Term:
 
 
 Operand = Term | int | float | bool
+# The strides, in elements, of sources whose elements do not lie in memory in order.
+Layout = dict[Term, tuple[int, ...]]
 
 
 class Call:
@@ -131,7 +133,7 @@ class Call:
 class Program:
     """Calls in an order in which each finds its operands made, and what becomes of the results.
 
-    `updates` are (source term of a Memory or Late, its value after the call).
+    `updates` are (source term of a Memory or Scalar, its value after the call).
     """
 
     calls: list[Call]

@@ -1,9 +1,9 @@
-"""Writing things where they are wanted, instead of copying them there.
+"""Copy elision: compute arrays where they are wanted, instead of copying them there.
 
-Whoever knows best where an array should lie asks first: a result in the caller's memory, a new
-parameter in the old one's, a piece of a concatenation in its part of the whole, what is about to be
-reshaped in the order that needs no copy. The wish travels backwards through views to the kernel
-that computes the array, which then writes with those strides.
+A result is wanted in the caller's memory, a new parameter in that of the old one, a piece of a
+concatenation in its part of the whole, the operand of a reshape in the order that needs no copy. A
+request travels backwards through views to the kernel that computes the array, which then writes
+with those strides.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from gradwalk.ops.shape.reshaping import concatenate, pad_op, permute, reshape
 
 
 def part_of(call: Call, position: int, whole: Place) -> Place | None:
-    """Where one operand of a joining call (concatenate, pad, what writes a slice) lies in its
-    result."""
+    """Where an operand of a joining call (concatenate, pad, a write to a part) is in its result."""
     operand = call.args[position]
     if call.op in CHANGES and position == 0:
         return whole
@@ -37,23 +36,23 @@ def part_of(call: Call, position: int, whole: Place) -> Place | None:
     return place
 
 
-class Wishes:
-    """Places that terms were given before their kernels are planned."""
+class Requests:
+    """Memory that terms are given before their kernels are planned."""
 
     def __init__(self, program: Program, places: dict[Term, Place]) -> None:
         self.program = program
         self.places = places
 
     def grant(self, term: Term, place: Place) -> bool:
-        """Let a term be computed to this place, if nobody asked for another; whether it will be."""
+        """Let a term be computed there, unless it has memory already; return whether it will be."""
         if term in self.places or term.call is None or term.dtype != place.dtype:
             return False
         call = term.call
         if call.op is reshape:
             (operand,) = call.args
             assert isinstance(operand, Term)
-            found = reshaped(place, operand.shape)
-            return found is not None and self.grant(operand, found)
+            seen = reshaped(place, operand.shape)
+            return seen is not None and self.grant(operand, seen)
         if call.op is permute:
             (operand,) = call.args
             assert isinstance(operand, Term)
@@ -65,10 +64,10 @@ class Wishes:
         return True
 
     def for_joins(self, overwrites: Callable[[Call], bool]) -> None:
-        """Pieces are computed in their part of the whole, what is changed where it is changed if
-        the call may overwrite it; wholes first."""
+        """Compute pieces in their part of the whole, and what a call changes in the memory of its
+        result if it may overwrite it; wholes first."""
         for call in reversed(self.program.calls):
-            # What is padded is cleared first, so its piece has to come later.
+            # A padded array is filled before its piece is written.
             if call.op is not concatenate and not (call.op in CHANGES and overwrites(call)):
                 continue
             (out,) = call.outputs
@@ -82,7 +81,7 @@ class Wishes:
                         self.grant(operand, part)
 
     def for_reshapes(self) -> None:
-        """What is permuted and then reshaped lies in the order that the reshape needs."""
+        """Compute what is permuted and then reshaped in the order that the reshape needs."""
         for call in reversed(self.program.calls):
             if call.op is not reshape:
                 continue
@@ -93,7 +92,7 @@ class Wishes:
 
 
 def _unpermuted(place: Place, axes: tuple[int, ...], shape: Shape) -> Place:
-    """The place of the operand of a permutation, from that of its result."""
+    """The memory of the operand of a permutation, from that of its result."""
     strides = [0] * len(axes)
     for position, axis in enumerate(axes):
         strides[axis] = place.strides[position]

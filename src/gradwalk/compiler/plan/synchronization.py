@@ -1,7 +1,7 @@
-"""Which entries all threads share, and where they have to meet.
+"""Which kernels all threads share, and where they have to meet (barriers).
 
-A short entry is not worth sharing: thread 0 runs it alone. All threads meet before an entry that
-touches what another thread may still be writing, or writes what another may still be reading.
+Sharing a short kernel does not pay: thread 0 runs it alone. All threads meet before a kernel that
+reads or writes what another thread may still write, or writes what another may still read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Sharing(NamedTuple):
 
 
 def nanoseconds(entry: Entry) -> float:
-    """About how long one thread takes: only to tell long entries from short ones."""
+    """A rough time for one thread: enough to tell long kernels from short ones."""
     work = entry.work
     moved = sum(bytes_of(p) for p in (*entry.reads, *entry.writes)) / 20
     if isinstance(work, ProductSteps):
@@ -42,7 +42,7 @@ def nanoseconds(entry: Entry) -> float:
 
 
 def _weight(step: Step) -> int:
-    """How long a step takes, in short operations."""
+    """The time of a step, in additions."""
     match step:
         case Draw():
             return 30
@@ -63,13 +63,13 @@ def operations(work: ProductSteps) -> int:
 
 
 def runs_alone(entry: Entry, threads: int) -> bool:
-    """Whether one thread runs an entry; for a product whatever scratch memory it has."""
+    """Whether one thread runs an entry by itself."""
     return threads == 1 or nanoseconds(entry) < SHORT
 
 
 def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
-    """For each entry who runs it, and whether to meet before."""
-    found = []
+    """For each entry whether one thread runs it, and whether all meet before."""
+    result = []
     since: list[tuple[bool, set[Extent], set[Extent]]] = []  # alone, what is read, what is written
     for entry in entries:
         alone = runs_alone(entry, threads)
@@ -82,15 +82,15 @@ def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
         if meet:
             since = []
         since.append((alone, reads, writes))
-        found.append(Sharing(alone, meet))
-    return found
+        result.append(Sharing(alone, meet))
+    return result
 
 
-Extent = tuple[int, int, int]  # a slot, and the first byte in it and the one behind the last
+Extent = tuple[int, int, int]  # a slot, its first byte and the end
 
 
 def _extents(places: Sequence[Place]) -> set[Extent]:
-    """The memory of some arrays; an array of its own counts as a whole."""
+    """The memory of some arrays; outside the arena, the whole buffer."""
     return {
         (ARENA, b.offset, b.offset + b.size) if b.in_arena else (b.slot, 0, 1)
         for b in (place.buffer for place in places)

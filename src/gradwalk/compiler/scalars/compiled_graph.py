@@ -12,9 +12,9 @@ import numpy as np
 
 from gradwalk.compiler.backends.llvm.target import LLVMMissing
 from gradwalk.compiler.garbage import no_collections
-from gradwalk.compiler.introspect.methods import Text, check_form, code_of
+from gradwalk.compiler.introspect.methods import PrintedText, check_form, code_of
 from gradwalk.compiler.scalars.flat_graph import Steps, read
-from gradwalk.compiler.scalars.native import Native, Reference
+from gradwalk.compiler.scalars.native import NativeGraph, PythonGraph
 from gradwalk.scalar.value import Value
 
 if TYPE_CHECKING:
@@ -134,17 +134,17 @@ class Replay:
         ):
             leaf.data, leaf.grad = number, gradient
 
-    def explain(self) -> Text:
+    def explain(self) -> PrintedText:
         """What was recorded, and what runs."""
-        return Text(self._engine.explain())
+        return PrintedText(self._engine.explain())
 
-    def source(self, form: str | None = None) -> Text:
+    def source(self, form: str | None = None) -> PrintedText:
         """The kernels as LLVM text and as assembly; `form` is "llvm" or "assembly", or both."""
         check_form(form)
         kernels = self._engine.texts
         if not kernels:
-            return Text("; this graph is replayed by Python: there is no code")
-        return Text("\n\n".join(f"; {k.name}\n{code_of(k, form)}" for k in kernels))
+            return PrintedText("; this graph is replayed by Python: there is no code")
+        return PrintedText("\n\n".join(f"; {k.name}\n{code_of(k, form)}" for k in kernels))
 
     @property
     def graph(self) -> Trace:
@@ -154,15 +154,15 @@ class Replay:
         return as_trace(self.loss)
 
 
-def _engine(steps: Steps, inputs: list[int], backend: str) -> Native | Reference:
+def _engine(steps: Steps, inputs: list[int], backend: str) -> NativeGraph | PythonGraph:
     if backend == "llvm":
         try:
-            return Native(steps, inputs)
+            return NativeGraph(steps, inputs)
         except LLVMMissing as error:
             warnings.warn(
                 f"{error} This graph is replayed by Python instead.", RuntimeWarning, stacklevel=5
             )
-    return Reference(steps, inputs)
+    return PythonGraph(steps, inputs)
 
 
 def _inputs(steps: Steps) -> list[int]:

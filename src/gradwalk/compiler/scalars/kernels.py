@@ -17,7 +17,7 @@ from gradwalk.compiler.backends.llvm.emit.function_text import Function
 from gradwalk.compiler.backends.llvm.emit.vector_values import Value
 from gradwalk.compiler.backends.llvm.runtime import scalar_tape
 from gradwalk.compiler.backends.llvm.runtime.scalar_tape import Unspelled
-from gradwalk.compiler.scalars.local_rules import Factor, Rules
+from gradwalk.compiler.scalars.local_rules import LocalFactor, Rules
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.scalar.push import NOT_REAL
 
@@ -135,7 +135,7 @@ def _forward(f: Function, rules: Rules, operands: list[Value], lanes: int) -> Va
 
 
 def _backward(
-    f: Function, factor: Factor, names: list[str], operands: list[Value], lanes: int
+    f: Function, factor: LocalFactor, names: list[str], operands: list[Value], lanes: int
 ) -> Value:
     if factor.expression is None:
         raise Unspelled("a rule that is no formula")

@@ -25,7 +25,7 @@ COMPUTED = "computed"  # an expression
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class LocalFactor:
     """What goes back along one edge."""
 
     kind: str
@@ -56,7 +56,7 @@ class Rules:
     op: Op
     attrs: dict[str, Any]
     key: tuple[Any, ...]
-    factors: tuple[Factor, ...]
+    factors: tuple[LocalFactor, ...]
 
 
 def rules_of(op: Op, attrs: dict[str, Any]) -> Rules:
@@ -85,35 +85,35 @@ def _rules_of(op: Op, exact: tuple[tuple[str, _Exact], ...]) -> Rules:
     return Rules(op, attrs, (op, exact), factors)
 
 
-def _factor(op: Op, attrs: dict[str, Any], position: int) -> Factor:
+def _factor(op: Op, attrs: dict[str, Any], position: int) -> LocalFactor:
     rule = op.rule(position)
     if rule is None:
-        return Factor(NOTHING)
+        return LocalFactor(NOTHING)
     if rule.constant is not None:
         return _of_number(rule.constant)
     try:
         return _traced(op, attrs, rule)
     except Exception:  # a user's rule that is no formula: it still works on numbers
-        return Factor(COMPUTED)
+        return LocalFactor(COMPUTED)
 
 
-def _of_number(number: float) -> Factor:
-    return Factor(NUMBER, float(number)) if number != 0 else Factor(NOTHING)
+def _of_number(number: float) -> LocalFactor:
+    return LocalFactor(NUMBER, float(number)) if number != 0 else LocalFactor(NOTHING)
 
 
-def _traced(op: Op, attrs: dict[str, Any], rule: Rule) -> Factor:
+def _traced(op: Op, attrs: dict[str, Any], rule: Rule) -> LocalFactor:
     env = symbolic_env(op, ((),) * len(op.inputs), attrs)
     g = env["g"]
     found = rule.local(env, g)
     if not rule.partial:
-        return Factor(COMPUTED, expression=found)
+        return LocalFactor(COMPUTED, expression=found)
     if not isinstance(found, Symbol):
         return _of_number(found)
     if found.op is None:
         if found.name == "out":
-            return Factor(RESULT)
-        return Factor(OPERAND, operand=op.inputs.index(found.name))
-    return Factor(COMPUTED, expression=g * found)
+            return LocalFactor(RESULT)
+        return LocalFactor(OPERAND, operand=op.inputs.index(found.name))
+    return LocalFactor(COMPUTED, expression=g * found)
 
 
 ADD = rules_of(TABLE["add"], {})

@@ -15,17 +15,17 @@ from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.runtime import scalar_tape
 from gradwalk.compiler.scalars.flat_graph import Steps
 from gradwalk.compiler.scalars.kernels import Kernels
-from gradwalk.compiler.scalars.tape_builder import Tape
+from gradwalk.compiler.scalars.tape_builder import TapeBuilder
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class Native:
+class NativeGraph:
     """A tape in memory, with its arena."""
 
     def __init__(self, steps: Steps, inputs: list[int]) -> None:
         self._kernels = Kernels(target.host().lanes(8))
-        tape = Tape(steps, inputs, self._kernels)
+        tape = TapeBuilder(steps, inputs, self._kernels)
         self._library, addresses = self._kernels.load()
         self._entries = tape.entries.finished(addresses)
         self._arena = arena = tape.entries.arena()
@@ -54,7 +54,7 @@ class Native:
         return self._explanation
 
 
-class Reference:
+class PythonGraph:
     """The Values themselves, computed again one by one; what they held is put back."""
 
     texts: tuple[scalar_tape.Text, ...] = ()  # no kernels

@@ -24,7 +24,7 @@ from gradwalk.compiler.scalars.lanes import Row, arrange
 from gradwalk.compiler.scalars.local_rules import COMPUTED, NOTHING, NUMBER, OPERAND, RESULT
 
 
-class Tape:
+class TapeBuilder:
     """What runs, and where the inputs, the loss and the gradients lie."""
 
     def __init__(self, steps: Steps, inputs: list[int], kernels: Kernels) -> None:

@@ -44,7 +44,7 @@ IN_NUMPY = {
 
 def in_numpy(compiled: Any) -> set[str]:
     """The ops that run in NumPy in the programs of a compiled function."""
-    executables = [v.executable for variants in compiled.variants.values() for v in variants]
+    executables = [v.executable for variants in compiled.specializations.values() for v in variants]
     return {
         call.op.name
         for executable in executables

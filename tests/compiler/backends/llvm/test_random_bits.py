@@ -290,7 +290,7 @@ def test_vectors_of_every_width(shape: Any, dtype: Any, vector_bytes: int) -> No
 def test_draws_of_one_structure_share_their_code() -> None:
     compiled = gw.compile(lambda *xs: [F.dropout(x, 0.1) for x in xs], backend="llvm")
     compiled(*(gw.ones(n) for n in (100, 7, 33, 100)))
-    (variant,) = next(iter(compiled.variants.values()))
+    (variant,) = next(iter(compiled.specializations.values()))
     executable: Any = variant.executable
     drawing = [
         kernel.name
@@ -435,7 +435,7 @@ def test_masks_are_chosen_where_they_are_used() -> None:
         choices = [t.call for t in term.call.terms if t.call is not None]  # type: ignore[union-attr]
         assert [call.op.name for call in choices] == ["where"]
     assert third.call is not None and third.call.op.name == "div"
-    assert_same_bits(w.outcome(reference.Executable(program)), w.expected())
+    assert_same_bits(w.outcome(reference.NumpyExecutable(program)), w.expected())
     untouched = Written().returns(w.argument(np.ones(3))).program
     assert choose_by_masks(untouched) is untouched
 
@@ -450,7 +450,7 @@ def test_what_backward_remembers_of_dropout_is_bytes() -> None:
 
     compiled = gw.compile(function, backend="llvm")
     compiled(whole(30, 40))
-    (variant,) = next(iter(compiled.variants.values()))
+    (variant,) = next(iter(compiled.specializations.values()))
     executable: Any = variant.executable
     (drawing,) = (
         entry

@@ -26,11 +26,11 @@ from gradwalk.compiler.backends.llvm.runtime.tape import ALONE, MEET, STOP, Entr
 from gradwalk.compiler.backends.llvm.runtime.tape_loop import MOST_THREADS
 from gradwalk.compiler.backends.llvm.target import Host, host, usable_cores
 from gradwalk.compiler.backends.numpy import forward
-from gradwalk.compiler.ir.program import Constant, Program, Term
+from gradwalk.compiler.ir.program import Constant, Layout, Program, Term
 from gradwalk.compiler.plan.buffers import ALIGNMENT, Place
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.lowering import ProductSteps
-from gradwalk.compiler.plan.schedule import ARENA, LATE, STATUS, Layout, Plan, place_arrays
+from gradwalk.compiler.plan.schedule import ARENA, SCALARS, STATUS, Plan, place_arrays
 from gradwalk.compiler.plan.schedule import Entry as Planned
 from gradwalk.compiler.plan.synchronization import sharing
 
@@ -68,9 +68,9 @@ class Executable:
         self.stages = stages  # seconds spent in each stage of compiling
         self.layout = layout
         self.kept: list[Any] = []  # what the code points to
-        self.late_read = found.late  # so many are read
-        self.late_written = found.late_updates  # and so many behind them are written
-        self.late = np.zeros(found.late + found.late_updates + 1)
+        self.late_read = found.scalars  # so many are read
+        self.late_written = found.scalar_updates  # and so many behind them are written
+        self.late = np.zeros(found.scalars + found.scalar_updates + 1)
         self.status = np.zeros(8, np.int64)
         self.slots = np.zeros(0, np.int64)
         self.first: Any = None  # the tape that takes the arrays; then whatever follows it
@@ -225,11 +225,11 @@ def assemble(made: Executable, designed: Design, threads: int) -> None:
     found = designed.plan
     made.threads = threads
     arena = np.empty(found.arena + ALIGNMENT, np.uint8)
-    last = max([LATE, *(s for _, s in _all_slots(found))])
+    last = max([SCALARS, *(s for _, s in _all_slots(found))])
     slots = made.slots = np.zeros(last + 1, np.int64)
     slots[ARENA] = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
     slots[STATUS] = made.status.ctypes.data
-    slots[LATE] = made.late.ctypes.data
+    slots[SCALARS] = made.late.ctypes.data
     made.kept += [arena, made.late, made.status]
     for term, slot in found.constants:
         assert isinstance(term.source, Constant)
