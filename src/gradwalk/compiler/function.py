@@ -25,7 +25,7 @@ from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
 
 MOST_SPECIALIZATIONS = 8
-_told_of_numpy = False  # that there is no llvmlite: once
+_warned_of_fallback = False  # once per process
 
 
 class Compiled(Introspection):
@@ -58,10 +58,10 @@ class Compiled(Introspection):
         self.fast_math = fast_math
         self.specializations: dict[Any, list[Specialization]] = {}
         self.name = getattr(function, "__qualname__", type(function).__name__)
-        self.newest: Specialization | None = None  # what explain() and source() are about
+        self.newest: Specialization | None = None  # for explain() and source()
         self._warned = self._warned_of_numpy = False
         self._lock = threading.Lock()  # a program has one set of buffers
-        self._last: Callable[..., Any] = _none_yet  # the call of the program that ran last
+        self._last = _no_program  # the call of the program that ran last
         self._attribute = None
         if not isinstance(function, Module):
             functools.update_wrapper(self, function)
@@ -87,7 +87,7 @@ class Compiled(Introspection):
             return answer
 
     def _new(self, given: Arguments, args: Any, keywords: Any) -> Specialization:
-        """Trace and build a program for a call that none of the known ones is right for."""
+        """Trace and compile a program for a call for which no known one is right."""
         if sum(map(len, self.specializations.values())) >= MOST_SPECIALIZATIONS:
             self._warn()
             oldest = next(iter(self.specializations))
@@ -108,15 +108,16 @@ class Compiled(Introspection):
         return specialization
 
     def _build(self, program: Program, layout: Any) -> Any:
-        """The executable of a program, by the backend asked for or, without llvmlite, by NumPy."""
+        """Compile a program with the backend; without llvmlite, with NumPy."""
         try:
             return pipeline.build(program, layout, self.backend, self.fast_math)
         except ImportError as error:
-            global _told_of_numpy
-            if not _told_of_numpy:
-                _told_of_numpy = True
+            global _warned_of_fallback
+            if not _warned_of_fallback:
+                _warned_of_fallback = True
                 warnings.warn(
-                    f"{self.name}, and whatever else is compiled, runs as NumPy, op by op: {error}",
+                    f"{self.name}, and all that is compiled from now on, runs as NumPy, op by op: "
+                    f"{error}",
                     UserWarning,
                     stacklevel=6,
                 )
@@ -142,7 +143,7 @@ class Compiled(Introspection):
         self._attribute = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: every object has a compiled function of its own, kept with the object."""
+        """As a method: every object has a compiled function of its own, among its attributes."""
         if instance is None or not isinstance(self.function, FunctionType):
             return self
         attributes = getattr(instance, "__dict__", None)
@@ -156,17 +157,17 @@ class Compiled(Introspection):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         function = copy.deepcopy(self.function, memo)
-        found = type(self)(function, self.static, self.backend, self.fast_math)
-        found._attribute = self._attribute
-        return found
+        copied = type(self)(function, self.static, self.backend, self.fast_math)
+        copied._attribute = self._attribute
+        return copied
 
     def __reduce__(self) -> Any:
-        """What is pickled is the function; whoever loads it compiles anew."""
-        found: Any = sys.modules.get(getattr(self.function, "__module__", None) or "")
+        """Pickle the function, to be compiled anew."""
+        named: Any = sys.modules.get(getattr(self.function, "__module__", None) or "")
         name = getattr(self.function, "__qualname__", "")
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is self:  # a decorated function is found by its name
+            named = getattr(named, part, None)
+        if named is self:  # a decorated function has a name
             return name
         if self._attribute is not None and isinstance(self.function, MethodType):
             return getattr, (self.function.__self__, self._attribute)
@@ -176,8 +177,7 @@ class Compiled(Introspection):
         return f"<compiled {self.function!r}>"
 
 
-def _none_yet(args: Any, keywords: Any, here: Any) -> Any:
-    """The call of no program."""
+def _no_program(args: Any, keywords: Any, here: Any) -> Any:
     return MISS
 
 
@@ -195,13 +195,9 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
 def _both(static: Any, names: list[str]) -> frozenset[Any]:
     """Static arguments by name and by position: a caller may use either."""
     listed = [static] if isinstance(static, (str, int)) else list(static)
-    found = set(listed)
-    for one in listed:
-        if isinstance(one, str):
-            found |= {names.index(one)} if one in names else set()
-        else:
-            found |= {names[one]} if -len(names) <= one < len(names) else set()
-    return frozenset(found)
+    both = dict(enumerate(names)) | {name: i for i, name in enumerate(names)}
+    both |= {i - len(names): name for i, name in enumerate(names)}
+    return frozenset(listed) | {both[one] for one in listed if one in both}
 
 
 def compile(
@@ -214,15 +210,15 @@ def compile(
 ) -> Any:
     """Compile a function of tensors, or a whole training step, into one native function.
 
-    The function is run once on abstract tensors; what it did is compiled. Tensors it knows by
-    itself (parameters, buffers, an optimizer's state) are captured and changed in place, as it
-    would; learning rates, step counts and floats it is called with are read at every call. Other
-    shapes, dtypes, modes or values of other arguments compile anew. A float that must be known
-    while it is traced (the p of a dropout) is named in `static`.
+    The function runs once on abstract tensors; what it does is compiled. Tensors it knows by itself
+    (parameters, buffers, an optimizer's state) are captured and changed in place, as it would;
+    learning rates, step counts and floats it is called with are read at every call. Other shapes,
+    dtypes, modes or values of other arguments compile anew. Name in `static` a float that must be
+    known during the trace (the p of a dropout).
 
     `backend` is "llvm", or "numpy" for the reference, which runs the same program op by op. Every
     operation is rounded as NumPy rounds it; with `fast_math` a product and the sum it goes into are
-    rounded once, which is a little quicker and gives other last bits.
+    rounded once, which is a little faster and changes the last bits.
 
     >>> import gradwalk as gw
     >>> w = gw.tensor([3.0], requires_grad=True)
@@ -239,7 +235,7 @@ def compile(
 
     A compiled module is a module, with the parameters and names of the one given.
 
-    Of a `Value` it compiles the graph behind it, to be computed for other numbers in its leaves
+    Given a `Value`, it compiles the graph behind it, to be computed for other numbers in its leaves
     (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
     """
     if fn is None:

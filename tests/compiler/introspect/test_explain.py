@@ -234,8 +234,8 @@ def test_the_newest_program_is_explained() -> None:
 def test_the_numpy_backend() -> None:
     step, _ = trained(mlp(), numbers(10, 4), classes(3, 10), backend="numpy")
     found = step.explain(time=True)
-    assert "each run by NumPy" in str(found) and len(found.captured) == 18
-    assert "runs as NumPy" in step.source()
+    assert "calls, run by numpy" in str(found) and len(found.captured) == 18
+    assert "is run by numpy, op by op" in step.source()
     assert len(step.graph) > 50
 
 

@@ -12,6 +12,7 @@ import functools
 import io
 import os
 import random
+import sys
 import time
 import warnings
 from collections import deque
@@ -86,6 +87,8 @@ class Environment:
         self._passed_on: list[Any] = []
         package = (getattr(function, "__module__", None) or "").partition(".")[0]
         self._package = None if is_basic(package) else package
+        for what, state in (("random", random.getstate), ("np.random", _numpy_random_state)):
+            self.once.append((what, state, state()))
         self._use(function, given or {})
         texts = {v.value for v in self.variables if isinstance(v.value, str)}
         for thing in self._passed_on:  # code that gets it may read any of these
@@ -278,9 +281,9 @@ class Environment:
         thing = given.get(code.co_varnames[0]) if code.co_varnames else None
         for name in code.co_names if thing is not None else ():
             for kind in type(thing).__mro__:
-                found = vars(kind).get(name)
-                if isinstance(found, FunctionType) and not self._foreign(kind.__module__):
-                    self._use(MethodType(found, thing))
+                value = vars(kind).get(name)
+                if isinstance(value, FunctionType) and not self._foreign(kind.__module__):
+                    self._use(MethodType(value, thing))
 
     def _computes_with(self, array: Any) -> None:
         """Guard the elements of an array that NumPy computes with."""
@@ -299,14 +302,14 @@ class Environment:
             self._use(thing)
             return MISSING
         if isinstance(thing, ModuleType):
-            found = vars(thing).get(name, MISSING)
-            if found is os.environ:
-                return found
-            if found in _CLOCKS:
+            value = vars(thing).get(name, MISSING)
+            if value is os.environ:
+                return value
+            if value in _CLOCKS:
                 self._happens_once(f"{thing.__name__}.{name}")
             if self._foreign(thing.__name__):
-                return found if isinstance(found, type) else MISSING
-            if found is MISSING:
+                return value if isinstance(value, type) else MISSING
+            if value is MISSING:
                 return MISSING
             return self._note("item", vars(thing), name, vars(thing)[name])
         if isinstance(thing, np.ndarray):
@@ -326,10 +329,10 @@ class Environment:
         self._object(thing)
         for owner in kind.__mro__:
             if name in vars(owner):
-                found = vars(owner)[name]
-                if isinstance(found, property):
-                    if found.fget is not None:
-                        self._use(found.fget, bound(found.fget, thing))
+                value = vars(owner)[name]
+                if isinstance(value, property):
+                    if value.fget is not None:
+                        self._use(value.fget, bound(value.fget, thing))
                     return MISSING
                 break
         try:
@@ -445,6 +448,14 @@ def _traced_in(thing: Any) -> list[Any]:
 
 def _kind(thing: Any) -> str:
     return f"{type(thing).__module__}.{type(thing).__name__}"
+
+
+def _numpy_random_state() -> Any:
+    module = sys.modules.get("numpy.random")
+    if module is None:
+        return None
+    kind, keys, *rest = module.get_state()
+    return kind, keys.tobytes(), rest
 
 
 def _generator_state(generator: Any) -> str:

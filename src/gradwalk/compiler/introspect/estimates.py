@@ -1,7 +1,7 @@
-"""How much work a kernel is: floating-point operations and bytes, by its shapes.
+"""Estimates of a kernel's work by its shapes: floating-point operations and bytes.
 
-An elementwise op counts as one operation, whatever it is; a multiplication and the addition of its
-result as two. Bytes are those of every array that is read or written, once; caches may serve them.
+An elementwise op counts as one operation, a multiply-add as two. Bytes are those of every array
+that is read or written, once; caches may serve them.
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ def operations(entry: Entry) -> int:
 
 
 def _of_loops(loops: Loops) -> int:
-    """Steps that vary run for every element, the others once per row."""
+    """Steps that vary run for every element, others once per row."""
     rows = math.prod((*loops.outer, *loops.reduced))
     elements = rows * math.prod(loops.row)
-    found = 0
+    total = 0
     for step, varies in zip(loops.steps, loops.varies(), strict=True):
-        if isinstance(step, Reduce):
-            found += elements
-        elif isinstance(step, (Apply, Draw)):
-            found += elements if varies else rows
-    return found
+        if isinstance(step, (Apply, Draw, Reduce)):
+            total += elements if varies or isinstance(step, Reduce) else rows
+    return total
 
 
 def _of_call(call: Call) -> int:
-    """Of the gradient of a filter: each number of y meets all of it; else every element once."""
+    """For the gradient of a convolution's weight: every element of y times all of the weight. For
+    other calls every element once."""
     if call.op is conv_weight:
         _, y = call.terms
         return 2 * y.size * math.prod(call.outputs[0].shape[1:])
@@ -50,7 +49,7 @@ def _of_call(call: Call) -> int:
 
 
 def traffic(entry: Entry) -> int:
-    """The bytes an entry reads and writes, without its scratch memory."""
+    """The bytes that an entry reads and writes, without its scratch memory."""
     read = {_identity(place): place for place in entry.reads}
     written = {_identity(place): place for place in entry.writes if not is_scratch(place)}
     return sum(bytes_of(place) for place in (*read.values(), *written.values()))

@@ -1,4 +1,4 @@
-"""What a compiled function tells about itself: explain(), source(), graph."""
+"""The introspection of a compiled function: explain(), source(), graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMS = ("llvm", "assembly")
 
 
 class PrintedText(str):
-    """A text that a prompt shows as it is printed."""
+    """A string that a prompt shows as it is printed."""
 
     __slots__ = ()
 
@@ -27,9 +27,10 @@ class PrintedText(str):
 
 
 class Introspection:
-    """The part of `Compiled` that looks at what was compiled: at its newest program."""
+    """The part of `Compiled` that shows what was compiled: its newest program."""
 
     function: Any
+    backend: str
     name: str
     names: list[str]
     specializations: dict[Any, list[Specialization]]
@@ -44,10 +45,10 @@ class Introspection:
         return self.newest
 
     def explain(self, *, time: bool = False) -> Explanation:
-        """What was captured, and what runs: kernels, what was fused into each, memory, FLOPs.
+        """What was captured, and what runs: kernels, the ops fused into each, memory, FLOPs.
 
-        With `time`, each kernel is run by itself on copies and made-up arguments; the shortest of
-        five runs is told. Nothing of yours changes.
+        With `time`, each kernel runs by itself on copies and made-up arguments; the shortest of
+        five runs counts. Nothing of yours changes.
 
         >>> import gradwalk as gw
         >>> @gw.compile
@@ -62,15 +63,14 @@ class Introspection:
         return explain(self, self._newest(), time)  # type: ignore[arg-type]
 
     def source(self, kernel: int | None = None, form: str | None = None) -> PrintedText:
-        """The kernels as LLVM text and as this machine's assembly.
-
-        Of all kernels or one, by its number in `explain()`; `form` is "llvm" or "assembly", or
-        both.
-        """
+        """The kernels as LLVM text and as this machine's assembly: all, or the one with this number
+        in `explain()`. `form` is "llvm" or "assembly"; by default both."""
         check_form(form)
         executable = self._newest().executable
-        if not hasattr(executable, "kernels"):
-            return PrintedText(f"; {self.name} runs as NumPy, op by op: there is no code")
+        if executable.plan is None:
+            return PrintedText(
+                f"; {self.name} is run by {self.backend}, op by op: there is no code"
+            )
         kernels = executable.kernels
         if kernel is not None and not -len(kernels) <= kernel < len(kernels):
             raise IndexError(f"there is no kernel {kernel}: explain() has {len(kernels)}")
@@ -89,19 +89,19 @@ class Introspection:
 
     @property
     def graph(self) -> Trace:
-        """The program as a trace, which `gradwalk.studio.show` and the tools of `inspect` read.
+        """The program as a trace, for `gradwalk.studio.show` and the tools of `inspect`.
 
         It is the program that runs, after all passes: forward, backward and optimizer in one
-        graph, and every kernel a group. Its arrays have shapes and no numbers, as no call is
-        recorded; `graph_of(*arguments)` has them.
+        graph, and every kernel a group. Its arrays have shapes and no numbers, since no call is
+        recorded; those of `graph_of(*arguments)` have.
         """
         from gradwalk.compiler.introspect.program_trace import trace_of
 
         return trace_of(self, self._newest())  # type: ignore[arg-type]
 
     def graph_of(self, *args: Any, **keywords: Any) -> Trace:
-        """The same with the numbers of one call, which the reference computes op by op; nothing
-        that the function would change is changed."""
+        """The same with the numbers of one call, computed op by op by NumPy. Nothing changes that
+        the function would change."""
         from gradwalk.compiler.introspect.program_trace import trace_of
 
         return trace_of(self, self._newest(), (args, keywords))  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ class Introspection:
 
 
 def check_form(form: str | None) -> None:
-    """Complain of a form of code that there is not."""
+    """Reject unknown forms."""
     if form not in (None, *FORMS):
         raise ValueError(f"form is one of {', '.join(FORMS)}, not {form!r}")
 
@@ -130,15 +130,18 @@ def code_of(kernel: Any, form: str | None) -> str:
 
 
 def meanings(compiled: Any, specialization: Specialization) -> dict[str, str]:
-    """What the sources of a listing are, by their names in it."""
+    """What the sources of a program are to the user, by their names in a listing."""
     trace = specialization.trace
-    found = {f"a{i}": name for i, name in enumerate(argument_names(compiled.names, trace))}
-    found |= {f"m{i}": name for i, name in enumerate(captured_names(compiled.function, trace))}
-    return found | {f"n{i}": str(location) for i, location in enumerate(trace.scalars)}
+    names = {
+        "a": argument_names(compiled.names, trace),
+        "m": captured_names(compiled.function, trace),
+        "n": map(str, trace.scalars),
+    }
+    return {f"{kind}{i}": name for kind, listed in names.items() for i, name in enumerate(listed)}
 
 
 def warn_of_numpy(name: str, executable: Any) -> bool:
-    """Warn of ops that have no native kernel; whether there were some."""
+    """Warn of ops that have no native kernel; return whether there are some."""
     reasons: dict[int, str] = getattr(executable, "reasons", {})
     if not reasons:
         return False

@@ -1,4 +1,4 @@
-"""What to call the tensors that a compiled function knows by itself: by the user's own variables.
+"""Names for captured tensors, from the user's own variables.
 
 model.0.weight        a parameter of the module in the variable `model`
 exp_avg of w          the state that an optimizer keeps for the tensor in `w`
@@ -18,14 +18,17 @@ from gradwalk.compiler.capture.locations import (
 )
 from gradwalk.compiler.capture.modules import AttributeLocation
 from gradwalk.compiler.capture.variables import Variable
-from gradwalk.compiler.tracing.outcome import CapturedMemory, TracedProgram
+from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.nn.module import Module
 
 
 def captured_names(function: Callable[..., Any], trace: TracedProgram) -> list[str]:
     """A name for each captured memory, by its number."""
     known = _tensors_of(function, trace)
-    return [_name(number, held, known) for number, held in enumerate(trace.captured)]
+    return [
+        _name(memory.locations[0], number, known) if memory.locations else f"memory {number}"
+        for number, memory in enumerate(trace.captured)
+    ]
 
 
 def argument_names(parameters: list[str], trace: TracedProgram) -> list[str]:
@@ -36,25 +39,25 @@ def argument_names(parameters: list[str], trace: TracedProgram) -> list[str]:
 
 
 def _tensors_of(function: Callable[..., Any], trace: TracedProgram) -> dict[int, str]:
-    """Names by the identity of tensors."""
-    found: dict[int, str] = {}
+    """Names by the ids of tensors."""
+    names: dict[int, str] = {}
     for name, thing in _variables(function):
         if isinstance(thing, Module):
-            _add_module(found, name, thing)
+            _add_module(names, name, thing)
         elif hasattr(thing, "_array"):
-            found.setdefault(id(thing), name)
-    # Modules that no variable of the function holds, such as those of `self`: outer ones first.
+            names.setdefault(id(thing), name)
+    # Modules that no variable of the function refers to, such as those of `self`: outer ones first.
     modules = list(dict.fromkeys(module for module, _, _ in trace.modules.attributes))
     inner = {id(m) for module in modules for m in module.modules() if m is not module}
     for module in modules:
         if id(module) not in inner:
-            _add_module(found, type(module).__name__, module)
-    return found
+            _add_module(names, type(module).__name__, module)
+    return names
 
 
-def _add_module(found: dict[int, str], name: str, module: Module) -> None:
+def _add_module(names: dict[int, str], name: str, module: Module) -> None:
     for path, tensor in (*module.named_parameters(), *module.named_buffers()):
-        found.setdefault(id(tensor), f"{name}.{path}")
+        names.setdefault(id(tensor), f"{name}.{path}")
 
 
 def _variables(function: Any) -> Iterator[tuple[str, Any]]:
@@ -72,20 +75,14 @@ def _variables(function: Any) -> Iterator[tuple[str, Any]]:
             yield name, function.__globals__[name]
 
 
-def _name(number: int, held: CapturedMemory, known: dict[int, str]) -> str:
-    if not held.locations:
-        return f"memory {number}"
-    return _of_location(held.locations[0], number, known)
-
-
-def _of_location(location: Any, number: int, known: dict[int, str]) -> str:
+def _name(location: Any, number: int, known: dict[int, str]) -> str:
     match location:
         case TensorLocation(tensor):
             return known.get(id(tensor)) or tensor.label or f"tensor {number}"
         case Variable():
             return str(location.name)
         case GradientLocation(of):
-            return f"{_of_location(of, number, known)}.grad"
+            return f"{_name(of, number, known)}.grad"
         case StateLocation(state, name):
             return f"{name} of {known.get(id(state.parameter), 'a parameter')}"
         case AttributeLocation(module, name):

@@ -16,7 +16,7 @@ import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gradwalk.compiler.ir.program import Call, Term, replaced
+from gradwalk.compiler.ir.program import Call, Term, copy_call, replaced
 from gradwalk.compiler.plan.fusion import (
     MOST_ARRAYS,
     MOST_CALLS,
@@ -320,7 +320,7 @@ class _Rematerialization:
             origin = self._origin(call)
             copy = self.copies.get((group, origin))
             if copy is None:
-                copy = self.copies[group, origin] = _copied(call, now)
+                copy = self.copies[group, origin] = copy_call(call, replaced(call, now))
                 self.origins[copy] = origin
                 new.append(copy)
             now[call.outputs[0]] = copy.outputs[0]
@@ -335,7 +335,7 @@ class _Rematerialization:
             for view in use.views:
                 if view not in now:
                     assert view.call is not None
-                    copy = _copied(view.call, now)
+                    copy = copy_call(view.call, replaced(view.call, now))
                     group = self.fusion.add_group(Kind.VIEW, view.shape, reader.first)
                     self.positions[group] = use.position
                     self.fusion.add_calls([copy], group)
@@ -362,11 +362,6 @@ class _Rematerialization:
 def _can_be_copied(call: Call) -> bool:
     """Whether a call is elementwise work that cannot raise."""
     return is_map(call) and not may_fail(call) and len(call.outputs) == 1
-
-
-def _copied(call: Call, now: dict[Term, Term]) -> Call:
-    metas = [(t.shape, t.dtype) for t in call.outputs]
-    return Call(call.op, replaced(call, now), call.attrs, metas, call.line)
 
 
 def _bytes(term: Term) -> int:

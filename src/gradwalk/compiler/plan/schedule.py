@@ -100,7 +100,7 @@ class _Planner:
         sink(self.fusion)
         rematerialize(self.fusion)
         self.program = self.fusion.program
-        self.found = Plan(self.program)
+        self.plan = Plan(self.program)
         self.places: dict[Term, Place] = {}
         self.slots = FIRST
         self.scalars = Buffer(0, SCALARS)
@@ -116,7 +116,7 @@ class _Planner:
             else:
                 self._kernel(group)
         self._finish()
-        return self.found
+        return self.plan
 
     # -- where things are --------------------------------------------------------------------------
 
@@ -129,15 +129,15 @@ class _Planner:
             source = term.source
             if isinstance(source, Scalar):
                 place = Place(self.scalars, term.dtype, (), (), source.number)
-                self.found.scalars = max(self.found.scalars, source.number + 1)
+                self.plan.scalars = max(self.plan.scalars, source.number + 1)
             else:
                 place = fresh(term, self._slot())
                 if term in self.layout:
                     place = replace(place, strides=self.layout[term])
                 listed = {
-                    Constant: self.found.constants,
-                    Argument: self.found.arguments,
-                    Memory: self.found.memories,
+                    Constant: self.plan.constants,
+                    Argument: self.plan.arguments,
+                    Memory: self.plan.memories,
                 }[type(source)]
                 listed.append((term, place.buffer.slot))
             self.places[term] = place
@@ -147,7 +147,7 @@ class _Planner:
         requests = Requests(self.program, self.places)
         for term in self.program.results:  # a term that is there twice is copied at the end
             slot = self._slot()
-            self.found.results.append((term, slot))
+            self.plan.results.append((term, slot))
             requests.grant(term, fresh(term, slot))
         for source, value in self.program.updates:
             target = self._target(source)
@@ -162,9 +162,9 @@ class _Planner:
         """Where the new value of a source goes: over the old one, or behind the scalars read."""
         if not isinstance(source.source, Scalar):
             return self.places[source]
-        self.found.scalar_updates += 1
+        self.plan.scalar_updates += 1
         return Place(
-            self.scalars, source.dtype, (), (), self.found.scalars + self.found.scalar_updates - 1
+            self.scalars, source.dtype, (), (), self.plan.scalars + self.plan.scalar_updates - 1
         )
 
     def _where(self, term: Term) -> Place:
@@ -217,7 +217,7 @@ class _Planner:
             self._add(Entry(loops, places, [], [target]))
 
     def _add(self, entry: Entry) -> None:
-        self.found.entries.append(entry)
+        self.plan.entries.append(entry)
 
     def _kernel(self, group: FusionGroup) -> None:
         stored = self.fusion.stored(group.calls)
@@ -287,10 +287,10 @@ class _Planner:
 
     def _finish(self) -> None:
         """Copy results and updates that were computed elsewhere."""
-        for term, slot in self.found.results:
+        for term, slot in self.plan.results:
             if self.places[term].buffer.slot != slot:
                 self._copy(self.places[term], fresh(term, slot))
-        self.found.scalar_updates = 0
+        self.plan.scalar_updates = 0
         pairs = [(self._target(s), self.places[v]) for s, v in self.program.updates]
         waiting = [(target, value) for target, value in pairs if not same(target, value)]
         # Read all before the first is overwritten: two memories may swap their values.
@@ -304,12 +304,12 @@ class _Planner:
             self._copy(value, target)
 
 
-def place_arrays(found: Plan) -> None:
+def place_arrays(plan: Plan) -> None:
     """Decide on the offsets in the arena, after kernels have added their scratch memory."""
-    for position, entry in enumerate(found.entries):
+    for position, entry in enumerate(plan.entries):
         for place in entry.reads:
             place.buffer.readers.append(position)
         for place in entry.writes:
             place.buffer.writers.append(position)
-    buffers = dict.fromkeys(p.buffer for e in found.entries for p in (*e.reads, *e.writes))
-    found.arena = place_in_arena(buffers)
+    buffers = dict.fromkeys(p.buffer for e in plan.entries for p in (*e.reads, *e.writes))
+    plan.arena = place_in_arena(buffers)

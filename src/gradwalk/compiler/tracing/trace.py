@@ -7,10 +7,7 @@ guards.
 
 from __future__ import annotations
 
-import random
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -34,7 +31,6 @@ from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.compiler.tracing.tracer import ArgumentIsCaptured, Tracer, tracing
-from gradwalk.graph.source import where_text
 
 _one_at_a_time = threading.Lock()  # a trace replaces arrays that another might touch
 
@@ -82,7 +78,7 @@ def _trace(
     rebound: bool,
 ) -> TracedProgram:
     tracer = Tracer()
-    with _one_at_a_time, _python_random_unused(function):
+    with _one_at_a_time:
         environment = Environment(function, _objects(names, args, keywords))
         with tracing(tracer), _taken_back(environment):
             for optimizer in environment.optimizers:  # before the function reads a learning rate
@@ -128,33 +124,6 @@ def _objects(names: Sequence[str], args: Any, keywords: Any) -> dict[str, Any]:
         and not isinstance(thing, (tuple, list, dict))
         and not is_record(thing)
     }
-
-
-@contextmanager
-def _python_random_unused(function: Callable[..., Any]) -> Iterator[None]:
-    """Warn if Python's or NumPy's own random numbers are drawn: they would be drawn only once."""
-    before = random.getstate(), _numpy_random_state()
-    yield
-    for name, old, now in zip(
-        ("random", "np.random"), before, (random.getstate(), _numpy_random_state()), strict=True
-    ):
-        if old != now:
-            code = getattr(function, "__code__", None)
-            warnings.warn(
-                f"a compiled function drew from {name} while it was traced "
-                f"({where_text(code, 0)}): every call has the numbers of this one. Fix: draw with "
-                "gradwalk (gradwalk.rand), or outside, and pass a tensor.",
-                UserWarning,
-                stacklevel=6,
-            )
-
-
-def _numpy_random_state() -> Any:
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return None
-    kind, keys, *rest = module.get_state()
-    return kind, keys.tobytes(), rest
 
 
 class StandIns:

@@ -207,17 +207,10 @@ class Traced(AbstractArray, Arithmetic):
     def ravel(self, order: str = "C") -> Any:
         return shaping.reshape_to(self, -1)
 
-    def sum(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
-        return numpy_calls.total(self, axis, dtype, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return numpy_calls.average(self, axis, keepdims=keepdims)
-
-    def var(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return numpy_calls.variance(self, axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return numpy_calls.largest(self, axis, keepdims=keepdims)
+    sum = numpy_calls.total
+    mean = numpy_calls.average
+    var = numpy_calls.variance
+    max = numpy_calls.largest
 
     def item(self) -> Any:
         return self.numbers("item()").item()
@@ -284,7 +277,7 @@ class Traced(AbstractArray, Arithmetic):
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
         if self.tracer.closed and function not in (np.shape, np.ndim, np.size):
             raise leaked(self)
-        return numpy_calls.apply_function(self, function, args, keywords)
+        return numpy_calls.apply_function(function, args, keywords)
 
 
 class Flags:

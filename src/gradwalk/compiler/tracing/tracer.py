@@ -113,27 +113,27 @@ class Tracer:
         source = operands[0]
         if op.view and len(operands) == 1:
             viewed = self.array(source)
-            found = self.call(op, args, attrs)
+            outputs = self.call(op, args, attrs)
             if viewed.copied_by(op, attrs):
-                return Traced(self, found)
-            parts = found if op.multiple else (found,)
+                return Traced(self, outputs)
+            parts = outputs if op.multiple else (outputs,)
             views = [viewed.view_by((op, attrs, i), t) for i, t in enumerate(parts)]
             return tuple(views) if op.multiple else views[0]
-        found = self.call(op, args, attrs)
+        outputs = self.call(op, args, attrs)
         arrays = [o for o in operands if isinstance(o, Traced)]
         straight = op is shaping.clone or (
             all(a.contiguous for a in arrays) and not op.name.startswith("conv")
         )
         if op.multiple:
-            return tuple(Traced(self, t, straight) for t in found)
-        return Traced(self, found, straight)
+            return tuple(Traced(self, t, straight) for t in outputs)
+        return Traced(self, outputs, straight)
 
     def _expanded(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Record an op through its definition, where its own forward works on arrays only."""
         with no_grad():
             tensors = [wrap(self.array(o)) if is_array(o) else o for o in operands]
-            found = op.expand(*tensors, **attrs)  # type: ignore[misc]
-        return tuple(t._array for t in found) if op.multiple else found._array
+            outputs = op.expand(*tensors, **attrs)  # type: ignore[misc]
+        return tuple(t._array for t in outputs) if op.multiple else outputs._array
 
     def _terms(self, op: Op, operands: Sequence[Any]) -> list[Operand]:
         """The operands as terms and plain numbers; runtime scalars in the arrays' dtype."""
@@ -384,10 +384,10 @@ class Tracer:
 
     def stream(self, generator: Any) -> TracedStream:
         """The stream that records the draws of a generator."""
-        found = self.streams.get(id(generator))
-        if found is None:
-            found = self.streams[id(generator)] = TracedStream(self, generator)
-        return found
+        known = self.streams.get(id(generator))
+        if known is None:
+            known = self.streams[id(generator)] = TracedStream(self, generator)
+        return known
 
     def random_state(self, location: Any) -> Traced:
         """The seed and offset of a generator, as captured memory."""

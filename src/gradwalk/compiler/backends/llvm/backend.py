@@ -25,8 +25,7 @@ from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile
 from gradwalk.compiler.backends.llvm.runtime.tape import ALONE, MEET, STOP, Entry, Expected, Tape
 from gradwalk.compiler.backends.llvm.runtime.tape_loop import MOST_THREADS
 from gradwalk.compiler.backends.llvm.target import Host, host, usable_cores
-from gradwalk.compiler.backends.numpy import forward
-from gradwalk.compiler.ir.program import Constant, Layout, Program, Term
+from gradwalk.compiler.ir.program import Constant, Layout, Program, Term, forward
 from gradwalk.compiler.plan.buffers import ALIGNMENT, Place
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.lowering import ProductSteps
