@@ -188,11 +188,11 @@ def write_scalars(text: CallText) -> None:
             unequal = [f"{o} is not {scalar} and {o} != {scalar}" for o in others]
             if unequal:
                 text.scalars += ["if (", *alternatives(unequal), "):", "    return MISS"]
-    for scalar, truth in text.trace.decisions:
-        if scalar.location is not None:
-            now = text.read(scalar.location)
+    for decided, truth in text.trace.decisions:
+        if decided.location is not None:
+            now = text.read(decided.location)
         else:
-            now = f"{text.name('read', scalar.read)}({text.given()})"
+            now = f"{text.name('read', decided.read)}({text.given()})"
         text.scalars += [f"if {'not ' if truth else ''}{now}:", "    return MISS"]
     for number, generator in text.specialization.generators.items():
         state: Any = text.specialization.arrays[number]  # [seed, offset]

@@ -212,7 +212,8 @@ def _pool(kinds: list[Any], numbers: Iterable[int]) -> Pool:
     for position, number in enumerate(numbers):
         for part in pool:
             part.append(None)
-        _fresh(*kinds[number], pool, position)
+        shape, dtype = kinds[number]
+        _fresh(shape, dtype, pool, position)
     return pool
 
 

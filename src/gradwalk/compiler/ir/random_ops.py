@@ -27,7 +27,7 @@ def _stream(state: Array, skip: int) -> PhiloxStream:
 
 def _random(name: str, draw: Callable[..., Array], gives: Any = None) -> Op:
     """An op on the state, and perhaps on probabilities; none has a gradient."""
-    inputs: int = draw.__code__.co_argcount  # type: ignore[attr-defined]
+    inputs: int = draw.__code__.co_argcount
     return define(name, draw, vjp=[None] * inputs, shape=_given_shape, gives=gives)
 
 
