@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.kernel import Kernel
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
 from gradwalk.compiler.plan.buffers import Buffer, Place, contiguous_strides
 

@@ -123,7 +123,9 @@ def _write_native_run(text: CallText, native: Any) -> None:
         text.run += [f"before_{name} = {name}.copy()" for name in risky]
         lines = ["try:", *indented(lines), "except BaseException:", *indented(restore)]
     text.run += ["interrupted = None", *lines]
-    text.run += [f"update{i} = numbers[{native.late_read + i}]" for i in range(native.late_written)]
+    text.run += [
+        f"update{i} = numbers[{native.scalars_read + i}]" for i in range(native.scalars_written)
+    ]
 
 
 def _write_native_scalars(text: CallText, native: Any) -> None:
@@ -132,7 +134,7 @@ def _write_native_scalars(text: CallText, native: Any) -> None:
     updated = {source.number for source in sources if isinstance(source, Scalar)}
     text.use(numbers=native.numbers)
     lasting = []
-    for i, location in enumerate(text.trace.scalars[: native.late_read]):
+    for i, location in enumerate(text.trace.scalars[: native.scalars_read]):
         if i in updated or isinstance(location, ScalarLocation):
             text.run.append(f"numbers[{i}] = number{i}")
         else:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.runtime import scalar_tape
+from gradwalk.compiler.backends.llvm.kernels import scalar_tape
 from gradwalk.compiler.scalars.flat_graph import Offsets
 from gradwalk.compiler.scalars.kernels import Kernels
 

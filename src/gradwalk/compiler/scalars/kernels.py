@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
-from gradwalk.compiler.backends.llvm.runtime import scalar_tape
-from gradwalk.compiler.backends.llvm.runtime.scalar_tape import Unspelled
+from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
+from gradwalk.compiler.backends.llvm.errors import NoKernel
+from gradwalk.compiler.backends.llvm.kernels import scalar_tape
 from gradwalk.compiler.scalars.local_rules import LocalFactor, Rules
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.scalar.push import NOT_REAL
@@ -29,7 +30,7 @@ class Kernels:
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
-        self.texts: dict[str, scalar_tape.Text] = {}
+        self.texts: dict[str, Kernel] = {}
         self.in_python: dict[str, Any] = {}
         self.failure: BaseException | None = None  # of a Python kernel, raised after the run
         self._names: dict[Any, Any] = {}
@@ -51,7 +52,7 @@ class Kernels:
     def collect(self) -> str:
         return self._named("collect", scalar_tape.collect)
 
-    def _named(self, key: Any, write: Callable[[], scalar_tape.Text]) -> str:
+    def _named(self, key: Any, write: Callable[[], Kernel]) -> str:
         if key not in self._names:
             text = write()
             self.texts[text.name] = text
@@ -73,7 +74,7 @@ class Kernels:
                 )
                 self.texts[text.name] = text
                 self._names[key] = text.name
-            except Unspelled:
+            except NoKernel:
                 self._names[key] = self._python(
                     f"{name}_{lanes}", len(rules.op.inputs), _number(rules)
                 )
@@ -94,7 +95,7 @@ class Kernels:
                 )
                 self.texts[text.name] = text
                 self._names[key] = (text.name, names)
-            except Unspelled:
+            except NoKernel:
                 names = ["g", "out", *rules.op.inputs]
                 handed = _contribution(rules, position)
                 python = self._python(f"{name}_{lanes}", len(names), handed)
@@ -126,17 +127,17 @@ def _name(rules: Rules, what: str) -> str:
     return f"scalar_{rules.op.name}_{what}" + (f"_{digest}" if rules.attrs else "")
 
 
-def _forward(f: Function, rules: Rules, operands: list[Value], lanes: int) -> Value:
+def _forward(f: IRBuilder, rules: Rules, operands: list[Vector], lanes: int) -> Vector:
     symbols = [Symbol(name) for name in rules.op.inputs]
     given = dict(zip(rules.op.inputs, operands, strict=True))
     return scalar_tape.evaluate(f, rules.op(*symbols, **rules.attrs), given, lanes)
 
 
 def _backward(
-    f: Function, factor: LocalFactor, names: list[str], operands: list[Value], lanes: int
-) -> Value:
+    f: IRBuilder, factor: LocalFactor, names: list[str], operands: list[Vector], lanes: int
+) -> Vector:
     if factor.expression is None:
-        raise Unspelled("a rule that is no formula")
+        raise NoKernel("a rule that is no formula")
     given = dict(zip(names, operands, strict=True))
     # A contribution is added to 0, which turns −0 into +0.
     return scalar_tape.evaluate(f, factor.expression, given, lanes) + 0.0

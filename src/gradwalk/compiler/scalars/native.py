@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends.llvm import target
-from gradwalk.compiler.backends.llvm.runtime import scalar_tape
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
+from gradwalk.compiler.backends.llvm.kernels import scalar_tape
 from gradwalk.compiler.scalars.flat_graph import Steps
 from gradwalk.compiler.scalars.kernels import Kernels
 from gradwalk.compiler.scalars.tape_builder import TapeBuilder
@@ -45,7 +46,7 @@ class NativeGraph:
         return float(self._loss[0])
 
     @property
-    def texts(self) -> list[scalar_tape.Text]:
+    def texts(self) -> list[Kernel]:
         """The native kernels."""
         return list(self._kernels.texts.values())
 
@@ -57,7 +58,7 @@ class NativeGraph:
 class PythonGraph:
     """The Values themselves, computed again one by one; then they are restored."""
 
-    texts: tuple[scalar_tape.Text, ...] = ()  # no kernels
+    texts: tuple[Kernel, ...] = ()  # no kernels
 
     def __init__(self, steps: Steps, inputs: list[int]) -> None:
         self._steps = steps

@@ -16,7 +16,8 @@ import pytest
 import gradwalk as gw
 from gradwalk import nn
 from gradwalk.compiler.backends import numpy as reference
-from gradwalk.compiler.backends.llvm.kernels.rows import rows_kernel
+from gradwalk.compiler.backends.llvm.kernels.loops import loops_kernel
+from gradwalk.compiler.backends.llvm.kernels.rows import Rows
 from gradwalk.compiler.ir import random_ops
 from gradwalk.compiler.passes.masks import choose_by_masks
 from gradwalk.compiler.plan.loop_nest import Draw, Loops
@@ -68,7 +69,12 @@ def natively(function: Function, threads: int = 1) -> Function:
 
 
 def agree(
-    function: Function, *given: Any, threads: int = 1, ulp: int = 0, rtol: float = 0.0, **start: int
+    function: Function,
+    *given: Any,
+    threads: int = 1,
+    ulp: int = 0,
+    rtol: float = 0.0,
+    **start: int,
 ) -> None:
     """Compiled and eager calls give the same, and leave the generator the same."""
     expected, state = outcomes(function, *given, **start)
@@ -279,7 +285,7 @@ def test_vectors_of_every_width(shape: Any, dtype: Any, vector_bytes: int) -> No
     given |= {slot: array for (_, slot), array in zip(found.results, results, strict=True)}
     for entry in found.entries:
         assert isinstance(entry.work, Loops)
-        kernel = rows_kernel(entry.work, vector_bytes)
+        kernel = loops_kernel(Rows, entry.work, vector_bytes)
         assert run_shares(kernel, [given[place.buffer.slot] for place in entry.places], 3) == 0
     stream = PhiloxStream(2**64 - 5, 2**32 + 2)
     np.testing.assert_array_equal(results[0], stream.uniform(shape, dtype))

@@ -23,14 +23,13 @@ CONTIGUOUS = 0x0001  # C order
 ALIGNED = 0x0100
 WRITEABLE = 0x0400
 
-# What is expected of an array: these words, then its sizes (−1: any), then its strides if they
-# are compared (those of sizes 0 and 1 mean nothing and are not).
-EXPECTED = ("slot", "descr", "flags", "ndim", "strided")
-
 SYMBOLS = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyObject_Vectorcall", "PyLong_FromLong",
     "Py_IncRef", "Py_DecRef",
 )  # fmt: skip
+
+
+FUNCTION = "gradwalk_call"  # the builtin behind Tape.call
 
 
 class MethodDef(ctypes.Structure):
@@ -59,6 +58,7 @@ def call_text(head: int) -> str:
     text = re.sub(r"(%[\w.]+) = word (%[\w.]+), (\S+)", _WORD, _CALL)
     return Template(text).substitute(
         field,
+        function=FUNCTION,
         type=head - 8,
         data=head,
         ndim=head + 8,
@@ -67,7 +67,6 @@ def call_text(head: int) -> str:
         descr=head + 40,
         flags=head + 48,
         arrays=tape_loop.ARRAYS,
-        changed=tape_loop.CHANGED,
     )
 
 
@@ -103,9 +102,7 @@ head:
 size:
   %has = word %sizes, %d
   %wants = word %wanted.sizes, %d
-  %equal = icmp eq i64 %has, %wants
-  %any = icmp eq i64 %wants, -1
-  %fits = or i1 %equal, %any
+  %fits = icmp eq i64 %has, %wants
   br i1 %fits, label %stride, label %no
 stride:
   %matters = icmp sgt i64 %has, 1
@@ -173,7 +170,7 @@ head:
   %k = phi i64 [0, %entry], [%k.next, %fits]
   %wanted = phi ptr [%expected, %entry], [%wanted.next, %fits]
   %more = icmp ult i64 %k, %count
-  br i1 %more, label %body, label %cells
+  br i1 %more, label %body, label %bound
 body:
   %array.at = getelementptr ptr, ptr %given, i64 %k
   %array = load ptr, ptr %array.at
@@ -193,37 +190,14 @@ fits:
   %wanted.next = getelementptr i64, ptr %wanted, i64 %length
   %k.next = add i64 %k, 1
   br label %head
-cells:
-  %watched = word %program, $at_watched
-  %cells.word = word %program, $at_cells
-  %cells.all = inttoptr i64 %cells.word to ptr
-  br label %cell
-cell:
-  %c = phi i64 [0, %cells], [%c.next, %unchanged]
-  %c.more = icmp ult i64 %c, %watched
-  br i1 %c.more, label %look, label %bound
-look:
-  %pair = shl i64 %c, 1
-  %address = word %cells.all, %pair
-  %value.place = or disjoint i64 %pair, 1
-  %value = word %cells.all, %value.place
-  %cell.at = inttoptr i64 %address to ptr
-  %now = load i64, ptr %cell.at
-  %same = icmp eq i64 %now, %value
-  br i1 %same, label %unchanged, label %changed
-unchanged:
-  %c.next = add i64 %c, 1
-  br label %cell
 bound:
   ret i64 0
 no:
   ret i64 $arrays
-changed:
-  ret i64 $changed
 }
 
 ; The builtin behind Tape.call; `self` is the program, an ndarray of words.
-define ptr @gradwalk_call(ptr %self, ptr %given, i64 %count) {
+define ptr @$function(ptr %self, ptr %given, i64 %count) {
 entry:
   %program.at = getelementptr i8, ptr %self, i64 $data
   %program = load ptr, ptr %program.at

@@ -1,19 +1,18 @@
 """The runtime, as LLVM text: run a tape on every thread of the pool, meet between entries, wait.
 
-It is written in LLVM's language because everything it needs (threads, futexes, Python's C API) is
-in the process already: no C compiler, and nothing to install. pool.py and tape.py are its Python
-side and say what it is for; here is how.
+It is LLVM text because everything it needs (threads, futexes, Python's C API) is in the process
+already: no C compiler, and nothing to install. thread_pool.py and tape.py are its Python side.
 
 **A call.** The caller takes the pool (`@owner`), writes down the program, and changes `@word`, the
 one word every worker looks at: (threads << 32 | number of the call). Workers below `threads` run
 the same tape as the caller; each counts `@remaining` down as its last act, and the caller returns
 when that is zero. Workers not asked see a number only. A caller that finds the pool taken runs its
-tape alone: the results are the same, and nobody waits for anybody.
+tape alone: the results are the same, and no thread waits for another.
 
 **Meeting** (the barrier before an entry with flag 1) is by dissemination: in round r every thread
 tells the one 2^r further on, and waits to be told by the one 2^r before it; after log2(threads)
-rounds everyone has heard of everyone. With two threads that is one store and one load each, on
-cache lines of their own: half of what a shared counter costs. What is told is the number of the
+rounds every thread has heard of every other. With two threads that is one store and one load each,
+on cache lines of their own: half of what a shared counter costs. What is told is the number of the
 meeting, which only grows, so nothing has to be reset.
 
 **Waiting.** In a meeting and for the end of a call: spin, then let others run (sched_yield) at each
@@ -42,7 +41,7 @@ STOP = 4  # with MEET: the tape ends here if status[0] says that a kernel before
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
     "entries", "count", "slots", "most_threads", "running",
-    "arrays", "expected", "cells", "watched", "ndarray", "none", "refused",
+    "arrays", "expected", "ndarray", "none", "refused",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(PROGRAM)}
 
@@ -50,7 +49,15 @@ FIELD = {name: place for place, name in enumerate(PROGRAM)}
 BUSY = 1  # another thread is running it
 NO_WORKERS = 2  # the pool has fewer workers than it should
 ARRAYS = 3  # not the arrays that are expected
-CHANGED = 4  # a watched cell holds something else
+
+# The functions of the pool that Python and the builtin call.
+FUNCTIONS = tuple(
+    f"gradwalk_{name}"
+    for name in (
+        "perform", "take", "leave", "run", "worker",
+        "own", "disown", "alive", "limits", "dismiss", "forget", "pause",
+    )
+)  # fmt: skip
 
 # How a spinning thread tells its core so, as (declaration, instruction).
 _PAUSE = {
@@ -236,12 +243,12 @@ body:
   %meet.flag = and i64 %flags, 1
   %asked = icmp ne i64 %meet.flag, 0
   %meets = and i1 %asked, %several
-  br i1 %meets, label %barrier, label %who
+  br i1 %meets, label %barrier, label %met
 barrier:
   %number.next = add i64 %number, 1
   call void @meet(i64 %thread, i64 %threads, i64 %number.next)
-  br label %who
-who:
+  br label %met
+met:
   %number.met = phi i64 [%number, %body], [%number.next, %barrier]
   %stop.flag = and i64 %flags, 4
   %may.stop = icmp ne i64 %stop.flag, 0
@@ -252,7 +259,7 @@ status:
   %failure = load i64, ptr %status.block
   %failed = icmp ne i64 %failure, 0
   br i1 %several, label %agree, label %agreed
-agree: ; nobody goes on, and perhaps fails, before all have looked
+agree: ; no thread goes on, and perhaps fails, before all have looked
   %number.more = add i64 %number.met, 1
   call void @meet(i64 %thread, i64 %threads, i64 %number.more)
   br label %agreed
@@ -260,7 +267,7 @@ agreed:
   %number.agreed = phi i64 [%number.met, %status], [%number.more, %agree]
   br i1 %failed, label %done, label %go
 go:
-  %number.after = phi i64 [%number.met, %who], [%number.agreed, %agreed]
+  %number.after = phi i64 [%number.met, %met], [%number.agreed, %agreed]
   %alone.flag = and i64 %flags, 2
   %for.all = icmp eq i64 %alone.flag, 0
   %runs = or i1 %for.all, %first
@@ -289,8 +296,8 @@ entry:
   br i1 %single, label %alone, label %ask
 ask:
   %all.now = load i64, ptr @threads
-  %nobody = icmp eq i64 %all.now, 1
-  br i1 %nobody, label %alone, label %take
+  %no.workers = icmp eq i64 %all.now, 1
+  br i1 %no.workers, label %alone, label %take
 take:
   %pair = cmpxchg ptr @owner, i32 0, i32 1 acquire monotonic
   %taken = extractvalue { i32, i1 } %pair, 1
@@ -413,7 +420,7 @@ end:
 }
 """
 
-# For pool.py, which holds its own lock. Only who owns the pool starts or dismisses workers.
+# For thread_pool.py, which holds its own lock. Only the owner of the pool changes its workers.
 _MANAGING = """
 define i32 @gradwalk_own() {
   %pair = cmpxchg ptr @owner, i32 0, i32 1 acquire monotonic

@@ -1,7 +1,7 @@
 """The one thread pool of compiled code.
 
-Every thread runs the same tape and takes its share of each kernel; runtime.py has the native part
-and how threads find one another. Workers are started by the first call that wants them, spin for
+Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native part
+and how threads meet. Workers are started by the first call that wants them, spin for
 SPIN_SECONDS after a call and then sleep, which costs nothing.
 
 - On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
@@ -18,7 +18,6 @@ import atexit
 import ctypes
 import functools
 import os
-import re
 import signal
 import sys
 import threading
@@ -42,8 +41,8 @@ YIELD_SECONDS = 0.5e-6
 
 _lock = threading.RLock()  # of everything that changes the pool
 _wanted: int | None = threads.chosen
-_native: Native | None = None
-# What a fork may catch in the middle: the words of every program (runtime.PROGRAM).
+_native: NativePool | None = None
+# What a fork may catch in the middle: the words of every program (tape_loop.PROGRAM).
 live_programs: weakref.WeakValueDictionary[int, NDArray[np.int64]] = weakref.WeakValueDictionary()
 
 
@@ -76,12 +75,12 @@ def get_num_threads() -> int:
 
 def start() -> None:
     """Start the workers that are missing. Calls do that by themselves, when they need them."""
-    found = native()
-    with _lock, _owned(found):
+    pool = native()
+    with _lock, _owned(pool):
         count = get_num_threads()
-        for thread in range(1 + found.alive(), count):
-            found.start(thread)
-        _wait_until(lambda: found.alive() >= count - 1)
+        for thread in range(1 + pool.alive(), count):
+            pool.start(thread)
+        _wait_until(lambda: pool.alive() >= count - 1)
 
 
 def stop() -> None:
@@ -92,14 +91,14 @@ def stop() -> None:
                 _dismiss(_native, keep=1)
 
 
-def native() -> Native:
+def native() -> NativePool:
     """The runtime, compiled on first use."""
     global _native
     with _lock:
         if _native is None:
             # GRADWALK_POOL=python is how Linux tests what other systems do.
             futex = parking.has_futex(target.host())
-            _native = Native(futex and os.environ.get("GRADWALK_POOL") != "python")
+            _native = NativePool(futex and os.environ.get("GRADWALK_POOL") != "python")
             _apply(_native)
             if hasattr(os, "register_at_fork"):
                 os.register_at_fork(after_in_child=_after_fork)
@@ -108,32 +107,32 @@ def native() -> Native:
         return _native
 
 
-def _apply(found: Native) -> None:
+def _apply(pool: NativePool) -> None:
     """Tell the runtime how many threads there are to be, and send the others home."""
     count = get_num_threads()
-    if found.alive() > count - 1:
-        _dismiss(found, keep=count)
+    if pool.alive() > count - 1:
+        _dismiss(pool, keep=count)
     # With more threads than cores, a thread that spins keeps another one from its work.
     crowded = count > target.usable_cores()
-    idle = 0 if crowded else found.pauses(SPIN_SECONDS)
-    spins = 0 if crowded else found.pauses(YIELD_SECONDS)
-    found.limits(count, idle, spins)
+    idle = 0 if crowded else pool.pauses(SPIN_SECONDS)
+    spins = 0 if crowded else pool.pauses(YIELD_SECONDS)
+    pool.limits(count, idle, spins)
 
 
-def _dismiss(found: Native, keep: int) -> None:
+def _dismiss(pool: NativePool, keep: int) -> None:
     """Send the threads from number `keep` on home (thread 0 is the caller's)."""
-    found.dismiss(keep)
-    _wait_until(lambda: found.alive() <= keep - 1)
+    pool.dismiss(keep)
+    _wait_until(lambda: pool.alive() <= keep - 1)
 
 
 @contextmanager
-def _owned(found: Native) -> Iterator[None]:
-    """Be the only one who uses the pool, as a call is."""
-    _wait_until(found.own)
+def _owned(pool: NativePool) -> Iterator[None]:
+    """Own the pool, as a call does: nothing else uses it meanwhile."""
+    _wait_until(pool.own)
     try:
         yield
     finally:
-        found.disown()
+        pool.disown()
 
 
 def _wait_until(condition: Callable[[], Any]) -> None:
@@ -142,7 +141,7 @@ def _wait_until(condition: Callable[[], Any]) -> None:
 
 
 def _after_fork() -> None:
-    """In the forked process: no workers, nobody owns the pool, nothing is running."""
+    """Reset the pool in a forked process: there are no workers, and nothing is running."""
     global _lock
     _lock = threading.RLock()  # another thread may have held it
     if _native is not None:
@@ -151,7 +150,7 @@ def _after_fork() -> None:
         program[tape_loop.FIELD["running"]] = 0
 
 
-class Native:
+class NativePool:
     """The runtime's functions as Python callables."""
 
     def __init__(self, futex: bool) -> None:
@@ -163,9 +162,9 @@ class Native:
         text = tape_loop.pool_text(target.host(), futex) + calling.call_text(object.__basicsize__)
         for name in calling.SYMBOLS:
             symbols[name] = _address(getattr(ctypes.pythonapi, name))
-        names = re.findall(r"^define \w+ @(gradwalk_\w+)", text, re.MULTILINE)
+        names = (*tape_loop.FUNCTIONS, calling.FUNCTION)
         self.library = object_code.compile_module(text, names, symbols)
-        self.method = calling.method(self.library["gradwalk_call"])
+        self.method = calling.method(self.library[calling.FUNCTION])
         number = ctypes.c_int64
         function = self.library.function
         self.run = function("gradwalk_run", ctypes.c_int32, ctypes.c_void_p)
@@ -249,8 +248,8 @@ class _PythonParking:
 
     def symbols(self) -> dict[str, int]:
         """What the runtime calls."""
-        found = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
-        return {name: _address(function) for name, function in found.items()}
+        functions = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
+        return {name: _address(function) for name, function in functions.items()}
 
     def park(self, word: int, last: int) -> None:
         """Sleep while the word is the last one. The timeout is for a wake-up that a signal cut."""
@@ -260,7 +259,7 @@ class _PythonParking:
                 self._condition.wait(0.1)
 
     def unpark(self) -> None:
-        """Wake everyone."""
+        """Wake all workers."""
         with self._condition:
             self._condition.notify_all()
 

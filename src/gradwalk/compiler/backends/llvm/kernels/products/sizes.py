@@ -9,7 +9,6 @@ arrays, joins dimensions of the batch and exchanges m and n where that is faster
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -41,11 +40,11 @@ class Tiling(NamedTuple):
 
 def tiling(dtype: Any, host: Host) -> Tiling:
     """The tile that fills this machine's vector registers: sums, two vectors of b, numbers of a."""
-    many = host.vector_bytes == 64 or host.architecture == "aarch64"  # 32 registers, else 16
-    return Tiling(host.lanes(np.dtype(dtype).itemsize), (12, 4, 1) if many else (6, 2, 1))
+    rows = (12, 4, 1) if host.has_many_registers else (6, 2, 1)
+    return Tiling(host.lanes(np.dtype(dtype).itemsize), rows)
 
 
-class Place(NamedTuple):
+class EpilogueArray(NamedTuple):
     """An output or a further operand of the epilogue, over (batch..., m, n). Its stride along n is
     part of the structure if it is 1 or 0; None means that it is read when the kernel runs."""
 
@@ -53,16 +52,17 @@ class Place(NamedTuple):
     along_n: int | None = 1
 
 
-class Product(NamedTuple):
-    """The structure of a product: all that a kernel's text depends on, but for its epilogue.
+def epilogue_array(dtype: np.dtype[Any], strides: Sequence[int]) -> EpilogueArray:
+    """An output or extra of these strides, the last of which is that along n."""
+    return EpilogueArray(dtype, strides[-1] if strides[-1] in (0, 1) else None)
 
-    `accumulate`: the finished sums are added to the first output's old values, before the epilogue.
-    """
+
+class Product(NamedTuple):
+    """The structure of a product: all that a kernel's text depends on, but for its epilogue."""
 
     dtype: np.dtype[Any]
-    outputs: tuple[Place, ...]
-    extras: tuple[Place, ...] = ()
-    accumulate: bool = False
+    outputs: tuple[EpilogueArray, ...]
+    extras: tuple[EpilogueArray, ...] = ()
 
 
 class Sizes(NamedTuple):
@@ -79,11 +79,6 @@ class Sizes(NamedTuple):
     outputs: tuple[Strides, ...]
     extras: tuple[Strides, ...] = ()
     exchanged: bool = False  # what is called a here is the block's second array, and b its first
-
-    @property
-    def flops(self) -> int:
-        """Multiplications and additions of the product itself."""
-        return 2 * math.prod(self.batch) * self.m * self.n * self.k
 
 
 # Bits of `form`, which says how b is read: where it is, by tiles of whole vectors, or else packed,
@@ -137,9 +132,9 @@ SIZES = (
 )  # fmt: skip
 
 
-def first_stride(place: int) -> int:
+def first_stride(array: int) -> int:
     """Where in these numbers the strides of an output or extra begin; extras follow outputs."""
-    return len(SIZES) + 5 * (place - 1)
+    return len(SIZES) + 5 * (array - 1)
 
 
 def block_sizes(product: Product, sizes: Sizes, host: Host) -> tuple[int, ...]:
@@ -163,7 +158,6 @@ def product_of(
     b: Sequence[int],
     outputs: Sequence[tuple[Any, Sequence[int]]],
     extras: Sequence[tuple[Any, Sequence[int]]] = (),
-    accumulate: bool = False,
 ) -> tuple[Product, Sizes]:
     """Structure and sizes of a product of arrays with these strides (in elements): a over
     (batch..., m, k), b over (batch..., k, n), outputs and extras (dtype, strides) over
@@ -185,17 +179,17 @@ def product_of(
         raise ValueError(f"a product has at most 3 batch dimensions, not {tuple(batch)}")
     missing = 3 - len(sizes)
     fixed = [(0,) * missing + tuple(s) for s in strides]
-    places = [
-        Place(np.dtype(kind), s[-1] if s[-1] in (0, 1) else None)
-        for (kind, _), s in zip((*outputs, *extras), fixed[2:])
+    arrays = [
+        epilogue_array(np.dtype(kind), s)
+        for (kind, _), s in zip((*outputs, *extras), fixed[2:], strict=True)
     ]
     count = len(outputs)
-    found = Sizes(
+    sizes_of_all = Sizes(
         (1,) * missing + tuple(sizes), m, n, k, fixed[0], fixed[1],
         tuple(fixed[2 : 2 + count]), tuple(fixed[2 + count :]), exchanged,
     )  # fmt: skip
-    product = Product(np.dtype(dtype), tuple(places[:count]), tuple(places[count:]), accumulate)
-    return product, found
+    product = Product(np.dtype(dtype), tuple(arrays[:count]), tuple(arrays[count:]))
+    return product, sizes_of_all
 
 
 def _unit(names: Sequence[str], sizes: Sequence[int], strides: Sequence[int]) -> str | None:
