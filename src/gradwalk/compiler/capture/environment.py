@@ -57,7 +57,7 @@ _CLOCKS = (
     time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic,
     time.monotonic_ns, time.process_time, time.thread_time, os.urandom, os.getenv,
 )  # fmt: skip
-_NUMPY_DRAWS = "numpy.random._generator.Generator"
+_NUMPY_GENERATOR = "numpy.random._generator.Generator"
 _MOST = 10_000  # elements of containers that are looked at
 _DEEPEST = 4  # containers in containers
 _NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")  # by name: imports cost time
@@ -320,7 +320,7 @@ class Environment:
             if name in ("now", "today", "utcnow"):
                 self._happens_once(f"{thing.__name__}.{name}")
             return MISSING
-        if isinstance(thing, random.Random) or _kind(thing) == _NUMPY_DRAWS:
+        if isinstance(thing, random.Random) or _kind(thing) == _NUMPY_GENERATOR:
             self._use(thing)
             return MISSING
         kind = thing if isinstance(thing, type) else type(thing)
@@ -392,7 +392,7 @@ class Environment:
             return
         elif isinstance(thing, random.Random):
             self.once.append(("a random.Random", thing.getstate, thing.getstate()))
-        elif _kind(thing) == _NUMPY_DRAWS:
+        elif _kind(thing) == _NUMPY_GENERATOR:
             state = functools.partial(_generator_state, thing)
             self.once.append(("a generator of NumPy", state, state()))
         elif isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):

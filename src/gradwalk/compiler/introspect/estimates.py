@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Place, bytes_of
-from gradwalk.compiler.plan.loop_nest import Apply, Draw, Loops, Reduce
+from gradwalk.compiler.plan.buffers import Slice, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Loops, Reduce, Sample
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Entry
 from gradwalk.compiler.plan.synchronization import operations as of_product
@@ -34,7 +34,7 @@ def _of_loops(loops: Loops) -> int:
     elements = rows * math.prod(loops.row)
     total = 0
     for step, varies in zip(loops.steps, loops.varies(), strict=True):
-        if isinstance(step, (Apply, Draw, Reduce)):
+        if isinstance(step, (Apply, Sample, Reduce)):
             total += elements if varies or isinstance(step, Reduce) else rows
     return total
 
@@ -50,15 +50,15 @@ def _of_call(call: Call) -> int:
 
 def traffic(entry: Entry) -> int:
     """The bytes that an entry reads and writes, without its scratch memory."""
-    read = {_identity(place): place for place in entry.reads}
-    written = {_identity(place): place for place in entry.writes if not is_scratch(place)}
-    return sum(bytes_of(place) for place in (*read.values(), *written.values()))
+    read = {_identity(array): array for array in entry.reads}
+    written = {_identity(array): array for array in entry.writes if not is_scratch(array)}
+    return sum(bytes_of(array) for array in (*read.values(), *written.values()))
 
 
-def is_scratch(place: Place) -> bool:
+def is_scratch(array: Slice) -> bool:
     """Whether only the kernel itself uses it."""
-    return place.buffer.in_arena and not place.buffer.readers
+    return array.buffer.in_arena and not array.buffer.readers
 
 
-def _identity(place: Place) -> tuple[object, ...]:
-    return id(place.buffer), place.offset, place.shape, place.strides
+def _identity(array: Slice) -> tuple[object, ...]:
+    return id(array.buffer), array.offset, array.shape, array.strides

@@ -17,13 +17,13 @@ from typing import Any
 from gradwalk.compiler.ir.program import Argument, Call, Constant, Memory, Program, Scalar, Term
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
-    Draw,
     Given,
     Load,
     Number,
     Pick,
     Position,
     Reduce,
+    Sample,
     Step,
     Store,
 )
@@ -160,7 +160,7 @@ def _step(step: Step) -> str:
         case Apply(op, args, attrs, _):
             inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
             return f"apply   {op.name} {', '.join(inside)}"
-        case Draw(access, op, args, skip, attrs, _):
+        case Sample(access, op, args, skip, attrs, _):
             inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
             where = f"array {access}, {skip} blocks on"
             return f"draw    {op.name} {', '.join([where, *inside])}"

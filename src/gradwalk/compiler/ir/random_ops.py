@@ -72,8 +72,7 @@ random_permutation = _random(
     gives=int64,
 )
 # A kernel can compute each element of these by itself; a permutation needs all elements.
-ELEMENTWISE_DRAWS = (
+ELEMENTWISE_RANDOM = (
     random_uniform, random_normal, random_exponential, random_bernoulli, random_bernoulli_each,
     random_integers,
 )  # fmt: skip
-DRAWS = (*ELEMENTWISE_DRAWS, random_permutation)

@@ -37,7 +37,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Slice:
     """An array in a buffer: the element it starts at, and its strides in elements."""
 
     buffer: Buffer
@@ -67,18 +67,18 @@ def contiguous_strides(shape: Shape) -> Strides:
     return tuple(reversed(strides))
 
 
-def allocate(shape: Shape, dtype: np.dtype[Any], slot: int = -1) -> Place:
+def allocate(shape: Shape, dtype: np.dtype[Any], slot: int = -1) -> Slice:
     """New memory for an array."""
     buffer = Buffer(max(math.prod(shape), 1) * dtype.itemsize, slot)
-    return Place(buffer, dtype, shape, contiguous_strides(shape))
+    return Slice(buffer, dtype, shape, contiguous_strides(shape))
 
 
-def fresh(term: Term, slot: int = -1) -> Place:
+def fresh(term: Term, slot: int = -1) -> Slice:
     """New memory for a term."""
     return allocate(term.shape, term.dtype, slot)
 
 
-def views(call: Call, base: Place) -> list[Place] | None:
+def views(call: Call, base: Slice) -> list[Slice] | None:
     """The outputs of a view op as slices of its operand's buffer; None if it has to copy."""
     if call.op is reshape:
         seen = reshaped(base, call.attrs["shape"])
@@ -91,7 +91,7 @@ def views(call: Call, base: Place) -> list[Place] | None:
     return [_seen_as(array, stand_in, base) for array in arrays]
 
 
-def reshaped(base: Place, shape: Shape) -> Place | None:
+def reshaped(base: Slice, shape: Shape) -> Slice | None:
     """The same memory as an array of another shape; None if no strides describe that."""
     stand_in = _stand_in(base)
     try:
@@ -100,11 +100,11 @@ def reshaped(base: Place, shape: Shape) -> Place | None:
         return None
 
 
-def _seen_as(array: Any, stand_in: Any, base: Place) -> Place:
+def _seen_as(array: Any, stand_in: Any, base: Slice) -> Slice:
     start = stand_in.__array_interface__["data"][0]
     offset = array.__array_interface__["data"][0] - start if array.size else 0
     strides = _without_ones(array.shape, array.strides)
-    return Place(base.buffer, base.dtype, array.shape, strides, base.offset + offset)
+    return Slice(base.buffer, base.dtype, array.shape, strides, base.offset + offset)
 
 
 def _without_ones(shape: Shape, strides: Strides) -> Strides:
@@ -112,23 +112,23 @@ def _without_ones(shape: Shape, strides: Strides) -> Strides:
     return tuple(0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
 
 
-def sliced(place: Place, axis: int, start: int, length: int) -> Place:
+def sliced(base: Slice, axis: int, start: int, length: int) -> Slice:
     """A part along one axis."""
-    shape = (*place.shape[:axis], length, *place.shape[axis + 1 :])
-    offset = place.offset + start * place.strides[axis]
-    return Place(place.buffer, place.dtype, shape, _without_ones(shape, place.strides), offset)
+    shape = (*base.shape[:axis], length, *base.shape[axis + 1 :])
+    offset = base.offset + start * base.strides[axis]
+    return Slice(base.buffer, base.dtype, shape, _without_ones(shape, base.strides), offset)
 
 
-def spread(place: Place, shape: Shape) -> Place:
+def spread(base: Slice, shape: Shape) -> Slice:
     """The same array broadcast to a larger shape."""
-    if place.shape == shape:
-        return place
-    extra = max(len(place.shape) - len(shape), 0)  # leading dimensions of length 1
-    own = Place(place.buffer, place.dtype, place.shape[extra:], place.strides[extra:])
-    return Place(place.buffer, place.dtype, shape, own.broadcast(shape), place.offset)
+    if base.shape == shape:
+        return base
+    extra = max(len(base.shape) - len(shape), 0)  # leading dimensions of length 1
+    own = Slice(base.buffer, base.dtype, base.shape[extra:], base.strides[extra:])
+    return Slice(base.buffer, base.dtype, shape, own.broadcast(shape), base.offset)
 
 
-def same(first: Place, second: Place) -> bool:
+def same(first: Slice, second: Slice) -> bool:
     """Whether two slices are the same memory in the same order."""
     return (
         first.buffer is second.buffer
@@ -138,15 +138,15 @@ def same(first: Place, second: Place) -> bool:
     )
 
 
-def _stand_in(place: Place) -> np.ndarray[Any, Any]:
+def _stand_in(base: Slice) -> np.ndarray[Any, Any]:
     """An array of bytes with these strides, whose memory is never touched."""
-    reaches = [max(n - 1, 0) * s for n, s in zip(place.shape, place.strides, strict=True)]
+    reaches = [max(n - 1, 0) * s for n, s in zip(base.shape, base.strides, strict=True)]
     before = -sum(reach for reach in reaches if reach < 0)
     memory = np.empty(1 + sum(map(abs, reaches)), np.int8)[before:]
-    return np.lib.stride_tricks.as_strided(memory, place.shape, place.strides)
+    return np.lib.stride_tricks.as_strided(memory, base.shape, base.strides)
 
 
-def bytes_of(place: Place) -> int:
+def bytes_of(base: Slice) -> int:
     """How much memory one pass over its elements touches."""
-    read = math.prod(n for n, s in zip(place.shape, place.strides, strict=True) if s)
-    return read * place.dtype.itemsize
+    read = math.prod(n for n, s in zip(base.shape, base.strides, strict=True) if s)
+    return read * base.dtype.itemsize

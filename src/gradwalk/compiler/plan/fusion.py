@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from gradwalk.compiler.ir.index_ops import checked_index
 from gradwalk.compiler.ir.program import Call, Program, Term, in_order
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
+from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.loop_kinds import Kind, classify, kind_of, picking
 from gradwalk.ops.core.op import Shape
@@ -342,7 +342,7 @@ _FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)
 
 def _needs_whole(call: Call) -> bool:
     """Whether a call reads its operands elsewhere than at the element it computes."""
-    random = call.op in ELEMENTWISE_DRAWS  # from the state of a generator
+    random = call.op in ELEMENTWISE_RANDOM  # from the state of a generator
     return random or picking(call) is not None or kind_of(call)[0] is Kind.PRODUCT
 
 

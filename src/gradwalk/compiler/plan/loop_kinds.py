@@ -9,7 +9,7 @@ import numpy as np
 
 from gradwalk.compiler.ir.index_ops import checked_index
 from gradwalk.compiler.ir.program import Call, Operand, Term
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
+from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.partial_writes import writes_a_part
 from gradwalk.ops.core.op import Op, Shape
@@ -26,7 +26,7 @@ REDUCTIONS: dict[Op, str] = {
 
 
 # Maps that read an operand elsewhere than at the element they compute.
-_ELSEWHERE = (getitem, embedding_op, *ELEMENTWISE_DRAWS)
+_ELSEWHERE = (getitem, embedding_op, *ELEMENTWISE_RANDOM)
 
 
 class Kind(enum.Enum):
@@ -50,7 +50,7 @@ def is_map(call: Call) -> bool:
 
 
 def _is_map(call: Call, backend: Capabilities) -> bool:
-    if call.op is clone or call.op is checked_index or call.op in ELEMENTWISE_DRAWS:
+    if call.op is clone or call.op is checked_index or call.op in ELEMENTWISE_RANDOM:
         return True
     if not call.op.elementwise and call.op is not cast:
         return False

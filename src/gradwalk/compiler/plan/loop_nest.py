@@ -88,7 +88,7 @@ class Apply(NamedTuple):
     dtype: np.dtype[Any]
 
 
-class Draw(NamedTuple):
+class Sample(NamedTuple):
     """The random number at the current indices. Its array is the state of a generator; its strides
     count the elements of the draw that come before."""
 
@@ -115,13 +115,13 @@ class Store(NamedTuple):
     arg: int
 
 
-Step = Load | Pick | Given | Number | Position | Apply | Draw | Reduce | Store
+Step = Load | Pick | Given | Number | Position | Apply | Sample | Reduce | Store
 
 
 def operands_of(step: Step) -> tuple[int, ...]:
     """The steps whose values a step uses."""
     match step:
-        case Apply(_, args) | Draw(_, _, args):
+        case Apply(_, args) | Sample(_, _, args):
             return args
         case Pick(_, picked):
             return tuple(p.index for p in picked)
@@ -160,7 +160,7 @@ class Loops:
         for step in self.steps:
             along = any(varies[k] for k in operands_of(step)) and not isinstance(step, Reduce)
             match step:
-                case Load(access) | Pick(access) | Draw(access) | Store(access):
+                case Load(access) | Pick(access) | Sample(access) | Store(access):
                     along |= any(self.accesses[access].strides[len(self.outer) :])
                 case Position(dimension):
                     along = dimension >= len(self.outer)
@@ -194,7 +194,7 @@ class Loops:
             for number in (p.stride, p.length)
         ]
         strides = [s for a in self.accesses for s in a.strides]
-        skips = [step.skip for step in self.steps if isinstance(step, Draw)]
+        skips = [step.skip for step in self.steps if isinstance(step, Sample)]
         return (*self.outer, *self.reduced, *self.row, *strides, *picks, *skips)
 
     def size_of_stride(self, access: int, dimension: int) -> int:
@@ -211,11 +211,11 @@ class Loops:
     def size_of_skip(self, step: int) -> int:
         """The position of the blocks that a draw skips among the sizes."""
         picks = sum(len(s.picked) for s in self.steps if isinstance(s, Pick))
-        before = sum(isinstance(s, Draw) for s in self.steps[:step])
+        before = sum(isinstance(s, Sample) for s in self.steps[:step])
         loops = self._depth
         return loops * (1 + len(self.accesses)) + 2 * picks + before
 
-    def draws_from_multiples_of(self, step: Draw) -> int:
+    def draws_from_multiples_of(self, step: Sample) -> int:
         """The largest power of two, up to 64, that divides the number of a draw's element wherever
         it divides the index of the innermost loop."""
         numbers = [64, *self.accesses[step.access].strides[:-1]]
@@ -240,7 +240,7 @@ class Loops:
         row = self.row if self.bakes_row else None
         steps = tuple(map(self._key, self.steps))
         # 0.0 and −0.0, 1 and 1.0 are equal in Python, and differ in the code.
-        exact = repr([s.attrs for s in self.steps if isinstance(s, (Apply, Draw))])
+        exact = repr([s.attrs for s in self.steps if isinstance(s, (Apply, Sample))])
         return len(self.outer), len(self.reduced), row, accesses, steps, exact
 
     def _key(self, step: Step) -> Hashable:
@@ -250,6 +250,6 @@ class Loops:
                 return Number, type(value), repr(value), dtype
             case Pick(access, picked, dtype):
                 return Pick, access, tuple(p.index for p in picked), dtype
-            case Draw():
+            case Sample():
                 return step._replace(skip=0), self.draws_from_multiples_of(step)
         return type(step), step  # as tuples, steps of two kinds may be equal

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.ir.program import Call, Constant, Term
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
-from gradwalk.compiler.plan.buffers import Place, Strides, fresh
+from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
+from gradwalk.compiler.plan.buffers import Slice, Strides, fresh
 from gradwalk.compiler.plan.fusion import FusionGroup
 from gradwalk.compiler.plan.loop_kinds import REDUCTIONS, Kind, kind_of, picking
 from gradwalk.compiler.plan.loop_nest import (
     Access,
     Apply,
-    Draw,
     Given,
     Load,
     Loops,
@@ -24,6 +23,7 @@ from gradwalk.compiler.plan.loop_nest import (
     Pick,
     Picked,
     Reduce,
+    Sample,
     Store,
 )
 from gradwalk.ops.core.op import Shape
@@ -31,17 +31,17 @@ from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.shape.reshaping import clone
 
-Where = Callable[[Term], Place]
+Where = Callable[[Term], Slice]
 
 
-def loops_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> tuple[Loops, list[Place]]:
+def loops_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> tuple[Loops, list[Slice]]:
     """The loops of a map, rows or columns group, and the arrays in the order of its accesses."""
     lowering = _Lowering(group.shape, where)
     for call in group.calls:
         lowering.call(call)
     for term in stored:
         lowering.store(term)
-    return arranged(lowering.steps, group.shape, group.axes, group.kind), lowering.places
+    return arranged(lowering.steps, group.shape, group.axes, group.kind), lowering.slices
 
 
 @dataclass(eq=False)
@@ -49,10 +49,10 @@ class ProductSteps:
     """A matrix product or convolution and its epilogue: step 0 is the element of the product."""
 
     call: Call
-    left: Place
-    right: Place
-    outputs: list[Place]
-    extras: list[Place]
+    left: Slice
+    right: Slice
+    outputs: list[Slice]
+    extras: list[Slice]
     loops: Loops  # its accesses are the extras, then the outputs, over the shape of the result
 
 
@@ -67,14 +67,14 @@ def product_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> Prod
     for call in group.calls:
         if call is not product:
             lowering.call(call)
-    extras = list(lowering.places)
+    extras = list(lowering.slices)
     for term in stored:
         lowering.store(term)
-    outputs = lowering.places[len(extras) :]
+    outputs = lowering.slices[len(extras) :]
     return ProductSteps(product, where(left), where(right), outputs, extras, lowering.steps)
 
 
-def copy_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
+def copy_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
     """Loops that copy one array to another of the same shape."""
     loops = Loops((), ())
     loops.accesses = [
@@ -86,7 +86,7 @@ def copy_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
     return arranged(loops, source.shape, (), Kind.MAP), [source, target]
 
 
-def fill_loops(value: float, target: Place) -> tuple[Loops, list[Place]]:
+def fill_loops(value: float, target: Slice) -> tuple[Loops, list[Slice]]:
     """Loops that write one number everywhere."""
     loops = Loops((), ())
     loops.accesses = [Access(target.dtype, target.strides, written=True)]
@@ -94,7 +94,7 @@ def fill_loops(value: float, target: Place) -> tuple[Loops, list[Place]]:
     return arranged(loops, target.shape, (), Kind.MAP), [target]
 
 
-def sum_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
+def sum_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
     """Loops that sum an array over its first dimension."""
     loops = Loops((), ())
     loops.accesses = [
@@ -113,7 +113,7 @@ class _Lowering:
         self.shape = shape
         self.where = where
         self.steps = Loops((), ())
-        self.places: list[Place] = []
+        self.slices: list[Slice] = []
         self.values: dict[Term, int] = {}
 
     def call(self, call: Call) -> None:
@@ -129,7 +129,7 @@ class _Lowering:
             step: Any = Reduce(REDUCTIONS[call.op], self.value(x), out.dtype)
         elif call.op in (getitem, embedding_op):
             step = self._pick(call)
-        elif call.op in ELEMENTWISE_DRAWS:
+        elif call.op in ELEMENTWISE_RANDOM:
             step = self._draw(call)
         else:
             args = tuple(
@@ -144,7 +144,7 @@ class _Lowering:
         pick = picking(call)
         x, *arrays = call.args
         assert pick is not None and isinstance(x, Term)
-        place = self.where(x)
+        memory = self.where(x)
         lead, rest = pick.lead, len(x.shape) - pick.lead - pick.count
         picked = []
         for number, array in enumerate(arrays):
@@ -153,15 +153,15 @@ class _Lowering:
             access = self._add_access(array, (*(0,) * lead, *strides, *(0,) * rest))
             index = self.steps.add(Load(access, array.dtype))
             axis = lead + number
-            picked.append(Picked(index, place.strides[axis], x.shape[axis]))
+            picked.append(Picked(index, memory.strides[axis], x.shape[axis]))
         own = (
-            *place.strides[:lead],
+            *memory.strides[:lead],
             *(0,) * len(pick.shape),
-            *place.strides[lead + pick.count :],
+            *memory.strides[lead + pick.count :],
         )
         return Pick(self._add_access(x, own), tuple(picked), x.dtype)
 
-    def _draw(self, call: Call) -> Draw:
+    def _draw(self, call: Call) -> Sample:
         """A random number; its strides count elements of the draw."""
         (out,) = call.outputs
         state, *others = call.terms
@@ -170,7 +170,7 @@ class _Lowering:
         attrs = dict(call.attrs)
         skip = attrs.pop("skip")
         del attrs["shape"]
-        return Draw(access, call.op, args, skip, tuple(attrs.items()), out.dtype)
+        return Sample(access, call.op, args, skip, tuple(attrs.items()), out.dtype)
 
     def value(self, term: Term) -> int:
         """The step that computes or loads a term."""
@@ -193,10 +193,10 @@ class _Lowering:
         return self._add_access(term, self.where(term).broadcast(self.shape), written)
 
     def _add_access(self, term: Term, strides: Strides, written: bool = False) -> int:
-        place = self.where(term)
-        self.places.append(place)
-        self.steps.accesses.append(Access(place.dtype, strides, written))
-        return len(self.places) - 1
+        memory = self.where(term)
+        self.slices.append(memory)
+        self.steps.accesses.append(Access(memory.dtype, strides, written))
+        return len(self.slices) - 1
 
 
 def arranged(loops: Loops, shape: Shape, axes: tuple[int, ...], kind: Kind) -> Loops:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 from gradwalk.compiler.plan.loop_kinds import is_native_convolution
 
 PARTS = 8
@@ -23,7 +23,7 @@ def joined(shape: Sequence[int], strides: Sequence[int]) -> int | None:
     return long[-1][1] if long else 1
 
 
-def weight_parts(call: Call, x: Place, y: Place) -> int:
+def weight_parts(call: Call, x: Slice, y: Slice) -> int:
     """Into how many parts to cut the batch for the gradient of a convolution's weight: one if
     threads share the weight, because it is large, or if NumPy computes it."""
     native = is_native_convolution(call) and joined(y.shape[2:], y.strides[2:]) is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Place, fresh, views
+from gradwalk.compiler.plan.buffers import Slice, fresh, views
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.indexing import getitem, put, setitem, write_view
 from gradwalk.ops.shape.rearranging import diagonal_op, diagonal_put
@@ -16,15 +16,15 @@ CHANGES = (setitem, write_view)
 Views = Iterator[tuple[Op, dict[str, Any], int]]
 
 
-def written_part(call: Call, whole: Place) -> Place | None:
+def written_part(call: Call, whole: Slice) -> Slice | None:
     """The part of the result that a call writes; None if no strides describe it."""
-    place = whole
+    part = whole
     for op, attrs, which in _chain(call):
-        seen = views(Call(op, (0,), attrs, []), place)
+        seen = views(Call(op, (0,), attrs, []), part)
         if seen is None:
             return None
-        place = seen[which if op.multiple else 0]
-    return place
+        part = seen[which if op.multiple else 0]
+    return part
 
 
 def writes_a_part(call: Call) -> bool:

@@ -26,7 +26,7 @@ from gradwalk.compiler.ir.program import (
 from gradwalk.compiler.plan.arena import place_in_arena
 from gradwalk.compiler.plan.buffers import (
     Buffer,
-    Place,
+    Slice,
     allocate,
     fresh,
     same,
@@ -65,12 +65,12 @@ class Entry:
     """One kernel of the schedule: what it computes, what it reads and what it writes."""
 
     work: Work
-    places: list[Place]  # the arrays of its block, in the order its generator takes them
-    reads: list[Place]
-    writes: list[Place]
+    operands: list[Slice]  # the arrays of its block, in the order its generator takes them
+    reads: list[Slice]
+    writes: list[Slice]
     line: Any = None  # of the user's program
     calls: Sequence[Call] = ()  # that were fused into it; none if it only copies or fills
-    terms: dict[Term, Place] = field(default_factory=dict)  # where those read and write
+    terms: dict[Term, Slice] = field(default_factory=dict)  # where those read and write
 
 
 @dataclass(eq=False)
@@ -101,7 +101,7 @@ class _Planner:
         rematerialize(self.fusion)
         self.program = self.fusion.program
         self.plan = Plan(self.program)
-        self.places: dict[Term, Place] = {}
+        self.slices: dict[Term, Slice] = {}
         self.slots = FIRST
         self.scalars = Buffer(0, SCALARS)
 
@@ -128,23 +128,23 @@ class _Planner:
         for term in self.program.sources():
             source = term.source
             if isinstance(source, Scalar):
-                place = Place(self.scalars, term.dtype, (), (), source.number)
+                memory = Slice(self.scalars, term.dtype, (), (), source.number)
                 self.plan.scalars = max(self.plan.scalars, source.number + 1)
             else:
-                place = fresh(term, self._slot())
+                memory = fresh(term, self._slot())
                 if term in self.layout:
-                    place = replace(place, strides=self.layout[term])
+                    memory = replace(memory, strides=self.layout[term])
                 listed = {
                     Constant: self.plan.constants,
                     Argument: self.plan.arguments,
                     Memory: self.plan.memories,
                 }[type(source)]
-                listed.append((term, place.buffer.slot))
-            self.places[term] = place
+                listed.append((term, memory.buffer.slot))
+            self.slices[term] = memory
 
     def _targets(self) -> None:
         """Decide where results and updates are computed, before the kernels are planned."""
-        requests = Requests(self.program, self.places)
+        requests = Requests(self.program, self.slices)
         for term in self.program.results:  # a term that is there twice is copied at the end
             slot = self._slot()
             self.plan.results.append((term, slot))
@@ -153,25 +153,25 @@ class _Planner:
             target = self._target(source)
             if isinstance(source.source, Scalar):
                 requests.grant(value, target)
-            elif value not in self.places and updates_in_place(self.fusion, source, value):
-                self.places[value] = target
+            elif value not in self.slices and updates_in_place(self.fusion, source, value):
+                self.slices[value] = target
         requests.for_joins(lambda call: changes_in_place(self.fusion, call))
         requests.for_reshapes()
 
-    def _target(self, source: Term) -> Place:
+    def _target(self, source: Term) -> Slice:
         """Where the new value of a source goes: over the old one, or behind the scalars read."""
         if not isinstance(source.source, Scalar):
-            return self.places[source]
+            return self.slices[source]
         self.plan.scalar_updates += 1
-        return Place(
+        return Slice(
             self.scalars, source.dtype, (), (), self.plan.scalars + self.plan.scalar_updates - 1
         )
 
-    def _where(self, term: Term) -> Place:
-        place = self.places.get(term)
-        if place is None:
-            place = self.places[term] = fresh(term)
-        return place
+    def _where(self, term: Term) -> Slice:
+        memory = self.slices.get(term)
+        if memory is None:
+            memory = self.slices[term] = fresh(term)
+        return memory
 
     # -- entries -----------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class _Planner:
         if seen is None:  # a reshape that strides cannot describe: copy the operand in order
             seen = views(call, self._copy(base, fresh(operand)))
             assert seen is not None
-        self.places |= zip(call.outputs, seen, strict=True)
+        self.slices |= zip(call.outputs, seen, strict=True)
 
     def _join(self, call: Call) -> None:
         """Copy the pieces that were not computed in place; fill what no piece covers."""
@@ -205,16 +205,16 @@ class _Planner:
         if not same(whole, self._where(out)):
             self._copy(whole, self._where(out))
 
-    def _copy(self, source: Place, target: Place) -> Place:
+    def _copy(self, source: Slice, target: Slice) -> Slice:
         if 0 not in target.shape:  # a loop of no iterations still writes what is one number for all
-            loops, places = copy_loops(source, target)
-            self._add(Entry(loops, places, [source], [target]))
+            loops, operands = copy_loops(source, target)
+            self._add(Entry(loops, operands, [source], [target]))
         return target
 
-    def _fill(self, value: float, target: Place) -> None:
+    def _fill(self, value: float, target: Slice) -> None:
         if 0 not in target.shape:
-            loops, places = fill_loops(value, target)
-            self._add(Entry(loops, places, [], [target]))
+            loops, operands = fill_loops(value, target)
+            self._add(Entry(loops, operands, [], [target]))
 
     def _add(self, entry: Entry) -> None:
         self.plan.entries.append(entry)
@@ -229,26 +229,26 @@ class _Planner:
         outside = dict.fromkeys(t for c in group.calls for t in c.terms if t not in inside)
         work: Work
         if group.kind in (Kind.MAP, Kind.ROWS, Kind.COLUMNS):
-            work, places = loops_of(group, stored, self._where)
+            work, operands = loops_of(group, stored, self._where)
         elif group.kind is Kind.PRODUCT:
             work = product_of(group, stored, self._where)
-            places = [work.left, work.right, *work.outputs, *work.extras]
+            operands = [work.left, work.right, *work.outputs, *work.extras]
         else:
             (work,) = group.calls
             if work.op is conv_weight:
                 return self._weight_gradient(work)
-            places = (
+            operands = (
                 self._scattered(work)
                 if group.kind is Kind.SCATTER
                 else [self._where(t) for t in (*work.outputs, *work.terms)]
             )
         reads = [self._where(t) for t in outside]
         written = dict.fromkeys((*stored, *group.calls[0].outputs))
-        writes = [self._where(t) for t in written if t in self.places]
+        writes = [self._where(t) for t in written if t in self.slices]
         terms = {t: self._where(t) for t in (*outside, *stored)}
-        self._add(Entry(work, places, reads, writes, group.calls[0].line, group.calls, terms))
+        self._add(Entry(work, operands, reads, writes, group.calls[0].line, group.calls, terms))
 
-    def _scattered(self, call: Call) -> list[Place]:
+    def _scattered(self, call: Call) -> list[Slice]:
         """Prepare what a scatter adds to or writes to. Return that, what is scattered (in an order
         that its kernel takes), and the indices."""
         terms = list(call.terms)
@@ -263,7 +263,7 @@ class _Planner:
         assert pick is not None
         lead, rest = target.shape[: pick.lead], target.shape[pick.lead + pick.count :]
         given = spread(self._where(terms[0]), (*lead, *pick.shape, *rest))
-        row = Place(given.buffer, given.dtype, rest, given.strides[len(given.shape) - len(rest) :])
+        row = Slice(given.buffer, given.dtype, rest, given.strides[len(given.shape) - len(rest) :])
         if any(row.strides) and not row.contiguous:
             given = self._copy(given, allocate(given.shape, given.dtype))
         return [target, given, *(self._where(t) for t in terms[1:])]
@@ -276,22 +276,22 @@ class _Planner:
         count = weight_parts(call, *operands)
         shape = (count, *out.shape)
         if count == 1:
-            parts = Place(target.buffer, out.dtype, shape, (0, *target.strides), target.offset)
+            parts = Slice(target.buffer, out.dtype, shape, (0, *target.strides), target.offset)
         else:
             parts = allocate(shape, out.dtype)
         terms = {out: parts, **dict(zip(call.terms, operands, strict=True))}
         self._add(Entry(call, [parts, *operands], operands, [parts], call.line, [call], terms))
         if count > 1:
-            loops, places = sum_loops(parts, target)
-            self._add(Entry(loops, places, [parts], [target], call.line))
+            loops, operands = sum_loops(parts, target)
+            self._add(Entry(loops, operands, [parts], [target], call.line))
 
     def _finish(self) -> None:
         """Copy results and updates that were computed elsewhere."""
         for term, slot in self.plan.results:
-            if self.places[term].buffer.slot != slot:
-                self._copy(self.places[term], fresh(term, slot))
+            if self.slices[term].buffer.slot != slot:
+                self._copy(self.slices[term], fresh(term, slot))
         self.plan.scalar_updates = 0
-        pairs = [(self._target(s), self.places[v]) for s, v in self.program.updates]
+        pairs = [(self._target(s), self.slices[v]) for s, v in self.program.updates]
         waiting = [(target, value) for target, value in pairs if not same(target, value)]
         # Read all before the first is overwritten: two memories may swap their values.
         sources = {id(t.buffer) for t, _ in waiting if t.buffer is not self.scalars}
@@ -307,9 +307,9 @@ class _Planner:
 def place_arrays(plan: Plan) -> None:
     """Decide on the offsets in the arena, after kernels have added their scratch memory."""
     for position, entry in enumerate(plan.entries):
-        for place in entry.reads:
-            place.buffer.readers.append(position)
-        for place in entry.writes:
-            place.buffer.writers.append(position)
+        for memory in entry.reads:
+            memory.buffer.readers.append(position)
+        for memory in entry.writes:
+            memory.buffer.writers.append(position)
     buffers = dict.fromkeys(p.buffer for e in plan.entries for p in (*e.reads, *e.writes))
     plan.arena = place_in_arena(buffers)

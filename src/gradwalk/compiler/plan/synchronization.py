@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Place, bytes_of
-from gradwalk.compiler.plan.loop_nest import Apply, Draw, Loops, Reduce, Step
+from gradwalk.compiler.plan.buffers import Slice, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Loops, Reduce, Sample, Step
 from gradwalk.compiler.plan.lowering import ProductSteps, elements
 from gradwalk.compiler.plan.schedule import ARENA, Entry
 from gradwalk.ops.linear.matmul import matmul_op
@@ -44,7 +44,7 @@ def nanoseconds(entry: Entry) -> float:
 def _weight(step: Step) -> int:
     """The time of a step, in additions."""
     match step:
-        case Draw():
+        case Sample():
             return 30
         case Apply(op):
             return 8 if op.name in LONG_OPS else 1
@@ -58,8 +58,8 @@ def operations(work: ProductSteps) -> int:
     if work.call.op is matmul_op:
         return 2 * work.call.outputs[0].size * work.left.shape[-1]
     _, *patch = work.right.shape
-    places = work.left if work.call.op is conv_input else work.outputs[0]
-    return 2 * math.prod(places.shape) * math.prod(patch)
+    slices = work.left if work.call.op is conv_input else work.outputs[0]
+    return 2 * math.prod(slices.shape) * math.prod(patch)
 
 
 def runs_alone(entry: Entry, threads: int) -> bool:
@@ -89,11 +89,11 @@ def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
 Extent = tuple[int, int, int]  # a slot, its first byte and the end
 
 
-def _extents(places: Sequence[Place]) -> set[Extent]:
+def _extents(slices: Sequence[Slice]) -> set[Extent]:
     """The memory of some arrays; outside the arena, the whole buffer."""
     return {
         (ARENA, b.offset, b.offset + b.size) if b.in_arena else (b.slot, 0, 1)
-        for b in (place.buffer for place in places)
+        for b in (one.buffer for one in slices)
     }
 
 

@@ -159,9 +159,9 @@ class _GraphReader:
         at_user[self.used[product]] = users[product]
         at_position[self.used[product]] = position[product]
         in_product = inside & is_product
-        place = np.where(in_product[users], at_position[users], position)
+        order_in_term = np.where(in_product[users], at_position[users], position)
         key = owner[users] * self.count + at_user[users]
-        key = (key * self.most + place) * self.most + position
+        key = (key * self.most + order_in_term) * self.most + position
         order = np.flatnonzero(edge)[np.argsort(key[edge], kind="stable")]
         nodes = np.flatnonzero(~inside)
         step_of = np.full(self.all, -1)

@@ -70,8 +70,8 @@ class _Lanes:
             self._families(targets[first[row[0]] : first[row[0] + 1]])
             return
         starts = [first[step] for step in row]
-        for place in range(first[row[0] + 1] - starts[0]):
-            self._families([targets[start + place] for start in starts])
+        for position in range(first[row[0] + 1] - starts[0]):
+            self._families([targets[start + position] for start in starts])
 
     def _families(self, targets: list[int]) -> None:
         heights, shapes, step_of = self.steps.heights, self.steps.shapes, self.steps.step_of

@@ -57,7 +57,7 @@ class TapeBuilder:
         self.gradients_at = self._gradients()
 
     def _place_leaves(self) -> int:
-        """Place the constants, then the inputs side by side; return where those begin."""
+        """Slice the constants, then the inputs side by side; return where those begin."""
         steps, entries = self.steps, self.entries
         constants = set(range(len(steps.walk), len(self.value_at))).difference(self.inputs)
         for leaf in constants:

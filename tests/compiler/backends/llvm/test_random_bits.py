@@ -20,7 +20,7 @@ from gradwalk.compiler.backends.llvm.kernels.loops import loops_kernel
 from gradwalk.compiler.backends.llvm.kernels.rows import Rows
 from gradwalk.compiler.ir import random_ops
 from gradwalk.compiler.passes.masks import choose_by_masks
-from gradwalk.compiler.plan.loop_nest import Draw, Loops
+from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.random.generator import default_generator
 from gradwalk.random.philox import PhiloxStream
@@ -286,7 +286,7 @@ def test_vectors_of_every_width(shape: Any, dtype: Any, vector_bytes: int) -> No
     for entry in found.entries:
         assert isinstance(entry.work, Loops)
         kernel = loops_kernel(Rows, entry.work, vector_bytes)
-        assert run_shares(kernel, [given[place.buffer.slot] for place in entry.places], 3) == 0
+        assert run_shares(kernel, [given[place.buffer.slot] for place in entry.operands], 3) == 0
     stream = PhiloxStream(2**64 - 5, 2**32 + 2)
     np.testing.assert_array_equal(results[0], stream.uniform(shape, dtype))
     expected = PhiloxStream(2**64 - 5, 2**32 + 2).normal(shape, dtype)
@@ -301,7 +301,7 @@ def test_draws_of_one_structure_share_their_code() -> None:
     drawing = [
         kernel.name
         for entry, kernel in zip(executable.plan.entries, executable.kernels, strict=True)
-        if isinstance(entry.work, Loops) and any(isinstance(s, Draw) for s in entry.work.steps)
+        if isinstance(entry.work, Loops) and any(isinstance(s, Sample) for s in entry.work.steps)
     ]
     assert len(drawing) == 4 and len(set(drawing)) == 1
 

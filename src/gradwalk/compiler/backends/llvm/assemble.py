@@ -22,7 +22,7 @@ from gradwalk.compiler.backends.llvm.runtime.tape import (
     TapeEntry,
 )
 from gradwalk.compiler.ir.program import Constant, Term, forward
-from gradwalk.compiler.plan.buffers import ALIGNMENT, Place
+from gradwalk.compiler.plan.buffers import ALIGNMENT, Slice
 from gradwalk.compiler.plan.schedule import ARENA, SCALARS, STATUS, Entry, Plan
 from gradwalk.compiler.plan.synchronization import sharing
 
@@ -89,7 +89,7 @@ def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
             at_risk |= changed
             continue
         block: list[int] = []
-        for place in entry.places:
+        for place in entry.operands:
             block += _address(place)
         flags = (ALONE if how.alone else 0) | (MEET if how.meet else 0)
         if failing and any(place.buffer.slot in lasting for place in entry.writes):
@@ -147,7 +147,7 @@ def _expected(term: Term, slot: int, writable: bool, made: NativeExecutable) -> 
     return Expected(slot, term.dtype, term.shape, in_bytes, writable)
 
 
-def _address(place: Place) -> list[int]:
+def _address(place: Slice) -> list[int]:
     """Slot and byte offset."""
     offset = place.offset * place.dtype.itemsize
     if place.buffer.in_arena:
@@ -180,7 +180,7 @@ def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
     return step
 
 
-def _array(place: Place, made: NativeExecutable) -> Array:
+def _array(place: Slice, made: NativeExecutable) -> Array:
     """A place as a NumPy array on the memory that its slot points to now."""
     slot, offset = _address(place)
     size = place.dtype.itemsize

@@ -95,11 +95,11 @@ class _Parts:
 
 def _parts(index: Index, shape: Shape) -> _Parts:
     taken = sum(_dimensions(part) for part in index)
-    place = index.index("...") if "..." in index else len(index)
+    dots_at = index.index("...") if "..." in index else len(index)
     dots = [WHOLE] * (len(shape) - taken)
     view: list[Any] = []
     left: list[Any] = []  # what is done to the dimensions of the view
-    for part in (*index[:place], *dots, *index[place + 1 :]):
+    for part in (*index[:dots_at], *dots, *index[dots_at + 1 :]):
         is_slice = isinstance(part, tuple) and part[0] == "slice"
         view += [part] if is_slice or isinstance(part, int) else [WHOLE] * _dimensions(part)
         if not isinstance(part, int):

@@ -96,13 +96,13 @@ def kth_along(x: Any, *, k: int, axis: Axes, keepdim: bool) -> Any:
 
 def median_along(x: Any, *, axis: Axes, keepdim: bool) -> Any:
     """The definition of the lower middle along an axis; a NaN, the first, if there is one."""
-    values, places = _kth(x, (x.shape[axis[0]] - 1) // 2 + 1, axis[0])
+    values, indices = _kth(x, (x.shape[axis[0]] - 1) // 2 + 1, axis[0])
     if x.dtype.kind == "f":
         missing = x != x
         some = any_op(missing, axis=axis, keepdim=True)
         values = where(some, math.nan, values)
-        places = where(some, _first_true(missing, axis), places)
-    return _kept((values, places), axis, keepdim)
+        indices = where(some, _first_true(missing, axis), indices)
+    return _kept((values, indices), axis, keepdim)
 
 
 def median(x: Any, *, axis: Axes) -> Any:

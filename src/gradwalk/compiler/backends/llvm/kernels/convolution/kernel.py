@@ -42,12 +42,12 @@ from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     first_stride,
 )
 from gradwalk.compiler.backends.llvm.target import Host
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 
 
 def conv_kernel(
-    x: Place, weight: Place, outputs: Sequence[Place], *, host: Host,
-    extras: Sequence[Place] = (), epilogue: Epilogue | None = None, **attrs: Any,
+    x: Slice, weight: Slice, outputs: Sequence[Slice], *, host: Host,
+    extras: Sequence[Slice] = (), epilogue: Epilogue | None = None, **attrs: Any,
 ) -> Kernel:  # fmt: skip
     """y (batch, O, *out) from x (batch, C, *size) and the weight (O, C / groups, *kernel); extras
     are broadcast to the shape of y."""
@@ -58,8 +58,8 @@ def conv_kernel(
 
 
 def conv_input_kernel(
-    y: Place, weight: Place, outputs: Sequence[Place], *, host: Host,
-    extras: Sequence[Place] = (), epilogue: Epilogue | None = None, **attrs: Any,
+    y: Slice, weight: Slice, outputs: Sequence[Slice], *, host: Host,
+    extras: Sequence[Slice] = (), epilogue: Epilogue | None = None, **attrs: Any,
 ) -> Kernel:  # fmt: skip
     """The transpose in x: x from y and the weight."""
     conv = convolution_of(outputs[0], weight, y, **attrs)
@@ -68,9 +68,9 @@ def conv_input_kernel(
     return _with_epilogue(driver, outputs, extras, epilogue)
 
 
-def conv_weight_kernel(x: Place, y: Place, parts: Place, *, host: Host, **attrs: Any) -> Kernel:
+def conv_weight_kernel(x: Slice, y: Slice, parts: Slice, *, host: Host, **attrs: Any) -> Kernel:
     """The transpose in the weight: (parts, O, C / groups, *kernel), to be summed over the parts."""
-    weight = Place(parts.buffer, parts.dtype, parts.shape[1:], parts.strides[1:], parts.offset)
+    weight = Slice(parts.buffer, parts.dtype, parts.shape[1:], parts.strides[1:], parts.offset)
     conv = convolution_of(x, weight, y, **attrs)
     number = one_stride(parts.shape[2:], parts.strides[2:])
     strides = (parts.strides[0], 0, 0, parts.strides[1], number)
@@ -82,7 +82,7 @@ def conv_weight_kernel(x: Place, y: Place, parts: Place, *, host: Host, **attrs:
 
 
 def _with_epilogue(
-    driver: Driver, outputs: Sequence[Place], extras: Sequence[Place], epilogue: Epilogue | None
+    driver: Driver, outputs: Sequence[Slice], extras: Sequence[Slice], epilogue: Epilogue | None
 ) -> Kernel:
     shape = outputs[0].shape
     written = [matrix_strides(shape, p.strides) for p in outputs]
