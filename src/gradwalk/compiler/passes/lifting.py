@@ -47,8 +47,7 @@ def _kept_shape(args: Sequence[Operand], shape: Shape) -> Shape | None:
             return None  # it broadcasts, and would do so otherwise in another shape
         made = operand.call
         if made is not None and made.op is reshape and operand.shape == shape:
-            (before,) = made.args
-            assert isinstance(before, Term)
+            (before,) = made.terms
             longer = before.ndim > len(shape) and _long(before.shape) == _long(shape)
             if before.shape[-len(shape) :] == shape:
                 continue  # without its leading ones it broadcasts as it did with them
@@ -69,8 +68,7 @@ def _lifted(operand: Operand, old: Shape, new: Shape, build: Builder, depth: int
         return build.reshape(operand, ())
     call = operand.call
     if call is not None and call.op is reshape:
-        (before,) = call.args
-        assert isinstance(before, Term)
+        (before,) = call.terms
         if before.shape == new:
             return before
     if call is not None and depth and _is_elementwise(call) and _all_of(call, old):

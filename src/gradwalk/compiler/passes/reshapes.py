@@ -28,8 +28,7 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
     if x.shape == out.shape:
         return [x]
     if x.call is not None and x.call.op is call.op:
-        before = x.call.args[0]
-        assert isinstance(before, Term)
+        before = x.call.terms[0]
         if call.op is reshape and before.shape == out.shape:
             return [before]
         return [_applied(build, call.op, x.call, shape=out.shape)]

@@ -92,18 +92,16 @@ def _is_transposed_product(term: Term) -> bool:
     call = term.call
     if call is None or call.op is not matmul_op or term.ndim != 2:
         return False
-    x, _ = call.args
-    assert isinstance(x, Term)
+    x, _ = call.terms
     return x.call is not None and x.call.op is permute and x.call.attrs["axes"] == (1, 0)
 
 
 def _operands(term: Term) -> tuple[Term, Term]:
     """x and g of xᵀ @ g."""
     assert term.call is not None
-    turned, g = term.call.args
-    assert isinstance(turned, Term) and isinstance(g, Term) and turned.call is not None
-    x = turned.call.args[0]
-    assert isinstance(x, Term)
+    turned, g = term.call.terms
+    assert turned.call is not None
+    x = turned.call.terms[0]
     return x, g
 
 
@@ -181,8 +179,7 @@ def _piece(term: Term) -> Term:
     """The matrix that is stacked, without a leading dimension of length 1."""
     call = term.call
     if call is not None and call.op is reshape and term.shape[0] == 1:
-        before = call.args[0]
-        assert isinstance(before, Term)
+        before = call.terms[0]
         if before.shape == term.shape[1:]:
             return before
     return term

@@ -49,13 +49,11 @@ class Requests:
             return False
         call = term.call
         if call.op is reshape:
-            (operand,) = call.args
-            assert isinstance(operand, Term)
+            (operand,) = call.terms
             seen = reshaped(target, operand.shape)
             return seen is not None and self.grant(operand, seen)
         if call.op is permute:
-            (operand,) = call.args
-            assert isinstance(operand, Term)
+            (operand,) = call.terms
             return self.grant(operand, _unpermuted(target, call.attrs["axes"], operand.shape))
         kind = kind_of(call)[0]
         if kind is Kind.VIEW or (kind is Kind.SCATTER and not target.contiguous):
@@ -85,8 +83,7 @@ class Requests:
         for call in reversed(self.program.calls):
             if call.op is not reshape:
                 continue
-            (operand,) = call.args
-            assert isinstance(operand, Term)
+            (operand,) = call.terms
             if operand.call is not None and operand.call.op is permute:
                 self.grant(operand, fresh(operand))
 

@@ -151,8 +151,7 @@ def _classified(call: Call, backend: Capabilities) -> Classified:
     if is_view(call):
         return Kind.VIEW, out, ()
     if call.op in REDUCTIONS:
-        (x,) = call.args
-        assert isinstance(x, Term)
+        (x,) = call.terms
         if call.outputs[0].size and not x.size:
             return Kind.ALONE, out, ()  # the largest of nothing: NumPy raises
         axes = tuple(sorted(call.attrs["axis"]))

@@ -59,8 +59,7 @@ class ProductSteps:
 def product_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> ProductSteps:
     """The product of a group, and what is done to its elements before they are stored."""
     (product,) = (call for call in group.calls if kind_of(call)[0] is Kind.PRODUCT)
-    left, right = product.args
-    assert isinstance(left, Term) and isinstance(right, Term)
+    left, right = product.terms
     lowering = _Lowering(group.shape, where)
     (out,) = product.outputs
     lowering.values[out] = lowering.steps.add(Given(out.dtype))
@@ -119,13 +118,11 @@ class _Lowering:
     def call(self, call: Call) -> None:
         out = call.outputs[0]
         if call.op is clone:  # its copy is the store
-            (x,) = call.args
-            assert isinstance(x, Term)
+            (x,) = call.terms
             self.values[out] = self.value(x)
             return
         if call.op in REDUCTIONS:
-            (x,) = call.args
-            assert isinstance(x, Term)
+            (x,) = call.terms
             step: Any = Reduce(REDUCTIONS[call.op], self.value(x), out.dtype)
         elif call.op in (getitem, embedding_op):
             step = self._pick(call)

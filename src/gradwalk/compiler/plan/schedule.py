@@ -176,8 +176,7 @@ class _Planner:
     # -- entries -----------------------------------------------------------------------------------
 
     def _view(self, call: Call) -> None:
-        operand = call.args[0]
-        assert isinstance(operand, Term)
+        operand = call.terms[0]
         base = self._where(operand)
         seen = views(call, base)
         if seen is None:  # a reshape that strides cannot describe: copy the operand in order

@@ -7,6 +7,7 @@ Each write gives the owner a new term; nothing in the program is ever overwritte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
 
 Chain = tuple[tuple[Op, dict[str, Any], int], ...]
+
+
+def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    """The operator that writes ufunc(x, other) to x."""
+
+    def operator(x: Traced, other: Any) -> Any:
+        return numpy_calls.apply_ufunc(x.tracer, ufunc, "__call__", (x, other), {"out": (x,)})
+
+    return operator
 
 
 class Traced(AbstractArray, Arithmetic):
@@ -253,21 +263,10 @@ class Traced(AbstractArray, Arithmetic):
         index, arrays = indexing.from_user_index(key)
         self.put(index, value, tuple(arrays))
 
-    def __iadd__(self, other: Any) -> Traced:
-        return self._write(np.add, other)
-
-    def __isub__(self, other: Any) -> Traced:
-        return self._write(np.subtract, other)
-
-    def __imul__(self, other: Any) -> Traced:
-        return self._write(np.multiply, other)
-
-    def __itruediv__(self, other: Any) -> Traced:
-        return self._write(np.true_divide, other)
-
-    def _write(self, ufunc: np.ufunc, other: Any) -> Traced:
-        numpy_calls.apply_ufunc(self.tracer, ufunc, "__call__", (self, other), {"out": (self,)})
-        return self
+    __iadd__ = _in_place(np.add)
+    __isub__ = _in_place(np.subtract)
+    __imul__ = _in_place(np.multiply)
+    __itruediv__ = _in_place(np.true_divide)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(hasattr(i, "_node") for i in inputs):

@@ -402,29 +402,18 @@ class Tracer:
 
     # -- what a watcher is told --------------------------------------------------------------------
 
-    def began(self) -> None:
-        """An operation begins."""
-
     def operands(self, args: Any) -> Any:
         """The operands of an operation."""
         return args
-
-    def made(self, *what: Any) -> None:
-        """An operation was done."""
-
-    def detached(self, *what: Any) -> None:
-        """A tensor was cut off."""
 
     def entered_module(self, module: Any) -> None:
         """A module is called."""
         self.modules.enter(module)
 
-    def left(self) -> None:
-        """A module returns."""
+    def _ignore(self, *what: Any) -> None:
+        pass
 
-    def sweeping(self, *what: Any) -> None:
-        """A backward pass begins."""
-
+    began = made = detached = left = sweeping = swept = _ignore
     visited = None  # it asks for no call after each visit
 
     def delivered(self, node: Any, g: Any) -> None:
@@ -438,11 +427,8 @@ class Tracer:
                     "change the gradient inside the function, or call backward outside.",
                 )
 
-    def swept(self) -> None:
-        """A backward pass has ended."""
-
     def taken_out(self, tensor: Any, how: str) -> None:
-        """Somebody wants the numbers of a tensor."""
+        """The function reads the numbers of a tensor."""
         array = tensor._array
         if isinstance(array, Traced) and constant_of(array.term) is not None:
             return
