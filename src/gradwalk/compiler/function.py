@@ -61,7 +61,7 @@ class Compiled(Introspection):
         self.newest: Specialization | None = None  # for explain() and source()
         self._warned = self._warned_of_numpy = False
         self._lock = threading.Lock()  # a program has one set of buffers
-        self._last = _no_program  # the call of the program that ran last
+        self._last = lambda args, keywords, here: MISS  # the call of the program that ran last
         self._attribute = None
         if not isinstance(function, Module):
             functools.update_wrapper(self, function)
@@ -175,10 +175,6 @@ class Compiled(Introspection):
 
     def __repr__(self) -> str:
         return f"<compiled {self.function!r}>"
-
-
-def _no_program(args: Any, keywords: Any, here: Any) -> Any:
-    return MISS
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:

@@ -94,7 +94,7 @@ class CallText:
         return f"({', '.join(self.values)},)" if self.values else "()"
 
     def differs(self, now: str, then: Any) -> str:
-        """That something is neither the same as it was nor equal."""
+        """The condition that something is neither the same object as before nor equal."""
         before = repr(then) if then is None or type(then) is bool else self.name("fixed", then)
         return f"{now} is not {before} and {now} != {before}"
 

@@ -93,8 +93,8 @@ class Slot:
 class Numeral:
     """In a nested result: the Python number that is this output of the program."""
 
-    number: int
     whole: bool
+    number: int = -1  # known when the results of tensors are
 
 
 @dataclass(eq=False)

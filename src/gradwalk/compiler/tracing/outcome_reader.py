@@ -66,7 +66,7 @@ class OutcomeReader:
         self.tensors: list[Any] = []  # by slot: Itself, or (traced, requires_grad)
         self.alive: list[Any] = []  # tensors whose ids are keys
         self.source_of = {id(traced): source for traced, source in self._sources()}
-        self.numerals: list[RuntimeScalar] = []
+        self.numerals: list[tuple[Numeral, RuntimeScalar]] = []
         self.graphs: list[tuple[int, Any]] = []  # (slot, tensor) of those to be differentiated
 
     def read(self, result: Any) -> TracedProgram:
@@ -80,10 +80,9 @@ class OutcomeReader:
         gradient = differentiate(tracer, self.graphs) if self.graphs else None
         results: list[Term] = []
         tensors = self._results(results)
-        first = len(results)
-        for numeral in self.numerals:
-            results.append(self._own(numeral.term, results))
-        tree = mapped(lambda x: _shifted(x, first), tree)
+        for numeral, scalar in self.numerals:
+            numeral.number = len(results)
+            results.append(self._own(scalar.term, results))
         updates = [(source, t._term) for t, source in self._sources() if t._term is not source]
         updates += [(source, number.term) for source, number, _ in scalar_writes]
         if gradient is not None:
@@ -150,8 +149,8 @@ class OutcomeReader:
         if hasattr(thing, "_array"):
             return Slot(self._slot(thing))
         if isinstance(thing, RuntimeScalar):
-            self.numerals.append(thing)
-            return Numeral(len(self.numerals) - 1, type(thing.value) is int)
+            self.numerals.append((Numeral(type(thing.value) is int), thing))
+            return self.numerals[-1][0]
         _refuse_to_return(thing)
         attributes = _attributes(thing)
         if any(_is_abstract(leaf) for leaf in leaves(list(attributes.values()))):
@@ -380,14 +379,6 @@ def _attributes(thing: Any) -> dict[str, Any]:
             if not name.startswith("__") and hasattr(thing, name):
                 attributes[name] = getattr(thing, name)
     return attributes
-
-
-def _shifted(leaf: Any, first: int) -> Any:
-    """Count the results of numbers from the end of those of tensors."""
-    if isinstance(leaf, Record):
-        parts = {n: mapped(lambda x: _shifted(x, first), v) for n, v in leaf.attributes.items()}
-        return Record(leaf.kind, parts)
-    return Numeral(leaf.number + first, leaf.whole) if isinstance(leaf, Numeral) else leaf
 
 
 def _done(node: Any) -> bool:

@@ -297,7 +297,7 @@ class Flags:
 
     @property
     def c_contiguous(self) -> bool:
-        """Whether its elements are known to lie in memory in order."""
+        """Whether it is known to be C-contiguous."""
         return self._array.contiguous
 
 

@@ -438,7 +438,7 @@ class Tracer:
         raise numbers_wanted(how, f"{name_of(tensor)} ({tensor.dtype})", location)
 
     def restore(self) -> None:
-        """Put everything outside back as it was."""
+        """Restore everything outside."""
         for captured in self.captured.values():
             captured.restore()
         for undo in reversed(self.undo):
