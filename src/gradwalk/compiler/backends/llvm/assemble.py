@@ -15,7 +15,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.executable import Design, NativeExecutable
 from gradwalk.compiler.backends.llvm.runtime.tape import (
     ALONE,
-    MEET,
+    BARRIER,
     STOP,
     Expected,
     Tape,
@@ -91,9 +91,9 @@ def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
         block: list[int] = []
         for place in entry.operands:
             block += _address(place)
-        flags = (ALONE if how.alone else 0) | (MEET if how.meet else 0)
+        flags = (ALONE if how.alone else 0) | (BARRIER if how.meet else 0)
         if failing and any(place.buffer.slot in lasting for place in entry.writes):
-            flags |= STOP | MEET  # an error leaves the user's arrays as they were
+            flags |= STOP | BARRIER  # an error leaves the user's arrays as they were
             failing = False
         failing = failing or kernel.can_fail
         changed |= writes

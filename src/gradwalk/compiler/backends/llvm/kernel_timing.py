@@ -21,7 +21,7 @@ RUNS = 5  # of which the fastest counts, kernel by kernel
 
 
 def seconds(executable: NativeExecutable, memories: Sequence[Array]) -> list[float]:
-    """Of each entry of the plan."""
+    """Measure every entry of the plan."""
     designed = executable.design
     plan = designed.plan
     twin = NativeExecutable(designed, executable.library, {}, executable.layout)
@@ -47,7 +47,7 @@ def seconds(executable: NativeExecutable, memories: Sequence[Array]) -> list[flo
 
 
 def _once(twin: NativeExecutable, given: list[Array]) -> list[float]:
-    """One run, entry by entry."""
+    """Time one run, entry by entry."""
     tapes = {id(tape.call): tape for tape in twin.stretches}
     times = list(twin.first.seconds(*given))
     for run in twin.others:

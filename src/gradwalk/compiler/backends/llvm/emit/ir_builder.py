@@ -150,18 +150,17 @@ class IRBuilder:
 
     def divide(self, number: I64, size: I64) -> tuple[str, str]:
         """Quotient and remainder of two i64 that are not negative."""
-        quotient = self.set(f"udiv i64 {number}, {size}")
-        return quotient, self.subtract(number, self.multiply(quotient, size))
+        return self.set(f"udiv i64 {number}, {size}"), self.set(f"urem i64 {number}, {size}")
 
     def unravel(self, number: I64, sizes: Sequence[I64]) -> list[I64]:
         """The index along each of some dimensions, from the number of an element in C order."""
-        if not sizes:
-            return []
-        indices: list[I64] = []
-        for size in reversed(sizes[1:]):
-            indices.append(self.set(f"urem i64 {number}, {size}"))
-            number = self.set(f"udiv i64 {number}, {size}")
-        return [number, *reversed(indices)]
+        indices: list[I64] = [0] * len(sizes)
+        first, *others = [d for d, size in enumerate(sizes) if size != 1] or [None]
+        for d in reversed(others):
+            number, indices[d] = self.divide(number, sizes[d])
+        if first is not None:
+            indices[first] = number
+        return indices
 
     def smaller(self, first: I64, second: I64) -> str:
         """The smaller of two i64."""

@@ -84,13 +84,13 @@ class Columns(LoopsBuilder):
         """The loops over what is reduced; returns the accumulators."""
         if len(indices) == len(self.reduced):
             parts = enumerate(self._by_vector(given))
-            return [total for u, totals in parts for total in self._turn(indices, u, totals)]
+            return [total for u, totals in parts for total in self._vector(indices, u, totals)]
         with self.loop(0, self.reduced[len(indices)], carried=pairs(given)) as loop:
             inside = renamed(given, loop.carried)
             loop.carry(*(v.text for v in self._nest([*indices, loop.index], inside)))
         return renamed(given, loop.results)
 
-    def _turn(self, indices: list[I64], u: int, totals: dict[int, Vector]) -> list[Vector]:
+    def _vector(self, indices: list[I64], u: int, totals: dict[int, Vector]) -> list[Vector]:
         values: dict[int, Vector] = {}
         for k, step in enumerate(self.steps):
             match step:

@@ -255,8 +255,8 @@ class _PoolBuilder(KernelBuilder):
         return self.element(self.bases[1], self.windows.dtype, offset), exists
 
     def read(self, row: _Row, start: str, inner: _Inner, mask: str) -> tuple[Vector, Vector | None]:
-        """The pixels at one place of neighbouring windows (0 outside), and which are inside; None
-        if all are that matter."""
+        """The pixels at one place of neighbouring windows (0 outside), and which are inside (None:
+        all that matter)."""
         w, word = self.windows, self.lane_index
         indices: list[tuple[I64, str | None]] = []
         for d in (0, 1):

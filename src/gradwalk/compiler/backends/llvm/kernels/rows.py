@@ -224,7 +224,7 @@ class Rows(LoopsBuilder):
             middle = self.subtract(end, rest)
             self._run(totals, first, middle, 1)
             with self.when(self.differ(rest, 0)):
-                self._turn(middle, totals, self.first_lanes(rest, lanes))
+                self._vector(middle, totals, self.first_lanes(rest, lanes))
             return totals
         unrolled = UNROLLED if totals and sum(self.varies) <= SHORT_BODY else 1
         block = unrolled * lanes
@@ -235,7 +235,7 @@ class Rows(LoopsBuilder):
         if singles > blocks:
             totals = self._run(totals, blocks, singles, 1)
         if singles < end:
-            totals = self._turn(singles, totals, self.first_lanes(end - singles, lanes))
+            totals = self._vector(singles, totals, self.first_lanes(end - singles, lanes))
         return totals
 
     def _run(self, given: list[Vector], first: I64, end: I64, unrolled: int) -> list[Vector]:
@@ -244,21 +244,21 @@ class Rows(LoopsBuilder):
         extra = [self.identity(s) for s in self.reductions.values()] * (unrolled - 1)
         accumulators = [*given, *extra]
 
-        def turns(index: I64, inside: list[Vector]) -> list[Vector]:
+        def vectors(index: I64, inside: list[Vector]) -> list[Vector]:
             totals: list[Vector] = []
             for u in range(unrolled):
                 at = self.add(index, u * self.lanes)
-                totals += self._turn(at, inside[u * count : (u + 1) * count], None)
+                totals += self._vector(at, inside[u * count : (u + 1) * count], None)
             return totals
 
-        turns_known = isinstance(first, int) and isinstance(end, int)
+        length_known = isinstance(first, int) and isinstance(end, int)
         if isinstance(first, int) and end == first + step:
-            totals = turns(first, accumulators)
+            totals = vectors(first, accumulators)
         else:
             carried = pairs(accumulators)
-            with self.loop(first, end, step, carried, at_least_once=turns_known) as loop:
+            with self.loop(first, end, step, carried, at_least_once=length_known) as loop:
                 inside = renamed(accumulators, loop.carried)
-                loop.carry(*(v.text for v in turns(loop.index, inside)))
+                loop.carry(*(v.text for v in vectors(loop.index, inside)))
             totals = renamed(accumulators, loop.results)
         hows = [s.how for s in self.reductions.values()]
         sums = totals[:count]
@@ -269,7 +269,7 @@ class Rows(LoopsBuilder):
 
     # -- one vector --------------------------------------------------------------------------------
 
-    def _turn(self, index: I64, accumulators: list[Vector], mask: str | None) -> list[Vector]:
+    def _vector(self, index: I64, accumulators: list[Vector], mask: str | None) -> list[Vector]:
         """Compute, reduce and store at one place of the row; returns the new accumulators."""
         self.values: dict[int, Vector] = {}
         self.at, self.mask = index, mask

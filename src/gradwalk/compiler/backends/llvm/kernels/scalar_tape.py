@@ -59,12 +59,12 @@ class _ScalarKernel(VectorBuilder):
         return self.element(self.pointer("i8", "%arena", offset), DOUBLE, element)
 
     def done(self) -> Kernel:
-        """The kernel."""
+        """Return the finished kernel."""
         return Kernel(self.name, self.finish(), frozenset(self.declarations))
 
 
 def _run() -> str:
-    """Calls the kernel of each entry, up to one with the address 0."""
+    """A function that calls the kernel of each entry, up to one with the address 0."""
     return f"""define void @{RUN}(ptr %arena, ptr %tape) {{
 entry:
   br label %next

@@ -85,5 +85,5 @@ def scan_kernel(scan: Scan, vector_bytes: int) -> Kernel:
 
 
 def _start(how: str, dtype: np.dtype[Any]) -> float:
-    """What changes nothing, not even the sign of a zero."""
+    """A first total that changes nothing, not even the sign of a zero."""
     return -0.0 if how == "sum" and dtype.kind == "f" else identity(how, dtype)

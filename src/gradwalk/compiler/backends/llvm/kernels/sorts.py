@@ -43,7 +43,7 @@ class Sort:
 
     @property
     def keeps_a_list(self) -> bool:
-        """Whether only a few are looked for."""
+        """Whether a short list of the best suffices."""
         return self.count <= FEW and self.count * 8 <= self.lengths[-1]
 
     @property
@@ -135,7 +135,7 @@ class _SortBuilder(KernelBuilder):
     # -- all of a row ------------------------------------------------------------------------------
 
     def _count_ranks(self, keys: list[str], places: str) -> None:
-        """Pieces in order: every element goes where the count of those before it says."""
+        """Sort pieces: an element goes where the count of those before it says."""
         with self.loop(0, self.length) as loop:
             self._put(keys[1], loop.index, self._element(loop.index))
         with self.loop(0, self.length, PIECE) as piece:
@@ -177,7 +177,7 @@ class _SortBuilder(KernelBuilder):
         return self.set(f"shl i64 {self.set(f'zext i{lanes} {bits} to i64')}, {offset}")
 
     def _merge(self, rounds: str, keys: list[str], places: list[str]) -> tuple[str, str]:
-        """Pieces merged to pieces twice as long; where the result is."""
+        """Merge pieces to pieces twice as long; return where the result is."""
         carried = [("ptr", base) for base in (*keys, *places)]
         with self.loop(0, rounds, carried=carried) as turn:
             keys_from, keys_to, places_from, places_to = turn.carried

@@ -42,7 +42,7 @@ _stores = 0
 
 
 def key_of(*parts: str) -> str:
-    """The name of what depends on these texts and on nothing else."""
+    """The key of objects that depend on exactly these texts."""
     digest = hashlib.sha256(f"{FORMAT}".encode())
     for part in parts:
         data = part.encode()
@@ -61,7 +61,7 @@ def directory() -> Path | None:
 
 
 def load(key: str) -> list[bytes] | None:
-    """The objects stored under this key, if they are there, ours, and whole."""
+    """The objects stored under this key, if they exist, are ours, and are complete."""
     place = directory()
     if place is None or not _trusted(place):
         return None
@@ -110,7 +110,7 @@ def store(key: str, objects: Sequence[bytes]) -> None:
 
 
 def sweep(place: Path, limit: int = LIMIT) -> None:
-    """Remove the least recently used files until `limit` bytes are left, and strays of the killed.
+    """Remove the least recently used files until `limit` bytes are left, and stray temporary files.
 
     Files that vanish meanwhile were removed by another process doing the same.
     """
@@ -211,7 +211,7 @@ def _warn_once(place: str) -> None:
 
 
 def _user_cache() -> Path | None:
-    """The platform's directory for what can be made again."""
+    """The platform's directory for caches."""
     try:
         if sys.platform == "win32":
             local = os.environ.get("LOCALAPPDATA")

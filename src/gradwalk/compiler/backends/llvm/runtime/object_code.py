@@ -66,7 +66,7 @@ class Library:
         return f"Library of {len(self.addresses)} functions, {self.compiled} compiled now"
 
     def function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-        """One as a Python callable with these ctypes types (None: no result); releases the GIL."""
+        """A function as a Python callable with these ctypes types; it releases the GIL."""
         function = ctypes.CFUNCTYPE(result, *arguments)(self[name])
         # The callable keeps the code in memory.
         function.library = self  # type: ignore[attr-defined]
@@ -185,7 +185,7 @@ def _generate(texts: list[str], lines: list[str], threads: int | None) -> list[b
 
 
 def _balanced(texts: list[str], count: int) -> list[list[str]]:
-    """So many groups of about the same length: the longest first, each to the shortest group."""
+    """Groups of about the same length: the longest text first, each to the shortest group."""
     groups: list[list[str]] = [[] for _ in range(count)]
     sizes = [0] * count
     for text in sorted(texts, key=len, reverse=True):
@@ -294,7 +294,7 @@ def _link(
 
 
 def _unresolved(declarations: Iterable[Declaration], symbols: Mapping[str, int]) -> str:
-    """Which declared functions are nowhere: ORC says only what it could not load without them."""
+    """Name declared functions that nothing defines: ORC names only what it could not load."""
     names = [d.name for d in declarations if not d.is_intrinsic and d.name not in symbols]
     lost = [name for name in names if target.binding().address_of_symbol(name) is None]
     return f" (not in this process: {', '.join(lost)})" if lost else ""

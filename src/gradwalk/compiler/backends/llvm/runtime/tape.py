@@ -1,7 +1,7 @@
 """A tape: the kernels of a compiled step in order, with their arguments, ready to be called.
 
     tape = Tape(
-        [TapeEntry(library["scale"], [2, 0, 3, 0, n]), TapeEntry(library["sum"], [...], MEET)],
+        [TapeEntry(library["scale"], [2, 0, 3, 0, n]), TapeEntry(library["sum"], [...], BARRIER)],
         slots=5,
         arrays=[Expected(2, np.float32, (n,)), Expected(3, np.float32, (n,), writable=True)],
     )
@@ -29,15 +29,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gradwalk.compiler.backends.llvm.runtime import calling, tape_loop, thread_pool
-from gradwalk.compiler.backends.llvm.runtime.tape_loop import ALONE, FIELD, MEET, STOP
+from gradwalk.compiler.backends.llvm.runtime.tape_loop import ALONE, BARRIER, FIELD, STOP
 
-__all__ = ["ALONE", "TapeEntry", "Expected", "MEET", "STOP", "Tape"]
+__all__ = ["ALONE", "TapeEntry", "Expected", "BARRIER", "STOP", "Tape"]
 
 Words = NDArray[np.int64]
 
 
 class TapeEntry(NamedTuple):
-    """One kernel call: its address, its block of arguments, MEET, ALONE, STOP or none of them."""
+    """One kernel call: its address, its block of arguments, and BARRIER, ALONE, STOP or 0."""
 
     kernel: int
     arguments: Sequence[int]

@@ -1,8 +1,8 @@
 """The one thread pool of compiled code.
 
-Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native part
-and how threads meet. Workers are started by the first call that wants them, spin for
-SPIN_SECONDS after a call and then sleep, which costs nothing.
+Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native
+part. The first call that needs workers starts them. They spin for SPIN_SECONDS after a call and
+then sleep, which costs nothing.
 
 - On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
   Python threads that wait in native code, and sleep in a Python condition.
@@ -36,7 +36,7 @@ from gradwalk.engine import threads
 
 SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
 # In a call, before waiting threads let others have the core. With a core each it makes no
-# difference; where others keep one core busy, 5 µs made meetings four times slower.
+# difference; where others keep one core busy, 5 µs made barriers four times slower.
 YIELD_SECONDS = 0.5e-6
 
 _lock = threading.RLock()  # of everything that changes the pool
@@ -108,7 +108,7 @@ def native() -> NativePool:
 
 
 def _apply(pool: NativePool) -> None:
-    """Tell the runtime how many threads there are to be, and send the others home."""
+    """Tell the runtime how many threads there are, and end surplus workers."""
     count = get_num_threads()
     if pool.alive() > count - 1:
         _dismiss(pool, keep=count)
@@ -120,7 +120,7 @@ def _apply(pool: NativePool) -> None:
 
 
 def _dismiss(pool: NativePool, keep: int) -> None:
-    """Send the threads from number `keep` on home (thread 0 is the caller's)."""
+    """End the workers from number `keep` on (thread 0 is the caller's)."""
     pool.dismiss(keep)
     _wait_until(lambda: pool.alive() <= keep - 1)
 
@@ -178,7 +178,7 @@ class NativePool:
         self._worker = function("gradwalk_worker", ctypes.c_void_p, ctypes.c_void_p)
 
     def forget(self) -> None:
-        """Begin anew in a forked process."""
+        """Reset in a forked process."""
         self._forget()
         if not self.futex:
             self._parking.forget()
@@ -221,8 +221,8 @@ class NativePool:
 
 @contextmanager
 def _no_signals() -> Iterator[None]:
-    """Threads started here take no signals: they are for Python's own threads to notice. Faults
-    stay, so that faulthandler can report them."""
+    """Start threads that take no signals: Python's own threads handle those. Faults stay, so that
+    faulthandler can report them."""
     faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
     try:
@@ -243,11 +243,11 @@ class _PythonParking:
         self._unpark = ctypes.CFUNCTYPE(None)(self.unpark)
 
     def forget(self) -> None:
-        """Begin anew in a forked process: another thread may have held the condition."""
+        """Reset in a forked process: another thread may have held the condition."""
         self._condition = threading.Condition()
 
     def symbols(self) -> dict[str, int]:
-        """What the runtime calls."""
+        """The functions that the runtime calls."""
         functions = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
         return {name: _address(function) for name, function in functions.items()}
 
@@ -265,7 +265,7 @@ class _PythonParking:
 
 
 def _yield_symbol() -> dict[str, int]:
-    """sched_yield where the system calls it otherwise."""
+    """sched_yield, where the system has it under another name."""
     if sys.platform != "win32":
         return {}
     windows: Any = ctypes.CDLL("kernel32")
@@ -273,5 +273,5 @@ def _yield_symbol() -> dict[str, int]:
 
 
 def _address(function: Any) -> int:
-    """Where a C function is."""
+    """The address of a C function."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -31,12 +31,12 @@ class Format(NamedTuple):
 
     @property
     def to_integer(self) -> float:
-        """1.5 × 2ⁿ so that the sum with it is rounded to an integer: the last bits are that one."""
+        """1.5 × 2ⁿ: the sum of a number with it holds the nearest integer in its last bits."""
         return 1.5 * 2.0**self.fraction_bits
 
     @property
     def smallest_normal(self) -> float:
-        """Numbers below have fewer digits."""
+        """The smallest number with all its digits."""
         return 2.0 ** (1 - self.bias)
 
     def bits_of(self, number: float) -> int:

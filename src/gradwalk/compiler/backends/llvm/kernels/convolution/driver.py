@@ -33,8 +33,10 @@ ALIGNMENT = 64
 
 
 class Driver(VectorBuilder):
-    """A driver being written. Arrays: two operands, scratch memory, then outputs
-    and extras, which only the epilogue touches."""
+    """A driver being written.
+
+    Arrays: two operands, scratch memory, then outputs and extras, which only the epilogue uses.
+    """
 
     def __init__(self, name: str, dtype: Any, host: Host) -> None:
         dtype = np.dtype(dtype)
@@ -62,11 +64,11 @@ class Driver(VectorBuilder):
         return self.word("%sizes", len(self.sizes) - 1)
 
     def runtimes(self, *sizes: int) -> list[str]:
-        """Several of them."""
+        """Several sizes or strides."""
         return [self.runtime(size) for size in sizes]
 
     def areas(self, **sizes: int) -> dict[str, str]:
-        """Areas of scratch memory of so many bytes, each thread's own."""
+        """Areas of scratch memory of these sizes in bytes, each thread's own."""
         starts = []
         for size in sizes.values():
             starts.append(self.scratch_bytes)
@@ -103,7 +105,7 @@ class Driver(VectorBuilder):
         self.part("offsets", ("ptr", table), *(("i64", n) for n in (start, *numbers)))
 
     def fill_table(self, table: str, counts: Sequence[int], strides: Sequence[int]) -> None:
-        """The same from 0, with numbers that are read when the kernel runs."""
+        """Fill a table from 0, with numbers that are read when the kernel runs."""
         self.offsets(table, 0, self.runtimes(*counts, *strides))
 
     def copy(

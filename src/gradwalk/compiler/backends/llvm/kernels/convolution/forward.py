@@ -2,7 +2,7 @@
 
 Rows of the tile are pixels, its vectors run along the output channels: numbers of x are read where
 they are (or in a padded copy), the weight is packed once by every thread. Finished sums, pixel by
-pixel, are turned so that rows are channels, and go through the epilogue.
+pixel, are transposed so that rows are channels, and go through the epilogue.
 
 Threads share (group, image, block of pixels).
 """
@@ -20,7 +20,7 @@ from gradwalk.compiler.backends.llvm.target import Host
 
 
 def forward_driver(conv: Convolution, host: Host) -> Driver:
-    """The driver; its operands are x and the weight."""
+    """Write the driver; its operands are x and the weight."""
     f = WideDriver("forward", conv, host)
     width = f.width
     cut = f.cut(conv.pixels, PIXEL_BLOCK)
@@ -64,7 +64,7 @@ def forward_driver(conv: Convolution, host: Host) -> Driver:
                     depth, f.at(b, f.multiply(stretch.index, panel.width)), area["sums"], width,
                     area["places"], f.lanes, adds,
                 )  # fmt: skip
-            f.turn(area["sums"], width, count, panel.columns, area["turned"], n_line)
+            f.transpose(area["sums"], width, count, panel.columns, area["transposed"], n_line)
             output = f.add(first_output, panel.start)
-            f.finish_rows(image, output, pixel, panel.columns, count, area["turned"], n_line)
+            f.finish_rows(image, output, pixel, panel.columns, count, area["transposed"], n_line)
     return f

@@ -2,8 +2,8 @@
 
 Rows of the tile are pixels of y, its vectors run along the channels of x: the product of a pixel's
 outputs with the weights of one place in the kernel is what the pixel gives to one pixel of x. It is
-added there, in a padded image whose channels are contiguous; that image is then turned, and what is
-not padding goes through the epilogue. No product with padding is ever computed.
+added there, in a padded image whose channels are contiguous; that image is then transposed, and the
+part that is not padding goes through the epilogue. No product with padding is ever computed.
 
 Threads share (group, stretch of channels, image).
 """
@@ -23,11 +23,11 @@ from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
 from gradwalk.compiler.backends.llvm.kernels.convolution.wide import WideDriver
 from gradwalk.compiler.backends.llvm.target import Host
 
-LONGEST_LINE = 1024  # pixels of x that are turned at once
+LONGEST_LINE = 1024  # pixels of x that are transposed at once
 
 
 def input_driver(conv: Convolution, host: Host) -> Driver:
-    """The driver; its operands are the gradient of y and the weight."""
+    """Write the driver; its operands are the gradient of y and the weight."""
     f = WideDriver("input", conv, host)
     rows = rows_of_tile(conv.pixels, host)
     size, lanes, width = conv.dtype.itemsize, f.lanes, f.width
@@ -41,12 +41,12 @@ def input_driver(conv: Convolution, host: Host) -> Driver:
     lines = conv.size if conv.padded or math.prod(conv.size) > LONGEST_LINE else (
         1, 1, math.prod(conv.size)
     )  # fmt: skip
-    line = up(lines[2], lanes)  # whole squares to be turned
+    line = up(lines[2], lanes)  # whole squares to be transposed
     image_size = depth * height * wide_line * stretch
     area = f.areas(
         pixels=conv.pixels * WORD, targets=conv.pixels * WORD, steps=conv.outputs * WORD,
         shifts=(count + 1) * WORD, weight=up(count, 2) * conv.outputs * lanes * size,
-        image=(image_size + lanes * stretch) * size, turned=stretch * line * size,
+        image=(image_size + lanes * stretch) * size, transposed=stretch * line * size,
     )  # fmt: skip
     steps = (height * wide_line * stretch, wide_line * stretch, stretch)  # in the image
     f.pixel_table(area["pixels"], conv.y[2:], (1, 1, 1))
@@ -109,10 +109,10 @@ def input_driver(conv: Convolution, host: Host) -> Driver:
                 area["image"], inside,
                 f.multiply(deep.index, line_steps[0]), f.multiply(high.index, line_steps[1]),
             )  # fmt: skip
-            f.turn(source, n_stretch, n_lines[2], channels, area["turned"], n_line)
+            f.transpose(source, n_stretch, n_lines[2], channels, area["transposed"], n_line)
             number = f.add(f.multiply(deep.index, n_lines[1]), high.index)
             f.finish_rows(
                 image, f.add(f.multiply(group, n_channels), channel),
-                f.multiply(number, n_lines[2]), channels, n_lines[2], area["turned"], n_line,
+                f.multiply(number, n_lines[2]), channels, n_lines[2], area["transposed"], n_line,
             )  # fmt: skip
     return f

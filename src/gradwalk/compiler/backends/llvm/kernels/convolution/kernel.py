@@ -24,11 +24,7 @@ from gradwalk.compiler.backends.llvm.kernels.convolution.narrow import (
     narrow_of,
     narrow_weight_driver,
 )
-from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
-    convolution_of,
-    matrix_strides,
-    one_stride,
-)
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import convolution_of, matrix_strides
 from gradwalk.compiler.backends.llvm.kernels.convolution.weight import weight_driver
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
     FINISH,
@@ -37,6 +33,7 @@ from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
     EpilogueBuilder,
 )
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
+    DIMENSIONS,
     Product,
     epilogue_array,
     first_stride,
@@ -54,7 +51,7 @@ def conv_kernel(
     conv = convolution_of(x, weight, outputs[0], **attrs)
     narrow = conv.outputs <= FEW
     driver = narrow_driver(narrow_of(conv), host) if narrow else forward_driver(conv, host)
-    return _with_epilogue(driver, outputs, extras, epilogue)
+    return _calling(driver, outputs, extras, epilogue)
 
 
 def conv_input_kernel(
@@ -65,45 +62,35 @@ def conv_input_kernel(
     conv = convolution_of(outputs[0], weight, y, **attrs)
     narrow = narrow_input_of(conv) if conv.channels <= FEW else None
     driver = input_driver(conv, host) if narrow is None else narrow_driver(narrow, host)
-    return _with_epilogue(driver, outputs, extras, epilogue)
+    return _calling(driver, outputs, extras, epilogue)
 
 
 def conv_weight_kernel(x: Slice, y: Slice, parts: Slice, *, host: Host, **attrs: Any) -> Kernel:
     """The transpose in the weight: (parts, O, C / groups, *kernel), to be summed over the parts."""
     weight = Slice(parts.buffer, parts.dtype, parts.shape[1:], parts.strides[1:], parts.offset)
     conv = convolution_of(x, weight, y, **attrs)
-    number = one_stride(parts.shape[2:], parts.strides[2:])
-    strides = (parts.strides[0], 0, 0, parts.strides[1], number)
     if conv.outputs <= FEW and (conv.y[4] == 1 or conv.out[2] == 1):
         driver = narrow_weight_driver(narrow_of(conv), conv.y, parts.shape[0], host)
     else:
         driver = weight_driver(conv, host, parts.shape[0])
-    return _calling(driver, [strides], [], [conv.dtype], None)
-
-
-def _with_epilogue(
-    driver: Driver, outputs: Sequence[Slice], extras: Sequence[Slice], epilogue: Epilogue | None
-) -> Kernel:
-    shape = outputs[0].shape
-    written = [matrix_strides(shape, p.strides) for p in outputs]
-    read = [matrix_strides(shape, p.broadcast(shape)) for p in extras]
-    return _calling(driver, written, read, [p.dtype for p in (*outputs, *extras)], epilogue)
+    return _calling(driver, [parts])
 
 
 def _calling(
-    driver: Driver, outputs: list[tuple[int, ...]], extras: list[tuple[int, ...]],
-    dtypes: list[Any], epilogue: Epilogue | None,
+    driver: Driver, outputs: Sequence[Slice], extras: Sequence[Slice] = (),
+    epilogue: Epilogue | None = None,
 ) -> Kernel:  # fmt: skip
-    """The kernel: after its arrays come the strides of outputs and extras over (batch, 1, 1,
-    channel, pixel), then the sizes of the driver."""
-    strides = [*outputs, *extras]
-    arrays = [epilogue_array(dtype, s) for dtype, s in zip(dtypes, strides, strict=True)]
-    count = len(outputs)
+    """The kernel that calls a driver. After its arrays come the strides of outputs and extras over
+    (batch, 1, 1, channel, pixel), then the sizes of the driver."""
+    shape, count = outputs[0].shape, len(outputs)
+    strides = [matrix_strides(shape, p.strides) for p in outputs]
+    strides += [matrix_strides(shape, p.broadcast(shape)) for p in extras]
+    arrays = [epilogue_array(p.dtype, s) for p, s in zip((*outputs, *extras), strides, strict=True)]
     product = Product(driver.vector.dtype, tuple(arrays[:count]), tuple(arrays[count:]))
     f = DriverCall(3 + len(strides))
     # The epilogue looks for strides where a product has them among its sizes.
     given = (
-        f.list, f.numbers(5 * len(strides)), "%thread", "%threads", f"@{FINISH}",
+        f.list, f.numbers(DIMENSIONS * len(strides)), "%thread", "%threads", f"@{FINISH}",
         f.numbers(-first_stride(0)),
     )  # fmt: skip
     f.call("void", driver.name, *zip(TYPES, given, strict=True))

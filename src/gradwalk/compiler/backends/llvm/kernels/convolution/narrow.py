@@ -76,7 +76,7 @@ def narrow_of(conv: Convolution) -> Narrow:
 
 
 def narrow_input_of(conv: Convolution) -> Narrow | None:
-    """The transpose of one with few channels; None if its padding is larger than the kernel."""
+    """The transpose of a convolution with few channels; None if the padding exceeds the kernel."""
     reach = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel, strict=True)]
     a, b, c = (r - p for r, p in zip(reach, conv.before, strict=True))
     full = tuple(n + r for n, r in zip(conv.size, reach, strict=True))
@@ -103,7 +103,7 @@ class NarrowDriver(Driver):
 
     @property
     def image_bytes(self) -> int:
-        """Of the copy; vectors at the end of the last row reach beyond it."""
+        """Bytes of the copy; vectors at the end of the last row reach beyond it."""
         conv = self.narrow
         return (conv.copied[0] * conv.channels + self.lanes) * conv.dtype.itemsize
 
@@ -123,7 +123,7 @@ class NarrowDriver(Driver):
         self._image, self._group = self.runtimes(conv.image[0], conv.image[1] * conv.channels)
 
     def copy_narrow(self, image: I64, group: I64) -> None:
-        """An image of x into the area, its columns sorted by their remainder."""
+        """Copy an image of x into the area, its columns sorted by their remainder."""
         source = self.at(
             self.first, self.multiply(image, self._image), self.multiply(group, self._group)
         )
@@ -162,7 +162,7 @@ class NarrowDriver(Driver):
         self.sizes += self.narrow.columns
 
     def each_of(self, sizes: Sequence[int], count: I64) -> Iterator[tuple[int, str]]:
-        """Go through `count` items, so many at a time as there are `sizes`, the largest first."""
+        """Go through `count` items in groups of these sizes, the largest first."""
         done: I64 = 0
         for size in sizes:
             with self.loop(done, self.subtract(count, size - 1), size) as item:

@@ -33,7 +33,7 @@ def _starts(f: VectorBuilder, kind: Type, table: str, count: int) -> list[str]:
 
 
 def rows_function(name: str, kind: Type, outputs: int, vectors: int) -> VectorBuilder:
-    """The first of these functions."""
+    """Write the function `rows`."""
     f = VectorBuilder(
         name, "ptr noalias %x, ptr noalias %places, ptr noalias %steps, i64 %depth, "
         "ptr noalias %weight, i64 %weight_row, ptr noalias %out, ptr noalias %targets, "
@@ -66,7 +66,7 @@ def rows_function(name: str, kind: Type, outputs: int, vectors: int) -> VectorBu
 
 
 def dots_function(name: str, kind: Type, rows: int) -> VectorBuilder:
-    """The second of these functions."""
+    """Write the function `dots`."""
     f = VectorBuilder(
         name, "ptr noalias %x, ptr noalias %rows, ptr noalias %x_steps, ptr noalias %y, "
         "ptr noalias %y_steps, i64 %count, i64 %valid, ptr noalias %sums",

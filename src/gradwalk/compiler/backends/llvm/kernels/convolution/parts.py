@@ -32,7 +32,7 @@ def part_name(vector: Type, name: str) -> str:
 
 @functools.cache
 def part_library(vector: Type, many_registers: bool) -> Library:
-    """All of them, in memory."""
+    """All these functions, in memory."""
     made: list[IRBuilder] = [
         tile_function(part_name(vector, f"tile.{rows}x{vectors}"), vector, rows, vectors)
         for rows in (*ROWS[many_registers], 1)
@@ -41,7 +41,7 @@ def part_library(vector: Type, many_registers: bool) -> Library:
     made += [
         pack_function(part_name(vector, "pack.k"), vector, "k"),
         pack_function(part_name(vector, "pack.any"), vector, None),
-        turn_function(part_name(vector, "turn"), vector),
+        transpose_function(part_name(vector, "transpose"), vector),
         copy_function(part_name(vector, "copy"), vector),
         offsets_function(part_name(vector, "offsets")),
         sum_function(part_name(vector, "lanes"), vector),
@@ -79,7 +79,7 @@ def offsets_function(name: str) -> IRBuilder:
 
 def copy_function(name: str, kind: Type) -> VectorBuilder:
     """void copy(ptr source, ptr target, four counts, four strides of the source, four of the
-    target): an image to where there is room for padding around it."""
+    target): copy an image to where there is room for padding around it."""
     numbers = [f"i64 %{what}{d}" for what in ("count", "from", "to") for d in range(4)]
     f = VectorBuilder(name, f"ptr noalias %source, ptr noalias %target, {', '.join(numbers)}")
     dtype = kind.dtype
@@ -115,10 +115,10 @@ def copy_function(name: str, kind: Type) -> VectorBuilder:
     return f
 
 
-def turn_function(name: str, kind: Type) -> VectorBuilder:
-    """void turn(ptr source, i64 source_row, i64 rows, i64 columns, ptr target, i64 target_row):
-    target[c, r] = source[r, c], in squares of whole vectors. Both arrays have room up to the next
-    multiple of a vector's lanes, and what lies there is never used."""
+def transpose_function(name: str, kind: Type) -> VectorBuilder:
+    """void transpose(ptr source, i64 source_row, i64 rows, i64 columns, ptr target,
+    i64 target_row): target[c, r] = source[r, c], in squares of whole vectors. Both arrays have room
+    up to the next multiple of a vector's lanes, and what lies there is never used."""
     f = VectorBuilder(
         name, "ptr noalias %source, i64 %source_row, i64 %rows, i64 %columns, "
         "ptr noalias %target, i64 %target_row",

@@ -51,7 +51,7 @@ class Convolution:
 
     @property
     def padded(self) -> bool:
-        """Whether there is anything around x."""
+        """Whether x is padded."""
         return any((*self.before, *self.after))
 
     @property
@@ -62,17 +62,17 @@ class Convolution:
 
     @property
     def pixels(self) -> int:
-        """Of the output."""
+        """Pixels of the output."""
         return math.prod(self.out)
 
     @property
     def places(self) -> int:
-        """In the kernel."""
+        """Places in the kernel."""
         return math.prod(self.kernel)
 
     @property
     def patch(self) -> int:
-        """Numbers that one output is summed from."""
+        """Numbers in the sum of one output."""
         return self.channels * self.places
 
     @property
@@ -86,7 +86,7 @@ class Convolution:
 
     @property
     def padded_bytes(self) -> int:
-        """Of the copy of an image with its padding; 0 if there is none."""
+        """Bytes of the copy of an image with its padding; 0 without padding."""
         return self.patch_strides[0] * self.channels * self.dtype.itemsize * self.padded
 
 
@@ -126,7 +126,7 @@ def three(numbers: Sequence[int], filling: int) -> Triple:
 
 
 def one_stride(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """The one stride of several dimensions gone through in order."""
+    """The stride of several dimensions as one."""
     stride = joined(shape, strides)
     if stride is None:
         raise NoKernel("an array that does not lie in order")
@@ -145,7 +145,7 @@ ROWS = {True: (10, 8, 7), False: (6, 5, 4)}
 
 
 def rows_of_tile(rows: int, host: Host) -> int:
-    """How many of so many rows a tile takes, so that few are left to be done one by one."""
+    """The rows of a tile that leaves few of so many rows to be done one by one."""
     fitting = [n for n in ROWS[host.has_many_registers] if n <= rows] or [1]
     return min(fitting, key=lambda n: rows % n * 3 + rows // n)
 

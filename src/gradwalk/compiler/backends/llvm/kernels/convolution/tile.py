@@ -24,7 +24,7 @@ PARAMETERS = (
 
 
 def tile_function(name: str, kind: Type, rows: int, vectors: int) -> VectorBuilder:
-    """The function of a tile."""
+    """Write the function of a tile."""
     f = VectorBuilder(name, PARAMETERS)
     element = kind.element
 

@@ -1,8 +1,8 @@
 """The gradient of the weight, from x and that of y.
 
 Rows of the tile are the numbers of a patch, its vectors run along the output channels, and the sum
-goes over pixels: numbers of x are read where they are (or in a padded copy), y is turned so that
-channels are contiguous.
+goes over pixels: numbers of x are read where they are (or in a padded copy), y is transposed so
+that channels are contiguous.
 
 The batch is cut into a number of parts that depends on the sizes alone; each has a sum of its own,
 and the output is (parts, O, C / groups · places), to be added up by its consumer. Threads share
@@ -23,7 +23,7 @@ from gradwalk.compiler.backends.llvm.target import Host
 
 
 def weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
-    """The driver; its operands are x and the gradient of y."""
+    """Write the driver; its operands are x and the gradient of y."""
     f = WideDriver("weight", conv, host)
     size, width = conv.dtype.itemsize, f.width
     cut = f.cut(conv.patch, ROW_BLOCK)
@@ -55,6 +55,6 @@ def weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
                     f.entry(area["pixels"], stretch.index), depth, area["y"], area["sums"],
                     width, area["places"], f.lanes, "true",
                 )  # fmt: skip
-        f.turn(area["sums"], width, count, panel.columns, area["turned"], n_line)
-        f.finish_rows(part, output, row, panel.columns, count, area["turned"], n_line)
+        f.transpose(area["sums"], width, count, panel.columns, area["transposed"], n_line)
+        f.finish_rows(part, output, row, panel.columns, count, area["transposed"], n_line)
     return f

@@ -23,7 +23,7 @@ class Blocks(NamedTuple):
     block: int  # rows of a block: whole tiles
     blocks: int
     panels: int
-    line: int  # rows of a block, up to whole squares to be turned
+    line: int  # rows of a block, up to whole squares to be transposed
 
 
 class Panel(NamedTuple):
@@ -74,12 +74,12 @@ class WideDriver(Driver):
 
     def patch_areas(self, cut: Blocks, **others: int) -> dict[str, str]:
         """Areas for a product of patches of x: tables of pixels, patches and places of a tile, a
-        padded image, sums, and sums turned; their tables are filled."""
+        padded image, sums, and sums transposed. The tables are filled."""
         conv, size = self.conv, self.conv.dtype.itemsize
         area = self.areas(
             pixels=conv.pixels * WORD, patch=conv.patch * WORD, places=cut.rows * WORD,
             image=conv.padded_bytes, sums=cut.line * self.width * size,
-            turned=self.width * cut.line * size, **others,
+            transposed=self.width * cut.line * size, **others,
         )  # fmt: skip
         self.pixel_table(area["pixels"], conv.patch_strides[1:], conv.stride)
         self.patch_table(area["patch"])
@@ -115,12 +115,12 @@ class WideDriver(Driver):
         given = (source, along_k, along_n, depth, columns, panel, width)
         self.call_pointer("void", function, *zip(kinds, given, strict=True))
 
-    def turn(
+    def transpose(
         self, source: str, source_row: I64, rows: I64, columns: I64, target: str, target_row: I64
     ) -> None:
         """target[c, r] = source[r, c]."""
         self.part(
-            "turn", ("ptr", source), ("i64", source_row), ("i64", rows), ("i64", columns),
+            "transpose", ("ptr", source), ("i64", source_row), ("i64", rows), ("i64", columns),
             ("ptr", target), ("i64", target_row),
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder, helper_name
 from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.products.sizes import Product, first_stride
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import DIMENSIONS, Product, first_stride
 from gradwalk.compiler.plan.loop_nest import Apply, Given, Load, Loops, Number, Store
 from gradwalk.compiler.plan.lowering import ProductSteps
 
@@ -71,7 +71,7 @@ class EpilogueBuilder(VectorBuilder):
         self.column_steps: list[I64] = []
         indices = [self.word("%indices", d) for d in range(3)]
         for number, array in enumerate(self.arrays):
-            strides = [self.word("%sizes", first_stride(number) + d) for d in range(5)]
+            strides = [self.word("%sizes", first_stride(number) + d) for d in range(DIMENSIONS)]
             row_steps.append(strides[3])
             step = strides[4] if array.along_n is None else array.along_n
             self.column_steps.append(step)

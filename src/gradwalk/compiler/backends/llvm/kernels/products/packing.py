@@ -18,7 +18,9 @@ PARAMETERS = (
     "ptr noalias %source, i64 %source_k, i64 %source_n, i64 %depth, i64 %columns, "
     "ptr noalias %panel, i64 %width"
 )
-PIECE_BYTES = 16  # columns are loaded in such pieces, which shuffles turn without crossing them
+PIECE_BYTES = (
+    16  # columns are loaded in such pieces, which shuffles transpose without crossing them
+)
 
 
 def pack_function(
@@ -29,14 +31,14 @@ def pack_function(
     if unit == "n":
         _copy_rows(f, kind)
     elif unit == "k":
-        _turn_columns(f, kind)
+        _transpose_columns(f, kind)
     else:
         _copy_numbers(f, kind, 0)
     return f
 
 
 def _copy_rows(f: VectorBuilder, kind: Type) -> None:
-    """Rows are contiguous: copy vectors."""
+    """Copy contiguous rows in vectors."""
     wide = f.set(f"icmp sgt i64 %columns, {kind.lanes}")
     narrow = f.set(f"xor i1 {wide}, true")
     for condition, vectors in ((wide, 2), (narrow, 1)):
@@ -56,7 +58,7 @@ def _copy_rows(f: VectorBuilder, kind: Type) -> None:
 
 
 def _copy_numbers(f: VectorBuilder, kind: Type, first: I64) -> None:
-    """Any strides: the rows from `first` on, one number after the other."""
+    """Copy rows of any strides from `first` on, one number after the other."""
     dtype = kind.dtype
     with f.loop(first, "%depth") as row:
         source = f.element("%source", dtype, f.multiply(row.index, "%source_k"))
@@ -67,8 +69,8 @@ def _copy_numbers(f: VectorBuilder, kind: Type, first: I64) -> None:
             column.carry(f.element(place, dtype, "%source_n"))
 
 
-def _turn_columns(f: VectorBuilder, kind: Type) -> None:
-    """Columns are contiguous: pieces of `lanes` columns make as many rows as a piece is long."""
+def _transpose_columns(f: VectorBuilder, kind: Type) -> None:
+    """Transpose contiguous columns: pieces of `lanes` columns become rows of the panel."""
     lanes, dtype = kind.lanes, kind.dtype
     length = PIECE_BYTES // dtype.itemsize
     full = f.set(f"and i64 %depth, {-length}")
@@ -90,8 +92,8 @@ def _turn_columns(f: VectorBuilder, kind: Type) -> None:
             # Every `length`-th piece is put into one vector; then these vectors are transposed, all
             # their pieces at once.
             beside = [_beside(pieces[first::length]) for first in range(length)]
-            for turned in transposed(beside):
-                f.store(turned, row)
+            for vector in transposed(beside):
+                f.store(vector, row)
                 row = f.element(row, dtype, "%width")
     _copy_numbers(f, kind, full)
 
@@ -114,7 +116,7 @@ def transposed(vectors: list[Vector]) -> list[Vector]:
 
 
 def _beside(parts: list[Vector]) -> Vector:
-    """Vectors as one, in their order."""
+    """Concatenate vectors."""
     while len(parts) > 1:
         lanes = range(2 * parts[0].type.lanes)
         pairs = zip(parts[::2], parts[1::2], strict=True)

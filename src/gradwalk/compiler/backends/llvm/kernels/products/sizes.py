@@ -100,7 +100,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def of(cls, product: Product, sizes: Sizes, host: Host) -> Schedule:
-        """The cutting that suits these sizes; it does not depend on the number of threads."""
+        """The schedule for these sizes; it does not depend on the number of threads."""
         size = product.dtype.itemsize
         tile = tiling(product.dtype, host)
         rows = tile.rows[0]
@@ -108,7 +108,12 @@ class Schedule(NamedTuple):
         most = max(8, BLOCK_BYTES // max(rows * sizes.k * size, 1))
         blocks = -(-tiles // most)  # 0 if there are no rows
         in_block = -(-tiles // max(blocks, 1)) or 1
-        b_unit = _unit(("n", "k"), (sizes.n, sizes.k), sizes.b[:-3:-1])
+        # Where b is contiguous; a dimension of size 1 is, whatever its stride.
+        along_k, along_n = (
+            stride == 1 or size_of == 1
+            for stride, size_of in zip(sizes.b[-2:], (sizes.k, sizes.n), strict=True)
+        )
+        b_unit = "n" if along_n else "k" if along_k else None
         # Reading b where it is costs nothing if its vectors do not straddle cache lines; rows that
         # do are worth packing when many tiles use them.
         straddles = sizes.b[-2] * size % host.vector_bytes != 0
@@ -121,8 +126,9 @@ class Schedule(NamedTuple):
         return cls(-(-sizes.n // tile.width), blocks, in_block, form, -(-scratch // 64) * 64)
 
 
-# The numbers in a kernel's block, after its arrays. The five strides of every further output and
-# of every extra follow.
+DIMENSIONS = 5  # of every array: three of the batch, rows, columns
+# The numbers in a kernel's block, after its arrays. The strides of every further output and of
+# every extra follow.
 SIZES = (
     "batch 0", "batch 1", "batch 2", "m", "n", "k",
     "panels", "blocks", "tiles", "form", "scratch",
@@ -134,18 +140,18 @@ SIZES = (
 
 def first_stride(array: int) -> int:
     """Where in these numbers the strides of an output or extra begin; extras follow outputs."""
-    return len(SIZES) + 5 * (array - 1)
+    return len(SIZES) + DIMENSIONS * (array - 1)
 
 
 def block_sizes(product: Product, sizes: Sizes, host: Host) -> tuple[int, ...]:
     """The numbers for a product of these sizes, as `SIZES` names them."""
-    cut = Schedule.of(product, sizes, host)
-    arrays = (sizes.a, sizes.b, *sizes.outputs, *sizes.extras)
-    return (
-        *sizes.batch, sizes.m, sizes.n, sizes.k,
-        cut.panels, cut.blocks, cut.tiles, cut.form, cut.scratch,
-        *(stride for strides in arrays for stride in strides),
-    )  # fmt: skip
+    out, *others = (*sizes.outputs, *sizes.extras)
+    numbers = Schedule.of(product, sizes, host)._asdict()
+    numbers |= {"m": sizes.m, "n": sizes.n, "k": sizes.k}
+    numbers |= {f"batch {d}": n for d, n in enumerate(sizes.batch)}
+    for array, strides, matrix in (("a", sizes.a, "mk"), ("b", sizes.b, "kn"), ("out", out, "mn")):
+        numbers |= {f"{array} {d}": s for d, s in zip((*"012", *matrix), strides, strict=True)}
+    return (*(numbers[name] for name in SIZES), *(s for strides in others for s in strides))
 
 
 def product_of(
@@ -192,14 +198,6 @@ def product_of(
     return product, sizes_of_all
 
 
-def _unit(names: Sequence[str], sizes: Sequence[int], strides: Sequence[int]) -> str | None:
-    """Which of two dimensions is contiguous; one of size 1 is, whatever its stride."""
-    for name, size, stride in zip(names, sizes, strides):
-        if stride == 1 or size == 1:
-            return name
-    return None
-
-
 def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
     """All of the last batch dimension has the same b: make its rows further rows of a, if they
     follow each other in every array. Returns how many rows there are then."""
@@ -216,7 +214,7 @@ def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
 
 
 def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Batch dimensions of size 1 left out, neighbours joined where every array's strides allow."""
+    """Omit batch dimensions of size 1, and join neighbours where every array's strides allow."""
     for d in range(len(sizes) - 1, -1, -1):
         joins = d + 1 < len(sizes) and all(s[d] == s[d + 1] * sizes[d + 1] for s in strides)
         if sizes[d] == 1 or joins:

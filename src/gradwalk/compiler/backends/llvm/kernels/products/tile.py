@@ -25,7 +25,7 @@ ROWS_PER_POINTER = 3
 
 
 def tile_function(name: str, kind: Type, rows: int, vectors: int) -> VectorBuilder:
-    """The function of a tile."""
+    """Write the function of a tile."""
     f = VectorBuilder(name, PARAMETERS, private=True)
     element = kind.element
 
