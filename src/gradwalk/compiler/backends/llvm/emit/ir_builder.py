@@ -155,11 +155,11 @@ class IRBuilder:
     def unravel(self, number: I64, sizes: Sequence[I64]) -> list[I64]:
         """The index along each of some dimensions, from the number of an element in C order."""
         indices: list[I64] = [0] * len(sizes)
-        first, *others = [d for d, size in enumerate(sizes) if size != 1] or [None]
-        for d in reversed(others):
+        split = [d for d, size in enumerate(sizes) if size != 1]
+        for d in reversed(split[1:]):
             number, indices[d] = self.divide(number, sizes[d])
-        if first is not None:
-            indices[first] = number
+        for d in split[:1]:
+            indices[d] = number
         return indices
 
     def smaller(self, first: I64, second: I64) -> str:
