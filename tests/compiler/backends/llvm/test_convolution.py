@@ -259,7 +259,7 @@ def test_a_step_of_a_network_is_native_and_the_same() -> None:
         x = x.to(gradwalk.float32)
         found = [function(x).item() for _ in range(3)]
         if compiled:
-            ((variant,),) = function.variants.values()
+            ((variant,),) = function.specializations.values()
             assert None not in variant.executable.kernels
         return found
 

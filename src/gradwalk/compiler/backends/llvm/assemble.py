@@ -21,10 +21,9 @@ from gradwalk.compiler.backends.llvm.runtime.tape import (
     Tape,
     TapeEntry,
 )
-from gradwalk.compiler.backends.numpy import forward
-from gradwalk.compiler.ir.program import Constant, Term
-from gradwalk.compiler.plan.buffers import ALIGNMENT, Place
-from gradwalk.compiler.plan.schedule import ARENA, LATE, STATUS, Entry, Plan
+from gradwalk.compiler.ir.program import Constant, Term, forward
+from gradwalk.compiler.plan.buffers import ALIGNMENT, Slice
+from gradwalk.compiler.plan.schedule import ARENA, SCALARS, STATUS, Entry, Plan
 from gradwalk.compiler.plan.synchronization import sharing
 
 Array = np.ndarray[Any, Any]
@@ -35,12 +34,12 @@ def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
     plan = designed.plan
     made.threads = threads
     arena = np.empty(plan.arena + ALIGNMENT, np.uint8)
-    last = max([LATE, *(s for _, s in _all_slots(plan))])
+    last = max([SCALARS, *(s for _, s in _all_slots(plan))])
     slots = made.slots = np.zeros(last + 1, np.int64)
     slots[ARENA] = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
     slots[STATUS] = made.status.ctypes.data
-    slots[LATE] = made.late.ctypes.data
-    made.kept += [arena, made.late, made.status]
+    slots[SCALARS] = made.scalars.ctypes.data
+    made.kept += [arena, made.scalars, made.status]
     for term, slot in plan.constants:
         assert isinstance(term.source, Constant)
         array = np.ascontiguousarray(term.source.array)
@@ -90,7 +89,7 @@ def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
             at_risk |= changed
             continue
         block: list[int] = []
-        for place in entry.places:
+        for place in entry.operands:
             block += _address(place)
         flags = (ALONE if how.alone else 0) | (BARRIER if how.meet else 0)
         if failing and any(place.buffer.slot in lasting for place in entry.writes):
@@ -148,7 +147,7 @@ def _expected(term: Term, slot: int, writable: bool, made: NativeExecutable) -> 
     return Expected(slot, term.dtype, term.shape, in_bytes, writable)
 
 
-def _address(place: Place) -> list[int]:
+def _address(place: Slice) -> list[int]:
     """Slot and byte offset."""
     offset = place.offset * place.dtype.itemsize
     if place.buffer.in_arena:
@@ -181,7 +180,7 @@ def _numpy_step(entry: Entry, made: NativeExecutable) -> Callable[[], None]:
     return step
 
 
-def _array(place: Place, made: NativeExecutable) -> Array:
+def _array(place: Slice, made: NativeExecutable) -> Array:
     """A place as a NumPy array on the memory that its slot points to now."""
     slot, offset = _address(place)
     size = place.dtype.itemsize

@@ -22,9 +22,10 @@ from gradwalk.compiler.backends.llvm.runtime import thread_pool
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.runtime.tape_loop import MOST_THREADS
 from gradwalk.compiler.backends.llvm.target import Host, host, usable_cores
+from gradwalk.compiler.ir.program import Layout
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.lowering import ProductSteps
-from gradwalk.compiler.plan.schedule import Layout, Plan, place_arrays
+from gradwalk.compiler.plan.schedule import Plan, place_arrays
 
 PASSES = None  # all
 CAPABILITIES = Capabilities(is_native, is_cheap)

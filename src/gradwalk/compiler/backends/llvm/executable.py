@@ -12,8 +12,8 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import OUT_OF_RANGE, Kernel
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library
 from gradwalk.compiler.backends.llvm.runtime.tape import Expected, Tape
-from gradwalk.compiler.ir.program import Program
-from gradwalk.compiler.plan.schedule import Layout, Plan
+from gradwalk.compiler.ir.program import Layout, Program
+from gradwalk.compiler.plan.schedule import Plan
 
 Array = np.ndarray[Any, Any]
 
@@ -46,9 +46,9 @@ class NativeExecutable:
         self.stages = stages  # seconds spent in each stage of compiling
         self.layout = layout
         self.kept: list[Any] = []  # what the code points to
-        self.late_read = plan.late  # so many are read
-        self.late_written = plan.late_updates  # and so many behind them are written
-        self.late = np.zeros(plan.late + plan.late_updates + 1)
+        self.scalars_read = plan.scalars  # so many are read
+        self.scalars_written = plan.scalar_updates  # and so many behind them are written
+        self.scalars = np.zeros(plan.scalars + plan.scalar_updates + 1)
         self.status = np.zeros(8, np.int64)
         self.slots = np.zeros(0, np.int64)
         self.first: Any = None  # the tape that takes the arrays; then what follows it
@@ -57,7 +57,7 @@ class NativeExecutable:
         self.memories_at_risk: list[int] = []
         self.arguments_at_risk: list[int] = []
         # What a call needs, also a generated one (compiler/call).
-        self.numbers: Any = memoryview(self.late.data)
+        self.numbers: Any = memoryview(self.scalars.data)
         self.status_words: Any = memoryview(self.status.data)
         self.argument_order = [t.source.position for t, _ in plan.arguments]  # type: ignore[union-attr]
         self.memory_kinds: list[Expected] = []
@@ -102,22 +102,22 @@ class NativeExecutable:
             self.slots[one.slot] = memories[number].ctypes.data
 
     def __call__(
-        self, arguments: Sequence[Array], memories: Sequence[Array], late: Sequence[float]
+        self, arguments: Sequence[Array], memories: Sequence[Array], scalars: Sequence[float]
     ) -> tuple[list[Array], list[float]]:
         """Return results and the new runtime scalars; memories are updated in place."""
         results = [np.empty(shape, dtype) for shape, dtype in self.result_kinds]
         given = [arguments[i] for i in self.argument_order]
-        read, numbers = self.late_read, self.numbers
+        read, numbers = self.scalars_read, self.numbers
         with self._lock:
             # A generated call relies on its own numbers and memories to stay.
-            before = self.late.copy(), self.slots.copy()
+            before = self.scalars.copy(), self.slots.copy()
             risky = [memories[n] for n in self.memories_at_risk]
             risky += [arguments[n] for n in self.arguments_at_risk]
             copies = [array.copy() for array in risky]
             try:
                 self.bind(memories)
                 for i in range(read):
-                    numbers[i] = late[i]
+                    numbers[i] = scalars[i]
                 problem = self.start(*given, *results)
                 if problem is not None:
                     raise ValueError(problem)
@@ -132,7 +132,7 @@ class NativeExecutable:
                     array[...] = copied
                 raise
             finally:
-                self.late[:], self.slots[:] = before
+                self.scalars[:], self.slots[:] = before
 
     def complain(self) -> None:
         """Raise the failure that a kernel wrote to the status block."""

@@ -27,7 +27,7 @@ def seconds(executable: NativeExecutable, memories: Sequence[Array]) -> list[flo
     twin = NativeExecutable(designed, executable.library, {}, executable.layout)
     twin.kept += executable.kept
     assemble(twin, designed, executable.threads)
-    twin.late[:] = 0.5
+    twin.scalars[:] = 0.5
     draw = np.random.default_rng(0)
     given: list[Array] = []
     copies: dict[int, Array] = {}

@@ -37,7 +37,7 @@ from gradwalk.compiler.backends.llvm.emit.vector import (
 )
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
 from gradwalk.compiler.ir import random_ops
-from gradwalk.compiler.plan.loop_nest import Draw, Loops
+from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.random.philox import FLOATS
 
 WORDS = 4  # of a block
@@ -58,7 +58,7 @@ def random_streams(f: KernelBuilder, loops: Loops, lanes: int) -> dict[int, Rand
     return {
         k: RandomStream(f, loops, step, f.bases[step.access], f.size(loops.size_of_skip(k)), lanes)
         for k, step in enumerate(loops.steps)
-        if isinstance(step, Draw)
+        if isinstance(step, Sample)
     }
 
 
@@ -66,7 +66,7 @@ class RandomStream:
     """One random step of a kernel: the words of its stream, and the numbers made of them."""
 
     def __init__(
-        self, f: VectorBuilder, loops: Loops, step: Draw, state: str, skip: I64, lanes: int
+        self, f: VectorBuilder, loops: Loops, step: Sample, state: str, skip: I64, lanes: int
     ) -> None:
         """Set up a stream before all loops.
 

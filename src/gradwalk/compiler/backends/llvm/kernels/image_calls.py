@@ -29,7 +29,7 @@ from gradwalk.compiler.backends.llvm.kernels.pools import (
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import epilogue_of
 from gradwalk.compiler.backends.llvm.target import Host
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Entry
 from gradwalk.ops.network.convolution import conv, conv_weight
@@ -53,11 +53,11 @@ def convolution(entry: Entry, work: ProductSteps, host: Host) -> Kernel:
         work.left, work.right, work.outputs, host=host, extras=work.extras,
         epilogue=epilogue_of(work), **_settings(work.call),
     )  # fmt: skip
-    entry.places[:] = [work.left, work.right, *work.outputs, *work.extras]
+    entry.operands[:] = [work.left, work.right, *work.outputs, *work.extras]
     return kernel
 
 
-def _windows(x: Place, y: Place, call: Call) -> Windows:
+def _windows(x: Slice, y: Slice, call: Call) -> Windows:
     """The windows of x (lead, *size), one output each of y (lead, *out)."""
     kernel = call.attrs["kernel"]
     count = len(kernel)
@@ -67,7 +67,7 @@ def _windows(x: Place, y: Place, call: Call) -> Windows:
         raise NoKernel("negative padding, or windows of nothing")
     lead = len(x.shape) - count
 
-    def strides(place: Place) -> Triple:
+    def strides(place: Slice) -> Triple:
         *rows, last = three(place.strides[lead:], 0)
         if last != 1 and place.shape[-1] > 1:
             raise NoKernel("rows that are not contiguous")
@@ -81,7 +81,7 @@ def _windows(x: Place, y: Place, call: Call) -> Windows:
     )  # fmt: skip
 
 
-def _picks(rows: Place, picked: Place, indices: Place) -> Picks:
+def _picks(rows: Slice, picked: Slice, indices: Slice) -> Picks:
     """Picking `picked` out of `rows` along the last dimension."""
     long = [p for p in (rows, picked, indices) if p.shape[-1] > 1]
     if rows.dtype.name not in ("float32", "float64") or indices.dtype != np.int64:
@@ -105,18 +105,18 @@ _POOLS = {
 def image_kernel(entry: Entry, call: Call, host: Host) -> Kernel:
     """The kernel of a call on images that is not a product."""
     if call.op is conv_weight:
-        parts, x, y = entry.places
+        parts, x, y = entry.operands
         kernel = conv_weight_kernel(x, y, parts, host=host, **_settings(call))
-        entry.places[:] = [x, y, parts]
+        entry.operands[:] = [x, y, parts]
         return kernel
     if call.op in _POOLS:
-        out, given = entry.places
+        out, given = entry.operands
         x, y = (out, given) if call.op is pool_spread else (given, out)
         return _POOLS[call.op](_windows(x, y, call), host.vector_bytes)
     if call.op is gather_last:
-        picked, rows, indices = entry.places
+        picked, rows, indices = entry.operands
         return gather_last_kernel(_picks(rows, picked, indices), host.vector_bytes)
     if call.op is scatter_last:
-        picks = _picks(*entry.places)
+        picks = _picks(*entry.operands)
         return scatter_last_kernel(picks, call.attrs["apart"], host.vector_bytes)
     raise NoKernel(f"{call.op.name} has no native kernel")

@@ -28,13 +28,13 @@ from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, reductions_of
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
-    Draw,
     Load,
     Loops,
     Number,
     Pick,
     Position,
     Reduce,
+    Sample,
     Store,
 )
 
@@ -130,7 +130,7 @@ class Rows(LoopsBuilder):
                 numbers[k] = Vector(self, INT64, self.indices[dimension])
             case Apply():
                 numbers[k] = self.apply(step, numbers.__getitem__, 1)
-            case Draw(access, _, args):
+            case Sample(access, _, args):
                 chances = [numbers[a] for a in args]
                 numbers[k] = self.random[k].numbers(self.starts[access], 0, 1, chances)
 
@@ -167,7 +167,7 @@ class Rows(LoopsBuilder):
                 args = step.args if isinstance(step, Apply) else (step.arg,)
                 for a in args:
                     earlier = self.phases[a] < self.phases[k] and self.varies[a]
-                    if earlier and isinstance(self.steps[a], (Apply, Draw)):
+                    if earlier and isinstance(self.steps[a], (Apply, Sample)):
                         needed[a] = None
             if isinstance(step, Reduce) and self.phases[step.arg] < self.phases[k] - 1:
                 needed[step.arg] = None
@@ -177,7 +177,7 @@ class Rows(LoopsBuilder):
         """Whether computing a value again costs less than reading it back."""
         step = self.steps[k]
         if not isinstance(step, Apply) or not self.varies[k]:
-            return not isinstance(step, Draw) or not self.varies[k]
+            return not isinstance(step, Sample) or not self.varies[k]
         return (
             depth < 3 and is_cheap(step.op) and all(self._is_cheap(a, depth + 1) for a in step.args)
         )
@@ -313,7 +313,7 @@ class Rows(LoopsBuilder):
                 return self.position(index, dimension == self.inner)
             case Apply():
                 return self.apply(step, self._value, self.lanes, self.mask)
-            case Draw(access, _, args):
+            case Sample(access, _, args):
                 chances = [self._value(a) for a in args]
                 return self.random[k].numbers(*self._place(access), self.lanes, chances)
         raise TypeError(f"{step} has no value along the row")

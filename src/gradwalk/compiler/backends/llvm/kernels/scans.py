@@ -20,7 +20,7 @@ from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
 from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 
 Strides = tuple[int, ...]
 
@@ -35,7 +35,7 @@ class Scan:
     strides: tuple[Strides, Strides]
 
 
-def scan_of(how: str, out: Place, x: Place, axis: int) -> Scan:
+def scan_of(how: str, out: Slice, x: Slice, axis: int) -> Scan:
     """The loops of a scan; the side is a dimension along which memory is in order, or the last."""
     others = [i for i, n in enumerate(out.shape) if i != axis and n != 1]
     in_order = [i for i in others if out.strides[i] == 1 and x.strides[i] in (0, 1)]

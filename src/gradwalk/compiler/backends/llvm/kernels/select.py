@@ -26,7 +26,7 @@ from gradwalk.compiler.backends.llvm.kernels.sorts import sort_kernel, sort_of
 from gradwalk.compiler.backends.llvm.target import Host
 from gradwalk.compiler.ir.program import Call
 from gradwalk.compiler.ir.scan_ops import running_max, running_min
-from gradwalk.compiler.plan.buffers import Buffer, Place
+from gradwalk.compiler.plan.buffers import Buffer, Slice
 from gradwalk.compiler.plan.loop_kinds import Kind, kind_of, picking
 from gradwalk.compiler.plan.loop_nest import Loops
 from gradwalk.compiler.plan.lowering import ProductSteps
@@ -55,11 +55,11 @@ def kernel_of(entry: Entry, host: Host, threads: int) -> Kernel:
         return _scatter(entry, work, host)
     if isinstance(work, Call) and work.op in (sort_op, topk_op):
         descending = work.attrs["descending" if work.op is sort_op else "largest"]
-        sort = sort_of(entry.places, work.attrs["axis"], descending)
+        sort = sort_of(entry.operands, work.attrs["axis"], descending)
         kernel = sort_kernel(sort, host.vector_bytes)
-        return _with_scratch(entry, kernel, threads, len(entry.places))
+        return _with_scratch(entry, kernel, threads, len(entry.operands))
     if isinstance(work, Call) and work.op in SCANS:
-        out, x = entry.places
+        out, x = entry.operands
         scan = scan_of(SCANS[work.op], out, x, work.attrs["axis"])
         return scan_kernel(scan, host.vector_bytes)
 
@@ -77,8 +77,8 @@ def _with_scratch(entry: Entry, kernel: Kernel, threads: int, position: int) -> 
     """Add the scratch memory of a kernel, which only it uses, to the arrays of its entry."""
     if kernel.scratch:
         size = kernel.scratch * threads
-        place = Place(Buffer(size), np.dtype(np.uint8), (size,), (1,))
-        entry.places.insert(position, place)
+        place = Slice(Buffer(size), np.dtype(np.uint8), (size,), (1,))
+        entry.operands.insert(position, place)
         entry.writes.append(place)
     return kernel
 
@@ -108,14 +108,14 @@ def _product(work: ProductSteps, host: Host) -> Kernel:
     return known._replace(sizes=block_sizes(product, sizes, host), scratch=scratch)
 
 
-def _matrix_strides(place: Place, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _matrix_strides(place: Slice, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides over (batch..., rows, columns), the batch broadcast to that of the result."""
     lead = len(shape) - len(place.shape)
     batch = [0 if n == 1 else s for n, s in zip(place.shape[:-2], place.strides, strict=False)]
     return (*(0,) * lead, *batch, *place.strides[-2:])
 
 
-def _result_strides(place: Place) -> tuple[int, ...]:
+def _result_strides(place: Slice) -> tuple[int, ...]:
     """Strides of a result; a single column is contiguous, not the same number everywhere."""
     return (*place.strides[:-1], 1 if place.shape[-1] == 1 else place.strides[-1])
 
@@ -123,7 +123,7 @@ def _result_strides(place: Place) -> tuple[int, ...]:
 def _scatter(entry: Entry, call: Call, host: Host) -> Kernel:
     picked = picking(call)
     assert picked is not None
-    out, given, *indices = entry.places
+    out, given, *indices = entry.operands
     lead, over = picked.lead, len(picked.shape)
     rest = lead + picked.count
     width = int(np.prod(out.shape[rest:], dtype=np.int64))

@@ -23,7 +23,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, pairs, renamed
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 
 FEW = 128  # up to here the best are kept in a list
 PIECE = 32  # elements whose order is found by counting
@@ -57,7 +57,7 @@ class Sort:
         return -(-(self.count if self.keeps_a_list else self.lengths[-1]) // 8) * 8
 
 
-def sort_of(places: list[Place], axis: int, descending: bool) -> Sort:
+def sort_of(places: list[Slice], axis: int, descending: bool) -> Sort:
     """The loops of a sort along an axis, of values, positions and x."""
     values, _, x = places
     order = [i for i, n in enumerate(x.shape) if i != axis and n != 1] + [axis]

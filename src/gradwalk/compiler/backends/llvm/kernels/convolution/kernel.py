@@ -39,12 +39,12 @@ from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     first_stride,
 )
 from gradwalk.compiler.backends.llvm.target import Host
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 
 
 def conv_kernel(
-    x: Place, weight: Place, outputs: Sequence[Place], *, host: Host,
-    extras: Sequence[Place] = (), epilogue: Epilogue | None = None, **attrs: Any,
+    x: Slice, weight: Slice, outputs: Sequence[Slice], *, host: Host,
+    extras: Sequence[Slice] = (), epilogue: Epilogue | None = None, **attrs: Any,
 ) -> Kernel:  # fmt: skip
     """y (batch, O, *out) from x (batch, C, *size) and the weight (O, C / groups, *kernel); extras
     are broadcast to the shape of y."""
@@ -55,8 +55,8 @@ def conv_kernel(
 
 
 def conv_input_kernel(
-    y: Place, weight: Place, outputs: Sequence[Place], *, host: Host,
-    extras: Sequence[Place] = (), epilogue: Epilogue | None = None, **attrs: Any,
+    y: Slice, weight: Slice, outputs: Sequence[Slice], *, host: Host,
+    extras: Sequence[Slice] = (), epilogue: Epilogue | None = None, **attrs: Any,
 ) -> Kernel:  # fmt: skip
     """The transpose in x: x from y and the weight."""
     conv = convolution_of(outputs[0], weight, y, **attrs)
@@ -65,9 +65,9 @@ def conv_input_kernel(
     return _calling(driver, outputs, extras, epilogue)
 
 
-def conv_weight_kernel(x: Place, y: Place, parts: Place, *, host: Host, **attrs: Any) -> Kernel:
+def conv_weight_kernel(x: Slice, y: Slice, parts: Slice, *, host: Host, **attrs: Any) -> Kernel:
     """The transpose in the weight: (parts, O, C / groups, *kernel), to be summed over the parts."""
-    weight = Place(parts.buffer, parts.dtype, parts.shape[1:], parts.strides[1:], parts.offset)
+    weight = Slice(parts.buffer, parts.dtype, parts.shape[1:], parts.strides[1:], parts.offset)
     conv = convolution_of(x, weight, y, **attrs)
     if conv.outputs <= FEW and (conv.y[4] == 1 or conv.out[2] == 1):
         driver = narrow_weight_driver(narrow_of(conv), conv.y, parts.shape[0], host)
@@ -77,7 +77,7 @@ def conv_weight_kernel(x: Place, y: Place, parts: Place, *, host: Host, **attrs:
 
 
 def _calling(
-    driver: Driver, outputs: Sequence[Place], extras: Sequence[Place] = (),
+    driver: Driver, outputs: Sequence[Slice], extras: Sequence[Slice] = (),
     epilogue: Epilogue | None = None,
 ) -> Kernel:  # fmt: skip
     """The kernel that calls a driver. After its arrays come the strides of outputs and extras over

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.target import Host
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 from gradwalk.compiler.plan.partial_sums import joined
 
 Triple = tuple[int, int, int]
@@ -91,7 +91,7 @@ class Convolution:
 
 
 def convolution_of(
-    x: Place, weight: Place, y: Place, *,
+    x: Slice, weight: Slice, y: Slice, *,
     stride: Sequence[int], padding: Sequence[tuple[int, int]], dilation: Sequence[int], groups: int,
 ) -> Convolution:  # fmt: skip
     """The convolution of arrays (batch, C, *size), (O, C / groups, *kernel), (batch, O, *out)."""
@@ -105,7 +105,7 @@ def convolution_of(
     if 0 in (*x.shape[1:], *weight.shape, *y.shape[1:]):
         raise NoKernel("no channels or no pixels")
 
-    def strides(place: Place) -> tuple[int, ...]:
+    def strides(place: Slice) -> tuple[int, ...]:
         return (*place.strides[:2], *three(place.strides[2:], 0))
 
     o, c, *kernel = weight.strides
