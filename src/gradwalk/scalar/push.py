@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.backward_plan import contributions_text
 from gradwalk.ops.core.op import Op, OpError
-from gradwalk.ops.core.plan import contributions_text
 
 # Where Python's arithmetic raises, IEEE arithmetic has an answer: inf or nan.
 NOT_REAL = (ZeroDivisionError, OverflowError, ValueError)

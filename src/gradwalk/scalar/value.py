@@ -20,7 +20,8 @@ from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op, OpError
-from gradwalk.ops.elementwise import activation, arithmetic, trigonometry
+from gradwalk.ops.core.public import Registration, follow
+from gradwalk.ops.elementwise import arithmetic
 from gradwalk.scalar.push import CONSTANT, NOT_REAL, inner_first, pushes
 
 Number = int | float
@@ -194,11 +195,11 @@ class Value:
 
     def __pow__(self, exponent: Any) -> Value:
         if isinstance(exponent, Value):
-            return _apply(arithmetic.pow, (self, exponent), _NO_ATTRS)
+            return _apply(arithmetic.pow_op, (self, exponent), _NO_ATTRS)
         return _apply(arithmetic.power, (self,), {"exponent": _number(exponent, self)})
 
     def __rpow__(self, base: Any) -> Value:
-        return _apply(arithmetic.pow, (base, self), _NO_ATTRS)
+        return _apply(arithmetic.pow_op, (base, self), _NO_ATTRS)
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -369,18 +370,23 @@ def _each(method: Callable[..., Any], self: Value, array: np.ndarray[Any, Any]) 
 
 
 def _equip() -> None:
-    """Give Value its operators and methods, each from the op of that name."""
+    """Give Value its operators, each from the op of that name."""
     for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
         method = _binary(TABLE[name])
         setattr(Value, f"__{operator}__", method)
         setattr(Value, f"__r{operator}__", _swapped(method))
-    for family in (arithmetic, trigonometry, activation):
-        for op in vars(family).values():
-            one_operand = isinstance(op, Op) and len(op.inputs) == 1 and not op.attributes
-            if one_operand and op.differentiable:
-                setattr(Value, op.name, _unary(op))
     setattr(Value, "__neg__", _unary(arithmetic.neg))  # noqa: B010 (the class has slots)
     setattr(Value, "__abs__", _unary(arithmetic.abs))  # noqa: B010
 
 
+def _equip_method(registration: Registration) -> None:
+    """Give Value the method of an op that takes one number to another."""
+    op = registration.call
+    plain = isinstance(op, Op) and op.elementwise and len(op.inputs) == 1 and not op.attributes
+    if registration.method and plain and op.differentiable:
+        for name in registration.names:
+            setattr(Value, name, _unary(op))
+
+
 _equip()
+follow(_equip_method)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from types import CodeType
 from typing import Any
 
@@ -26,6 +27,8 @@ from gradwalk.ops.core.dtypes import (
     result_dtype,
 )
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.op_methods import method_of
+from gradwalk.ops.core.public import registered
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.tensors.devices import device
 
@@ -480,13 +483,15 @@ def adopt(tensor_class: Any) -> None:
             continue
         quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
         op.quick[Tensor] = quick
-        method = getattr(Tensor, op.name, None)
-        # `add`, `sub`, `div`, `pow` and what has attributes take more than operands as methods;
-        # where the second operand is not `other` (clamp_min), the method has its name.
-        more = op.attributes or op.name in ("add", "sub", "div", "pow")
-        if method is not None and not more and op.inputs[1:] in ((), ("y",)):
-            quick.__name__, quick.__doc__ = op.name, method.__doc__
-            setattr(Tensor, op.name, quick)
+    for registration in registered:
+        op = registration.call
+        if registration.method is True and isinstance(op, Op) and Tensor in op.quick:
+            method = method_of(op, op.quick[Tensor])
+            if not (op.attributes or op.options) and op.inputs[1:] in ((), ("y",)):
+                # What the method would only pass on; it stays for its signature and its name.
+                method = update_wrapper(op.quick[Tensor], method)
+            for name in registration.names:
+                setattr(Tensor, name, method)
     for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
         quick = TABLE[name].quick[Tensor]
         setattr(Tensor, f"__{operator}__", quick)

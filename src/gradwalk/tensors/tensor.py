@@ -20,6 +20,7 @@ from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.ops.core.dtypes import category, get_default_dtype
 from gradwalk.ops.core.operators import Operators
+from gradwalk.ops.core.public import reserved
 from gradwalk.ops.core.ufuncs import op_of_ufunc
 from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
@@ -489,6 +490,7 @@ def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -
 
 
 apply.adopt(Tensor)
+reserved.update(dir(Tensor))
 gradients.wrap = wrap
 gradients.measure_references()
 keep_freed_memory()

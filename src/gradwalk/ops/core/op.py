@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwalk.ops.core.plan import Plan
+from gradwalk.ops.core import public
+from gradwalk.ops.core.backward_plan import BackwardPlan
 
 Shape = tuple[int, ...]
 RuleLike = Callable[..., Any] | float | None
@@ -85,6 +86,10 @@ class Op:
     Symbol) decides; otherwise arrays are computed at once, and plain numbers as numbers.
     """
 
+    # Keywords of a call that are no attributes, with their defaults: they choose another op or
+    # change an operand (see `change`).
+    options: ClassVar[dict[str, Any]] = {}
+
     def __init__(
         self,
         name: str,
@@ -110,6 +115,7 @@ class Op:
         symbol: str | None = None,
         formula: str | Mapping[str, str | Callable[..., str]] | None = None,
         domain: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
+        doc: str = "",
     ) -> None:
         self.name = name
         self.forward = forward
@@ -149,11 +155,11 @@ class Op:
         self.domain = domain
         self.differentiable = any(rule is not None for rule in self.rules)
         self.__name__ = name
-        self.__doc__ = f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
-        # Class of the first operand -> a quicker way to apply this op to it (see recording.py).
+        self.__doc__ = doc or f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
+        # Class of the first operand -> a quicker way to apply this op to it (tensors/apply.py).
         self._attribute_set = set(self.attributes)
         self.quick: dict[type, Callable[..., Any]] = {}
-        self._plans: dict[tuple[bool, ...], Plan] = {}
+        self._plans: dict[tuple[bool, ...], BackwardPlan] = {}
         self.checked = check_definition is None  # else at the first use, by ops.check
         self._check_definition()
 
@@ -231,6 +237,26 @@ class Op:
             operands.append(attrs.pop(given[0]))
         return tuple(operands), attrs
 
+    def change(self, *args: Any, **attrs: Any) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
+        """What a call amounts to: the op to apply, its operands and its attributes."""
+        return (self, *self._bind(args, attrs))
+
+    def signature(self) -> inspect.Signature:
+        """The parameters of a call, operands under PyTorch's names."""
+        parameter = inspect.Parameter
+        plain, by_name = parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY
+        shown = {"x": "input", "y": "other"}
+        found = [parameter(shown.get(name, name), plain) for name in self.inputs]
+        if self.variadic:
+            found[-1] = found[-1].replace(kind=parameter.VAR_POSITIONAL)
+        required = self.attributes[: len(self.attributes) - len(self.defaults)]
+        mixed = self.variadic or any(name in self.defaults for name in required)
+        for name in self.attributes:
+            default = self.defaults.get(name, parameter.empty)
+            found.append(parameter(name, by_name if mixed else plain, default=default))
+        found += [parameter(n, by_name, default=d) for n, d in self.options.items()]
+        return inspect.Signature(found)
+
     def on_numbers(self, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """The number reading: Python floats in, a Python number out, IEEE rules throughout."""
         if not self.elementwise:
@@ -261,12 +287,12 @@ class Op:
         rules = self.rules
         return rules[position] if position < len(rules) else rules[-1]
 
-    def plan(self, needs: tuple[bool, ...]) -> Plan:
+    def plan(self, needs: tuple[bool, ...]) -> BackwardPlan:
         """What to save and how to pull if just the inputs marked in `needs` want a gradient."""
-        found = self._plans.get(needs)
-        if found is None:
-            found = self._plans[needs] = Plan(self, needs)
-        return found
+        plan = self._plans.get(needs)
+        if plan is None:
+            plan = self._plans[needs] = BackwardPlan(self, needs)
+        return plan
 
     # -- checks of the definition -------------------------------------------------------------
 
@@ -373,6 +399,10 @@ def elementwise(
     partials: Sequence[RuleLike] | None = None,
     vjp: Sequence[RuleLike] | None = None,
     kind: type[Op] = Op,
+    method: bool = False,
+    inplace: bool = False,
+    names: str = "",
+    namespaces: str = "",
     **facts: Any,
 ) -> Op:
     """Define an op that works element by element, and get everything else for it.
@@ -381,12 +411,18 @@ def elementwise(
     is the local derivative for one input; its parameter names say what it needs: `out`, an
     input's name, an attribute. `vjp` rules take `g` as well.
 
+    With `method`, tensors and Values get a method of that name (or of each of `names`, separated
+    by spaces); with `inplace`, tensors one with an underscore as well.
+
     >>> import numpy as np, gradwalk as gw
     >>> softsign = gw.elementwise(
-    ...     "softsign", lambda x: x / (1 + np.abs(x)), partials=[lambda x: 1 / (1 + gw.abs(x)) ** 2]
+    ...     "softsign",
+    ...     lambda x: x / (1 + np.abs(x)),
+    ...     partials=[lambda x: 1 / (1 + gw.abs(x)) ** 2],
+    ...     method=True,
     ... )
     >>> x = gw.Value(1.0)
-    >>> softsign(x).backward()
+    >>> x.softsign().backward()
     >>> x.grad
     0.25
     """
@@ -394,7 +430,7 @@ def elementwise(
     op = kind(name, forward, number, _rules(name, partials, vjp), elementwise=True, **facts)
     if check_definition is not None:
         check_definition(op)
-    return op
+    return _offered(op, names or name, namespaces, method, inplace)
 
 
 def define(
@@ -402,12 +438,17 @@ def define(
     forward: Callable[..., Any],
     *,
     vjp: Sequence[RuleLike] = (),
+    method: bool = False,
+    inplace: bool = False,
+    names: str = "",
+    namespaces: str = "",
     **facts: Any,
 ) -> Op:
     """Define an op on whole arrays: one `vjp` rule per input, written in ops and operators.
 
     Where the contributions to all inputs share most of their work, `joint=` is one rule that
-    returns all of them; it is for arrays and needs `expand=`.
+    returns all of them; it is for arrays and needs `expand=`. `method`, `inplace` and `names` are
+    those of `elementwise`.
 
     >>> import numpy as np, gradwalk as gw
     >>> twice_total = gw.define(
@@ -420,4 +461,22 @@ def define(
     >>> x.grad
     tensor([2., 2.])
     """
-    return Op(name, forward, None, _rules(name, None, vjp), elementwise=False, **facts)
+    op = Op(name, forward, None, _rules(name, None, vjp), elementwise=False, **facts)
+    return _offered(op, names or name, namespaces, method, inplace)
+
+
+def _offered(op: Op, names: str, namespaces: str, method: bool, inplace: bool) -> Op:
+    """Register what the definition of an op offers, and return the op."""
+    if not (method or inplace or namespaces):
+        return op
+    listed = tuple(names.split())
+    wanted = {*(listed if method else ()), *(f"{name}_" for name in listed if inplace)}
+    taken = sorted(wanted & public.reserved)
+    if taken:
+        raise OpError(
+            f"op '{op.name}': a Tensor has a method '{taken[0]}' already. Give the method another "
+            f"name: names='my_{op.name}'."
+        )
+    spaces = tuple(namespaces.split())
+    public.register(public.Registration(op, listed, spaces, method, inplace))
+    return op

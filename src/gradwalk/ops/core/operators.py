@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+from gradwalk.ops.core.methods import Methods
 from gradwalk.ops.core.op import Op
+from gradwalk.ops.core.op_methods import method_of
+from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.elementwise import arithmetic, choice, remainders
 from gradwalk.ops.index import indexing as _index
 from gradwalk.ops.linear import matmul
-from gradwalk.ops.methods.elementwise import ElementwiseMethods, raised
-from gradwalk.ops.methods.more import MoreMethods
-from gradwalk.ops.methods.reduction import ReductionMethods
-from gradwalk.ops.methods.shape import ShapeMethods
+from gradwalk.ops.shape import reshaping
 
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
@@ -64,10 +64,10 @@ class Arithmetic:
         return self._apply(remainders.remainder, (other, self), _NONE)
 
     def __pow__(self, exponent: Any) -> Self:
-        return raised(self, exponent)
+        return arithmetic.pow(self, exponent)
 
     def __rpow__(self, base: Any) -> Self:
-        return self._apply(arithmetic.pow, (base, self), _NONE)
+        return self._apply(arithmetic.pow_op, (base, self), _NONE)
 
     def __neg__(self) -> Self:
         return self._apply(arithmetic.neg, (self,), _NONE)
@@ -139,7 +139,30 @@ class Arithmetic:
         return (self[i] for i in range(self.shape[0]))
 
 
-class Operators(Arithmetic, ElementwiseMethods, ReductionMethods, ShapeMethods, MoreMethods):
+class Operators(Arithmetic, Methods):
     """The same, and the methods PyTorch users expect."""
 
     __slots__ = ()
+
+    @property
+    def mT(self) -> Self:
+        """The last two dimensions swapped."""
+        return reshaping.matrix_transpose(self)
+
+    @property
+    def T(self) -> Self:
+        """All dimensions reversed."""
+        return reshaping.permute(self, axes=tuple(range(len(self.shape)))[::-1])
+
+
+def _equip(registration: Registration) -> None:
+    """Give Methods what a registration offers."""
+    method, call = registration.method, registration.call
+    if method is True:
+        method = method_of(call) if isinstance(call, Op) else call
+    if method:
+        for name in registration.names:
+            setattr(Methods, name, method)
+
+
+follow(_equip)

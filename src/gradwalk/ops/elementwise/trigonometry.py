@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.public import IN_PLACE, SPECIAL
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import where
 
-__all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "deg2rad", "hypot",
-    "rad2deg", "sin", "sinc", "sinh", "tan", "tanh",
-]  # fmt: skip
-
-sin = elementwise("sin", np.sin, math.sin, partials=[lambda x: cos(x)], to_float=True)
-cos: Op = elementwise("cos", np.cos, math.cos, partials=[lambda x: -sin(x)], to_float=True)
+sin = elementwise(
+    "sin", np.sin, math.sin, partials=[lambda x: cos(x)], to_float=True,
+    doc="Sine.", **IN_PLACE,
+)  # fmt: skip
+cos: Op = elementwise(
+    "cos", np.cos, math.cos, partials=[lambda x: -sin(x)], to_float=True,
+    doc="Cosine.", **IN_PLACE,
+)  # fmt: skip
 tan = elementwise(
-    "tan", np.tan, math.tan, partials=[lambda out: 1 + out * out], to_float=True, domain=(-1.2, 1.2)
-)
+    "tan", np.tan, math.tan, partials=[lambda out: 1 + out * out], to_float=True,
+    domain=(-1.2, 1.2), doc="Tangent.", **IN_PLACE,
+)  # fmt: skip
 asin = elementwise(
     "asin",
     np.arcsin,
@@ -28,6 +31,9 @@ asin = elementwise(
     partials=[lambda x: rsqrt(1 - x * x)],
     to_float=True,
     domain=(-0.8, 0.8),
+    doc="Arc sine.",
+    names="asin arcsin",
+    **IN_PLACE,
 )
 acos = elementwise(
     "acos",
@@ -36,14 +42,30 @@ acos = elementwise(
     partials=[lambda x: -rsqrt(1 - x * x)],
     to_float=True,
     domain=(-0.8, 0.8),
+    doc="Arc cosine.",
+    names="acos arccos",
+    **IN_PLACE,
 )
-atan = elementwise("atan", np.arctan, math.atan, vjp=[lambda g, x: g / (1 + x * x)], to_float=True)
-sinh = elementwise("sinh", np.sinh, math.sinh, partials=[lambda x: cosh(x)], to_float=True)
-cosh: Op = elementwise("cosh", np.cosh, math.cosh, partials=[lambda x: sinh(x)], to_float=True)
-tanh = elementwise("tanh", np.tanh, math.tanh, partials=[lambda out: 1 - out * out], to_float=True)
+atan = elementwise(
+    "atan", np.arctan, math.atan, vjp=[lambda g, x: g / (1 + x * x)], to_float=True,
+    doc="Arc tangent.", names="atan arctan", **IN_PLACE,
+)  # fmt: skip
+sinh = elementwise(
+    "sinh", np.sinh, math.sinh, partials=[lambda x: cosh(x)], to_float=True,
+    doc="Hyperbolic sine.", **IN_PLACE,
+)  # fmt: skip
+cosh: Op = elementwise(
+    "cosh", np.cosh, math.cosh, partials=[lambda x: sinh(x)], to_float=True,
+    doc="Hyperbolic cosine.", **IN_PLACE,
+)  # fmt: skip
+tanh = elementwise(
+    "tanh", np.tanh, math.tanh, partials=[lambda out: 1 - out * out], to_float=True,
+    doc="Hyperbolic tangent.", **IN_PLACE,
+)  # fmt: skip
 asinh = elementwise(
-    "asinh", np.arcsinh, math.asinh, partials=[lambda x: rsqrt(x * x + 1)], to_float=True
-)
+    "asinh", np.arcsinh, math.asinh, partials=[lambda x: rsqrt(x * x + 1)], to_float=True,
+    doc="Inverse hyperbolic sine.", names="asinh arcsinh", **IN_PLACE,
+)  # fmt: skip
 acosh = elementwise(
     "acosh",
     np.arccosh,
@@ -51,6 +73,9 @@ acosh = elementwise(
     partials=[lambda x: rsqrt(x * x - 1)],
     to_float=True,
     domain=(1.2, 4.0),
+    doc="Inverse hyperbolic cosine.",
+    names="acosh arccosh",
+    **IN_PLACE,
 )
 atanh = elementwise(
     "atanh",
@@ -59,6 +84,9 @@ atanh = elementwise(
     vjp=[lambda g, x: g / (1 - x * x)],
     to_float=True,
     domain=(-0.8, 0.8),
+    doc="Inverse hyperbolic tangent.",
+    names="atanh arctanh",
+    **IN_PLACE,
 )
 
 
@@ -76,6 +104,9 @@ atan2 = elementwise(
     partials=[lambda x, y: y / _square_sum(x, y), lambda x, y: -x / _square_sum(x, y)],
     to_float=True,
     domain=((0.3, 3.0), (0.3, 3.0)),
+    doc="The angle of the point (other, self).",
+    names="atan2 arctan2",
+    **IN_PLACE,
 )
 hypot = elementwise(
     "hypot",
@@ -84,6 +115,8 @@ hypot = elementwise(
     partials=[lambda x, out: x / out, lambda y, out: y / out],
     to_float=True,
     domain=((0.3, 3.0), (0.3, 3.0)),
+    doc="√(self² + other²).",
+    **IN_PLACE,
 )
 deg2rad = elementwise(
     "deg2rad",
@@ -92,6 +125,8 @@ deg2rad = elementwise(
     partials=[math.pi / 180],
     linear=True,
     to_float=True,
+    doc="Degrees as radians.",
+    **IN_PLACE,
 )
 rad2deg = elementwise(
     "rad2deg",
@@ -100,6 +135,8 @@ rad2deg = elementwise(
     partials=[180 / math.pi],
     linear=True,
     to_float=True,
+    doc="Radians as degrees.",
+    **IN_PLACE,
 )
 
 
@@ -122,4 +159,5 @@ def _sinc_slope(x: Any, out: Any) -> Any:
 sinc = elementwise(
     "sinc", np.sinc, _sinc_number, partials=[_sinc_slope], to_float=True,
     formula={"x": "g × (cos(π × {x}) − {out}) / {x}, at 0 its limit 0"},
+    doc="Sin(πx) / πx.", **SPECIAL,
 )  # fmt: skip

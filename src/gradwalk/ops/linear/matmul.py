@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import OpError, Shape, define
+from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.reshaping import broadcast_to, reshape
-
-__all__ = [
-    "dot", "einsum", "linear", "matmul", "outer",
-]  # fmt: skip
 
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
@@ -56,6 +53,7 @@ matmul_op = define(
 )
 
 
+@public(namespaces="gradwalk linalg", method=True)
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product of all ranks: vectors are lifted to matrices, leading axes broadcast.
 
@@ -85,6 +83,7 @@ def matmul(input: Any, other: Any) -> Any:
     return out
 
 
+@public(method=True)
 def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
@@ -94,6 +93,7 @@ def dot(input: Any, tensor: Any) -> Any:
     return matmul(input, tensor)
 
 
+@public(names="outer ger", method=True)
 def outer(input: Any, vec2: Any) -> Any:
     """Outer product of two vectors."""
     if input.ndim != 1 or vec2.ndim != 1:
@@ -124,6 +124,7 @@ linear_op = define(
 )
 
 
+@public()
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """x Wᵀ + b, for x of any leading shape; `weight` is (out features, in features)."""
     if bias is None:
@@ -189,6 +190,7 @@ einsum_op = define(
 )
 
 
+@public()
 def einsum(equation: str, *operands: Any) -> Any:
     """Einstein summation: `einsum("ij,jk->ik", x, y)` is the matrix product.
 

@@ -18,8 +18,6 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network.softmax import softmax_op
 from gradwalk.ops.reduce.row_sums import sum_last
 
-__all__: list[str] = []
-
 
 @functools.lru_cache(maxsize=32)
 def causal_mask(queries: int, keys: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -32,8 +32,6 @@ import numpy as np
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.shape.reshaping import getitem_slice, reshape
 
-__all__: list[str] = []
-
 CHUNK = 1 << 21  # columns of about this many bytes stay in the cache until they are multiplied
 
 Pairs = tuple[tuple[int, int], ...]

@@ -18,8 +18,6 @@ from gradwalk.ops.elementwise.arithmetic import add, mul, rsqrt
 from gradwalk.ops.reduce.reduction import mean_op
 from gradwalk.ops.reduce.row_sums import Axes, dot_over, sum_over
 
-__all__: list[str] = []
-
 
 def _statistics(x: Any, axes: Axes, eps: float, center: bool) -> tuple[Any, Any, Any]:
     """x centred and divided, the mean, and 1 / standard deviation."""

@@ -25,8 +25,6 @@ from gradwalk.ops.network.convolution import (
 )
 from gradwalk.ops.shape.reshaping import reshape
 
-__all__: list[str] = []
-
 
 def _covering(size: Shape, kernel: Shape, out: Shape, stride: Shape, padding: Pairs) -> Pairs:
     """Padding that is enough for every window: the last one may reach beyond (`ceil_mode`)."""

@@ -21,8 +21,6 @@ from gradwalk.ops.elementwise.activation import relu, sigmoid
 from gradwalk.ops.elementwise.trigonometry import tanh
 from gradwalk.ops.shape.reshaping import split, squeeze, stack
 
-__all__: list[str] = []
-
 Wants = tuple[bool, ...]
 _BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"  # how its rules are printed
 # The gates that the residual `gates` holds, one after the other, and what each went through.

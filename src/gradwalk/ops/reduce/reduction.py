@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import bool_, int64
 from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import along, put
@@ -22,7 +22,6 @@ from gradwalk.ops.shape.reshaping import (
     broadcast_to,
     cast,
     concatenate,
-    flip,
     full_axes,
     getitem_slice,
     normal_axis,
@@ -30,11 +29,6 @@ from gradwalk.ops.shape.reshaping import (
     permute,
     reshape,
 )
-
-__all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "max", "mean",
-    "min", "prod", "std", "sum", "var",
-]  # fmt: skip
 
 Dim = int | tuple[int, ...] | list[int] | None
 
@@ -183,6 +177,12 @@ def to_chosen(g: Any, indices: Any, x_shape: Shape, axis: tuple[int, ...]) -> An
     return put(keep(g[0], x_shape, axis), *arrays, index=fixed, shape=x_shape)
 
 
+def put_back(g: Any, indices: Any, x_shape: Shape, axis: int) -> Any:
+    """The gradient of values picked along an axis, each to where it was picked from."""
+    fixed, arrays = along(indices, axis)
+    return put(g[0], *arrays, index=fixed, shape=x_shape)
+
+
 def max_along_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Shape, Shape]:
     """Shapes of values and indices."""
     one = reduced_shape(shape, axis=axis, keepdim=keepdim)
@@ -232,15 +232,6 @@ any_op = define(
     vjp=[None],
     shape=reduced_shape,
     gives=bool_,
-)
-
-cumsum_op: Op = define(
-    "cumsum",
-    lambda x, *, axis: np.cumsum(x, axis=axis, dtype=total_dtype(x.dtype)),
-    vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
-    shape=lambda shape, *, axis: shape,
-    linear=True,
-    gives=total_dtype,
 )
 
 
@@ -306,7 +297,7 @@ def in_dtype(dtype: Any, reduce: Callable[[Any], Any], x: Any) -> Any:
     return found if found.dtype == kind else cast(found, dtype=kind)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def sum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum over `dim` (one, several, or all).
 
@@ -317,7 +308,7 @@ def sum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
     return in_dtype(dtype, lambda x: reduce_over(sum_op, x, dim, keepdim), input)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `dim`; integers have none, cast them first."""
     return in_dtype(
@@ -335,32 +326,32 @@ def of_floats(name: str, x: Any) -> Any:
     return x
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def prod(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product over `dim`."""
     return in_dtype(dtype, lambda x: reduce_over(prod_op, x, dim, keepdim), input)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def amax(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Largest value over `dim`; the gradient is shared equally between ties."""
     return reduce_over(amax_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def amin(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Smallest value over `dim`; the gradient is shared equally between ties."""
     return reduce_over(amin_op, input, dim, keepdim)
 
 
-@numpy_names
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+@public(method=True, numpy=True)
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Mixed:
     """`max(x)` the largest value, `max(x, dim)` values and indices, `max(x, y)` elementwise."""
     return _best(amax_op, max_along, "maximum", input, dim if other is None else other, keepdim)
 
 
-@numpy_names
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+@public(method=True, numpy=True)
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Mixed:
     """`min(x)` the smallest value, `min(x, dim)` values and indices, `min(x, y)` elementwise."""
     return _best(amin_op, min_along, "minimum", input, dim if other is None else other, keepdim)
 
@@ -400,40 +391,31 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
     return ValuesIndices(*along(x, axis=axis, keepdim=bool(keepdim)))
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) largest value, over everything or along `dim`."""
     return reduce_over(argmax_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) smallest value, over everything or along `dim`."""
     return reduce_over(argmin_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def all(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether every element is true."""
     return reduce_over(all_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def any(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether some element is true."""
     return reduce_over(any_op, input, dim, keepdim)
 
 
-@numpy_names
-def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Running sum along `dim`."""
-    axis = normal_axis(dim, input.ndim)
-    if not input.ndim:
-        return sum(input, dtype=dtype)
-    return in_dtype(dtype, lambda x: cumsum_op(x, axis=axis), input)
-
-
-@numpy_names
+@public(method=True, numpy=True)
 def var(
     input: Any,
     dim: Dim | bool = None,
@@ -451,7 +433,7 @@ def var(
     return _spread_of(var_op, input, dim, unbiased, keepdim, correction)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def std(
     input: Any,
     dim: Dim | bool = None,

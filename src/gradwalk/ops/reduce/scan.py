@@ -1,7 +1,8 @@
-"""Running reductions: products, extremes and log-sums of everything up to each element.
+"""Running reductions: sums, products, extremes and log-sums of everything up to each element.
 
-Their rules are recurrences, written for arrays; `expand` is a tree of ordinary ops (log₂ n rounds
-of combining each element with the one 1, 2, 4, ... before it), differentiable to any order.
+The rules of products and log-sums are recurrences, written for arrays; `expand` is a tree of
+ordinary ops (log₂ n rounds of combining each element with the one 1, 2, 4, ... before it),
+differentiable to any order.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.special import logaddexp
-from gradwalk.ops.reduce.reduction import ValuesIndices, in_dtype, total_dtype
-from gradwalk.ops.reduce.sorting import put_back
-from gradwalk.ops.shape.reshaping import clone, concatenate, getitem_slice, normal_axis, reshape
-
-__all__ = [
-    "cummax", "cummin", "cumprod", "logcumsumexp",
-]  # fmt: skip
+from gradwalk.ops.reduce.reduction import ValuesIndices, in_dtype, put_back, sum, total_dtype
+from gradwalk.ops.shape.reshaping import (
+    clone,
+    concatenate,
+    flip,
+    getitem_slice,
+    normal_axis,
+    reshape,
+)
 
 
 def _tree(combine: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
@@ -58,6 +61,16 @@ def _shifted(x: Any, axis: int, by: int, fill: float) -> Any:
     else:
         to[:-1] = source[1:]
     return out
+
+
+cumsum_op: Op = define(
+    "cumsum",
+    lambda x, *, axis: np.cumsum(x, axis=axis, dtype=total_dtype(x.dtype)),
+    vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
+    shape=lambda shape, *, axis: shape,
+    linear=True,
+    gives=total_dtype,
+)
 
 
 def _cumprod_rule(g: Any, x: Any, out: Any, axis: int) -> Any:
@@ -148,7 +161,16 @@ def _scan(op: Op, x: Any, dim: int) -> Any:
     return reshape(found, shape=())
 
 
-@numpy_names
+@public(method=True, inplace=True, numpy=True)
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running sum along `dim`."""
+    if not input.ndim:
+        normal_axis(dim, 0)
+        return sum(input, dtype=dtype)
+    return in_dtype(dtype, lambda x: _scan(cumsum_op, x, dim), input)
+
+
+@public(method=True, inplace=True, numpy=True)
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running product along `dim`.
 
@@ -159,14 +181,14 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return in_dtype(dtype, lambda x: _scan(cumprod_op, x, dim), input)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def logcumsumexp(input: Any, dim: int) -> Any:
     """Running log Σ exp along `dim`, stable."""
     return _scan(logcumsumexp_op, input, dim)
 
 
-@numpy_names
-def cummax(input: Any, dim: int) -> Any:
+@public(method=True, numpy=True)
+def cummax(input: Any, dim: int) -> ValuesIndices:
     """Running maximum along `dim`, and where each was (last) met.
 
     >>> import gradwalk as gw
@@ -176,7 +198,7 @@ def cummax(input: Any, dim: int) -> Any:
     return ValuesIndices(*_scan(cummax_op, input, dim))
 
 
-@numpy_names
-def cummin(input: Any, dim: int) -> Any:
+@public(method=True, numpy=True)
+def cummin(input: Any, dim: int) -> ValuesIndices:
     """Running minimum along `dim`, and where each was (last) met."""
     return ValuesIndices(*_scan(cummin_op, input, dim))

@@ -1,0 +1,16 @@
+"""The classes that carry the methods made from registrations.
+
+`python -m tools.stubs` writes methods.pyi, which says what they are, from the same registrations.
+"""
+
+
+class Methods:
+    """The methods of Tensor and Symbol that are an op, or a function made of ops."""
+
+    __slots__ = ()
+
+
+class InPlaceMethods:
+    """The methods of Tensor with a trailing underscore."""
+
+    __slots__ = ()
