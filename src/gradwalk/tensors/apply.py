@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
@@ -14,21 +12,17 @@ from gradwalk.engine.errors import mixed, shape_mismatch, stale_view
 from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.graph.abstract import AbstractArray, AbstractNumber
 from gradwalk.graph.node import Node
-from gradwalk.graph.source import caller, own_files
+from gradwalk.graph.source import caller
 from gradwalk.graph.versions import View, clock, owner_of
-from gradwalk.ops import TABLE
 from gradwalk.ops.core.check import check_use
 from gradwalk.ops.core.dtypes import (
     bool_,
     category,
-    constant,
     get_default_dtype,
     held_by,
     result_dtype,
 )
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.op_methods import method_of
-from gradwalk.ops.core.public import registered
 from gradwalk.ops.shape.reshaping import cast
 from gradwalk.tensors.devices import device
 
@@ -36,9 +30,7 @@ from gradwalk.tensors.devices import device
 Tensor: Any = None
 
 _new = object.__new__
-_getframe = sys._getframe
-_NONE: dict[str, Any] = {}  # no attributes; shared, never written to
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def wrap(array: Any, node: Any = None, index: int = 0) -> Any:
@@ -236,7 +228,7 @@ def _same_float(args: Sequence[Any]) -> bool:
         if isinstance(argument, Tensor):
             found = argument._array.dtype
             # `is not None`, because to NumPy float64 equals None
-            if found not in _FLOATS or (dtype is not None and dtype != found):
+            if found not in FLOATS or (dtype is not None and dtype != found):
                 return False
             dtype = found
         elif argument.__class__ is bool:
@@ -329,172 +321,8 @@ def record(
     return tuple(outputs) if op.multiple else outputs[0]
 
 
-# -- the quick path -----------------------------------------------------------------------------
-# Most calls are elementwise ops on float tensors of one dtype. For those the general functions
-# above spend longer on questions than NumPy on the answer, so here the questions are asked once,
-# when the function is made; whatever is not the plain case goes to `apply_any`.
-
-
-def _quick_unary(op: Op) -> Callable[..., Any]:
-    forward = op.forward
-    plan = op.plan((True,))
-
-    def unary(x: Any, attrs: dict[str, Any] = _NONE) -> Any:
-        array = x._array
-        if array.dtype not in _FLOATS or x._view is not None:
-            return apply_any(op, (x,), attrs)
-        here = state.here
-        if here.watcher is not None:
-            return apply_any(op, (x,), attrs)
-        try:
-            out = here.run(forward, array, **attrs) if attrs else here.run(forward, array)
-        except RuntimeError:  # perhaps a forward inside a forward
-            out = quietly(forward, array, **attrs)
-        if out.__class__ is not np.ndarray:
-            out = np.asarray(out)
-        source = x._node or (x if x._requires_grad else None)
-        tensor = _new(Tensor)
-        tensor._array = out
-        tensor._index = 0
-        if source is None or not here.grad_enabled:
-            tensor._node = None
-            tensor.code, tensor.position = caller()
-            return tensor
-        tensor._node = node = Node()
-        node.op = op
-        node.inputs = (source,)
-        node.plan = plan
-        node.saved = plan.save(out, array)
-        node.metas = None
-        node.shape = out.shape
-        node.dtype = out.dtype
-        node.clock = clock.now
-        node.code = None
-        node.position = -1
-        if own_files.recording:
-            frame = _getframe(1)
-            if own_files[frame.f_code.co_filename]:
-                node.code, node.position = caller()
-            else:
-                node.code = frame.f_code
-                node.position = frame.f_lasti
-        if attrs:
-            node.attrs = attrs
-        if x._index:
-            node.picks = (x._index,)
-        if here.listener is not None:
-            here.listener(node)
-        return tensor
-
-    return unary
-
-
-def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
-    forward = op.forward
-    both, left, right = op.plan((True, True)), op.plan((True, False)), op.plan((False, True))
-
-    def binary(x: Any, other: Any) -> Any:
-        if isinstance(x, Tensor):
-            first = x._array
-            dtype = first.dtype
-            source = x._node or (x if x._requires_grad else None)
-            if isinstance(other, Tensor):
-                second = other._array
-                other_source = other._node or (other if other._requires_grad else None)
-                if second.dtype is not dtype or other._view is not None:
-                    return apply_any(op, (x, other), _NONE)
-            else:
-                if other.__class__ is not float and other.__class__ is not int:
-                    return apply_any(op, (x, other), _NONE)
-                second = constant(other, dtype)
-                other_source = None
-            if dtype not in _FLOATS or x._view is not None:
-                return apply_any(op, (x, other), _NONE)
-        else:
-            second = other._array
-            dtype = second.dtype
-            number = x.__class__ is float or x.__class__ is int
-            if dtype not in _FLOATS or other._view is not None or not number:
-                return apply_any(op, (x, other), _NONE)
-            first = constant(x, dtype)
-            source = None
-            other_source = other._node or (other if other._requires_grad else None)
-        here = state.here
-        if here.watcher is not None:
-            return apply_any(op, (x, other), _NONE)
-        try:
-            out = here.run(forward, first, second)
-        except ValueError as error:
-            raise shape_mismatch(op, (x, other), error) from None
-        except RuntimeError:
-            out = quietly(forward, first, second)
-        if out.__class__ is not np.ndarray:
-            out = np.asarray(out)
-        tensor = _new(Tensor)
-        tensor._array = out
-        tensor._index = 0
-        if (source is None and other_source is None) or not here.grad_enabled:
-            tensor._node = None
-            tensor.code, tensor.position = caller()
-            return tensor
-        tensor._node = node = Node()
-        node.op = op
-        node.inputs = (source, other_source)
-        node.plan = plan = right if source is None else left if other_source is None else both
-        node.saved = plan.save(out, first, second)
-        node.shape = shape = out.shape
-        node.dtype = dtype
-        node.metas = None
-        if (source is not None and first.shape != shape) or (
-            other_source is not None and second.shape != shape
-        ):
-            node.metas = ((np.shape(first), dtype), (np.shape(second), dtype))
-        node.clock = clock.now
-        node.code = None
-        node.position = -1
-        if own_files.recording:
-            frame = _getframe(1)
-            if own_files[frame.f_code.co_filename]:
-                node.code, node.position = caller()
-            else:
-                node.code = frame.f_code
-                node.position = frame.f_lasti
-        if (source is not None and x._index) or (other_source is not None and other._index):
-            node.picks = (
-                0 if source is None else x._index,
-                other._index if other_source is not None else 0,
-            )
-        if here.listener is not None:
-            here.listener(node)
-        return tensor
-
-    return binary
-
-
 def adopt(tensor_class: Any) -> None:
     """Called by tensor.py with its class: from here on ops on tensors work."""
     global Tensor
     Tensor = tensor_class
     Tensor._apply = staticmethod(apply)
-    for op in TABLE.values():
-        if not op.elementwise or None in op.rules or len(op.inputs) > 2:
-            continue
-        if len(op.inputs) == 2 and op.attributes:
-            continue
-        quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
-        op.quick[Tensor] = quick
-    for registration in registered:
-        op = registration.call
-        if registration.method is True and isinstance(op, Op) and Tensor in op.quick:
-            method = method_of(op, op.quick[Tensor])
-            if not (op.attributes or op.options) and op.inputs[1:] in ((), ("y",)):
-                # What the method would only pass on; it stays for its signature and its name.
-                method = update_wrapper(op.quick[Tensor], method)
-            for name in registration.names:
-                setattr(Tensor, name, method)
-    for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
-        quick = TABLE[name].quick[Tensor]
-        setattr(Tensor, f"__{operator}__", quick)
-        setattr(Tensor, f"__r{operator}__", lambda x, y, quick=quick: quick(y, x))
-    for name in ("neg", "abs"):
-        setattr(Tensor, f"__{name}__", TABLE[name].quick[Tensor])

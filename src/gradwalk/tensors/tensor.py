@@ -26,7 +26,7 @@ from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
-from gradwalk.tensors import apply
+from gradwalk.tensors import apply, quick
 from gradwalk.tensors.allocator import keep_freed_memory
 from gradwalk.tensors.apply import refresh, wrap
 from gradwalk.tensors.devices import read_to
@@ -490,6 +490,7 @@ def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -
 
 
 apply.adopt(Tensor)
+quick.equip(Tensor)
 reserved.update(dir(Tensor))
 gradients.wrap = wrap
 gradients.measure_references()
