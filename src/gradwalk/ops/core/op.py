@@ -416,13 +416,10 @@ def elementwise(
 
     >>> import numpy as np, gradwalk as gw
     >>> softsign = gw.elementwise(
-    ...     "softsign",
-    ...     lambda x: x / (1 + np.abs(x)),
-    ...     partials=[lambda x: 1 / (1 + gw.abs(x)) ** 2],
-    ...     method=True,
+    ...     "softsign", lambda x: x / (1 + np.abs(x)), partials=[lambda x: 1 / (1 + gw.abs(x)) ** 2]
     ... )
     >>> x = gw.Value(1.0)
-    >>> x.softsign().backward()
+    >>> softsign(x).backward()
     >>> x.grad
     0.25
     """
