@@ -116,6 +116,8 @@ def _arguments(op: Op, rule: Any, position: int, spell: Callable[[str], str]) ->
     for name in rule.names:
         if name == "g":
             arguments.append("g")
+        elif name == "attrs":  # all of them, as a dictionary
+            arguments.append("a")
         elif name == "position":
             arguments.append(str(position - len(op.inputs) + 1))
         elif name in op.attributes:

@@ -38,7 +38,7 @@ def _input_symbols(op: Op, shapes: tuple[Any, ...]) -> list[Symbol]:
 def _env(
     op: Op, inputs: list[Symbol], outs: tuple[Any, ...], attrs: dict[str, Any]
 ) -> dict[str, Any]:
-    env: dict[str, Any] = dict(attrs)
+    env: dict[str, Any] = {**attrs, "attrs": attrs}
     for i, name in enumerate(op.inputs):
         tail = op.variadic and i == len(op.inputs) - 1
         env[name] = tuple(inputs[i:]) if tail else inputs[i]

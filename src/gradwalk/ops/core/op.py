@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -315,6 +316,7 @@ class Op:
             *self.outputs,
             *self.residuals,
             *self.attributes,
+            "attrs",
         }
         for input_name, rule in zip(self.inputs, self.rules, strict=True):
             if rule is None:
@@ -477,3 +479,7 @@ def _offered(op: Op, names: str, namespaces: str, method: bool, inplace: bool) -
     spaces = tuple(namespaces.split())
     public.register(public.Registration(op, listed, spaces, method, inplace))
     return op
+
+
+# A function of floats that is a method, and an in-place method, as well.
+smooth = partial(elementwise, to_float=True, **public.IN_PLACE)

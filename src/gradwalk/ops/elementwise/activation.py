@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import constant, held_by
-from gradwalk.ops.core.op import Op, define, elementwise
-from gradwalk.ops.core.public import FUNCTION, IN_PLACE, SPECIAL
+from gradwalk.ops.core.op import Op, define, elementwise, smooth
+from gradwalk.ops.core.public import FUNCTION, IN_PLACE
 from gradwalk.ops.elementwise.arithmetic import exp
 from gradwalk.ops.elementwise.choice import clip_op, where
 from gradwalk.ops.elementwise.error_function import erf_array, gelu_with_slope, ndtr_array
@@ -36,17 +36,14 @@ def _sigmoid_forward(x: Any) -> Any:
     return np.reciprocal(out)
 
 
-sigmoid = elementwise(
+sigmoid = smooth(
     "sigmoid",
     _sigmoid_forward,
     _sigmoid_number,
     partials=[lambda out: out * (1 - out)],
     symbol="σ",
-    to_float=True,
-    doc="1 / (1 + e⁻ˣ).",
     namespaces="gradwalk special.expit",
-    method=True,
-    inplace=True,
+    doc="1 / (1 + e⁻ˣ).",
 )
 
 # `out <= 0` rather than `out > 0`: a NaN must let its gradient through, as in PyTorch.
@@ -96,14 +93,13 @@ softplus = elementwise(
 )
 
 
-erf = elementwise(
+erf = smooth(
     "erf",
     erf_array,
     math.erf,
     partials=[lambda x: _TWO_OVER_ROOT_PI * exp(-(x * x))],
-    to_float=True,
+    namespaces="gradwalk special",
     doc="The error function.",
-    **SPECIAL,
 )
 
 # The normal distribution function: P(a standard normal number < x).

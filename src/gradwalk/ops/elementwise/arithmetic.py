@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, int64, result_dtype
-from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.op import Op, elementwise, smooth
 from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast, promoted
@@ -83,8 +83,8 @@ mul = elementwise(
     partials=[lambda y: y, lambda x: x],
     symbol="×",
     multilinear=True,
-    doc="self × other.",
     names="mul multiply",
+    doc="self × other.",
     **IN_PLACE,
 )
 div = elementwise(
@@ -218,26 +218,22 @@ square = elementwise(
     doc="x².",
     **IN_PLACE,
 )
-sqrt = elementwise(
+sqrt = smooth(
     "sqrt",
     np.sqrt,
     math.sqrt,
     vjp=[lambda g, out: g / (2 * out)],
     symbol="√",
-    to_float=True,
     domain=(0.2, 4.0),
     doc="√x.",
-    **IN_PLACE,
 )
-rsqrt = elementwise(
+rsqrt = smooth(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     lambda x: 1 / math.sqrt(x),
     partials=[lambda out: -0.5 * out * out * out],
-    to_float=True,
     domain=(0.2, 4.0),
     doc="1/√x.",
-    **IN_PLACE,
 )
 abs: Op = elementwise(
     "abs",
@@ -245,8 +241,8 @@ abs: Op = elementwise(
     operator.abs,
     partials=[lambda x: sign(x)],
     domain=(0.2, 4.0),
-    doc="|x|.",
     names="abs absolute",
+    doc="|x|.",
     **IN_PLACE,
 )
 
@@ -309,53 +305,56 @@ def _round_number(x: float, decimals: int) -> float:
     return builtins.round(x, 0) if decimals == 0 else float(np.round(x, decimals))
 
 
-exp = elementwise(
-    "exp", np.exp, math.exp, partials=[lambda out: out], to_float=True,
-    doc="eˣ.", **IN_PLACE,
-)  # fmt: skip
-exp2 = elementwise(
-    "exp2", np.exp2, math.exp2, partials=[lambda out: out * math.log(2)], to_float=True,
-    doc="2ˣ.", **SPECIAL,
-)  # fmt: skip
-expm1 = elementwise(
-    "expm1", np.expm1, math.expm1, partials=[lambda out: out + 1], to_float=True,
-    doc="eˣ − 1, exact near 0.", **SPECIAL,
-)  # fmt: skip
-log: Op = elementwise(
-    "log", np.log, math.log, vjp=[lambda g, x: g / x], to_float=True, domain=(0.2, 4.0),
-    doc="Natural logarithm.", **IN_PLACE,
-)  # fmt: skip
-log1p = elementwise(
-    "log1p", np.log1p, math.log1p, vjp=[lambda g, x: g / (1 + x)], to_float=True,
-    domain=(-0.5, 4.0), doc="Log(1 + x), exact near 0.", **SPECIAL,
-)  # fmt: skip
-log2 = elementwise(
+exp = smooth("exp", np.exp, math.exp, partials=[lambda out: out], doc="eˣ.")
+exp2 = smooth(
+    "exp2",
+    np.exp2,
+    math.exp2,
+    partials=[lambda out: out * math.log(2)],
+    namespaces="gradwalk special",
+    doc="2ˣ.",
+)
+expm1 = smooth(
+    "expm1",
+    np.expm1,
+    math.expm1,
+    partials=[lambda out: out + 1],
+    namespaces="gradwalk special",
+    doc="eˣ − 1, exact near 0.",
+)
+log: Op = smooth(
+    "log", np.log, math.log, vjp=[lambda g, x: g / x], domain=(0.2, 4.0), doc="Natural logarithm."
+)
+log1p = smooth(
+    "log1p",
+    np.log1p,
+    math.log1p,
+    vjp=[lambda g, x: g / (1 + x)],
+    domain=(-0.5, 4.0),
+    namespaces="gradwalk special",
+    doc="Log(1 + x), exact near 0.",
+)
+log2 = smooth(
     "log2",
     np.log2,
     math.log2,
     vjp=[lambda g, x: g / (x * math.log(2))],
-    to_float=True,
     domain=(0.2, 4.0),
     doc="Logarithm to base 2.",
-    **IN_PLACE,
 )
-log10 = elementwise(
+log10 = smooth(
     "log10",
     np.log10,
     math.log10,
     vjp=[lambda g, x: g / (x * math.log(10))],
-    to_float=True,
     domain=(0.2, 4.0),
     doc="Logarithm to base 10.",
-    **IN_PLACE,
 )
-reciprocal = elementwise(
+reciprocal = smooth(
     "reciprocal",
     np.reciprocal,
     lambda x: 1 / x,
     partials=[lambda out: -(out * out)],
-    to_float=True,
     domain=(0.3, 4.0),
     doc="1/x.",
-    **IN_PLACE,
 )

@@ -161,68 +161,53 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     return op(promoted(input, *attrs.values()), *operands[1:], **attrs)
 
 
-_FLAT: dict[str, Any] = {"partials": [None, None]}
-_TRUTH: dict[str, Any] = {"partials": [None, None], "gives": bool_}
+# -- comparisons and logic: no gradient ----------------------------------------------------------
 
-equal = elementwise(
-    "equal", np.equal, operator.eq, symbol="=",
-    doc="self == other.", names="eq", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-not_equal = elementwise(
-    "not_equal", np.not_equal, operator.ne, symbol="≠",
-    doc="self != other.", names="ne not_equal", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-less = elementwise(
-    "less", np.less, operator.lt, symbol="<",
-    doc="self < other.", names="lt less", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-less_equal = elementwise(
-    "less_equal", np.less_equal, operator.le, symbol="≤",
-    doc="self <= other.", names="le less_equal", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-greater = elementwise(
-    "greater", np.greater, operator.gt, symbol=">",
-    doc="self > other.", names="gt greater", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-greater_equal = elementwise(
-    "greater_equal", np.greater_equal, operator.ge, symbol="≥",
-    doc="self >= other.", names="ge greater_equal", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
 
-logical_and = elementwise(
-    "logical_and", np.logical_and, lambda x, y: bool(x and y), symbol="and",
-    doc="True where both are non-zero.", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-logical_or = elementwise(
-    "logical_or", np.logical_or, lambda x, y: bool(x or y), symbol="or",
-    doc="True where one is non-zero.", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-logical_xor = elementwise(
-    "logical_xor", np.logical_xor, lambda x, y: bool(x) != bool(y), symbol="xor",
-    doc="True where exactly one is non-zero.", **_TRUTH, **IN_PLACE,
-)  # fmt: skip
-logical_not = elementwise(
-    "logical_not", np.logical_not, lambda x: not x, partials=[None], symbol="not", gives=bool_,
-    doc="True where x is zero.", **IN_PLACE,
-)  # fmt: skip
-bitwise_and = elementwise(
-    "bitwise_and", np.bitwise_and, operator.and_, symbol="and",
-    doc="self & other.", **_FLAT, **IN_PLACE,
-)  # fmt: skip
-bitwise_or = elementwise(
-    "bitwise_or", np.bitwise_or, operator.or_, symbol="or",
-    doc="self | other.", **_FLAT, **IN_PLACE,
-)  # fmt: skip
-bitwise_xor = elementwise(
-    "bitwise_xor", np.bitwise_xor, operator.xor, symbol="xor",
-    doc="self ^ other.", **_FLAT, **IN_PLACE,
-)  # fmt: skip
-bitwise_not = elementwise(
-    "bitwise_not",
-    np.bitwise_not,
-    lambda x: not x if type(x) is bool else ~x,
-    partials=[None],
-    symbol="~",
-    doc="~self.",
-    **IN_PLACE,
+def _logic(name: str, forward: Any, number: Any, symbol: str, doc: str, **facts: Any) -> Op:
+    facts = {"gives": bool_, "partials": [None] * forward.nin, **facts}
+    return elementwise(name, forward, number, symbol=symbol, doc=doc, **facts, **IN_PLACE)
+
+
+def _bitwise_not_number(x: int) -> int:
+    return not x if type(x) is bool else ~x
+
+
+equal = _logic("equal", np.equal, operator.eq, "=", "self == other.", names="eq")
+not_equal = _logic(
+    "not_equal", np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal"
 )
+less = _logic("less", np.less, operator.lt, "<", "self < other.", names="lt less")
+less_equal = _logic(
+    "less_equal", np.less_equal, operator.le, "≤", "self <= other.", names="le less_equal"
+)
+greater = _logic("greater", np.greater, operator.gt, ">", "self > other.", names="gt greater")
+greater_equal = _logic(
+    "greater_equal", np.greater_equal, operator.ge, "≥", "self >= other.", names="ge greater_equal"
+)
+logical_and = _logic(
+    "logical_and",
+    np.logical_and,
+    lambda x, y: bool(x and y),
+    "and",
+    "True where both are non-zero.",
+)
+logical_or = _logic(
+    "logical_or", np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero."
+)
+logical_xor = _logic(
+    "logical_xor",
+    np.logical_xor,
+    lambda x, y: bool(x) != bool(y),
+    "xor",
+    "True where exactly one is non-zero.",
+)
+logical_not = _logic("logical_not", np.logical_not, lambda x: not x, "not", "True where x is zero.")
+bitwise_and = _logic(
+    "bitwise_and", np.bitwise_and, operator.and_, "and", "self & other.", gives=None
+)
+bitwise_or = _logic("bitwise_or", np.bitwise_or, operator.or_, "or", "self | other.", gives=None)
+bitwise_xor = _logic(
+    "bitwise_xor", np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None
+)
+bitwise_not = _logic("bitwise_not", np.bitwise_not, _bitwise_not_number, "~", "~self.", gives=None)

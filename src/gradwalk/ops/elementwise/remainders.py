@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, float64
-from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.op import Op, elementwise, smooth
 from gradwalk.ops.core.public import IN_PLACE, METHOD, public
 from gradwalk.ops.elementwise import arithmetic
 from gradwalk.ops.elementwise.arithmetic import sign, trunc
@@ -22,9 +22,8 @@ isnan = elementwise(
     doc="True where x is NaN.", **METHOD,
 )  # fmt: skip
 isinf = elementwise(
-    "isinf", np.isinf, partials=[None], gives=bool_,
-    doc="True where x is infinite.", **METHOD,
-)  # fmt: skip
+    "isinf", np.isinf, partials=[None], gives=bool_, doc="True where x is infinite.", **METHOD
+)
 isfinite = elementwise(
     "isfinite", np.isfinite, partials=[None], gives=bool_,
     doc="True where x is neither infinite nor NaN.", **METHOD,
@@ -60,14 +59,12 @@ fmod = elementwise(
 )
 
 # |x| with the sign of y.
-copysign: Op = elementwise(
+copysign: Op = smooth(
     "copysign",
     np.copysign,
     partials=[lambda x, y: sign(x) * copysign(1.0, y), 0],
-    to_float=True,
     domain=((0.3, 3.0), (0.3, 3.0)),
     doc="|self| with the sign of other.",
-    **IN_PLACE,
 )
 
 

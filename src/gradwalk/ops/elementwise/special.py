@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, elementwise
-from gradwalk.ops.core.public import METHOD, SPECIAL, public
+from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.public import METHOD, public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log
 from gradwalk.ops.elementwise.choice import where
@@ -31,47 +31,39 @@ def _scipy(name: str) -> Any:
     return forward
 
 
-erfc = elementwise(
+erfc = smooth(
     "erfc",
     erfc_array,
     math.erfc,
     partials=[lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x))],
-    to_float=True,
+    namespaces="gradwalk special",
     doc="1 − erf(x).",
-    **SPECIAL,
 )
-erfinv = elementwise(
+erfinv = smooth(
     "erfinv",
     _scipy("erfinv"),
     partials=[lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out)],
-    to_float=True,
     domain=(-0.8, 0.8),
+    namespaces="gradwalk special",
     doc="The inverse of erf.",
-    **SPECIAL,
 )
 
 # log |Γ(x)|, and its derivatives: digamma, then polygamma of order 1, 2, ...
-lgamma = elementwise(
+lgamma = smooth(
     "lgamma",
     lambda x: _scipy("gammaln")(np.where(x == -math.inf, math.inf, x)),
     partials=[lambda x: digamma(x)],
-    to_float=True,
     domain=(0.3, 4.0),
-    doc="Log |Γ(x)|.",
     namespaces="gradwalk special.gammaln",
-    method=True,
-    inplace=True,
+    doc="Log |Γ(x)|.",
 )
-digamma: Op = elementwise(
+digamma: Op = smooth(
     "digamma",
     _scipy("digamma"),
     partials=[lambda x: polygamma_op(x, n=1)],
-    to_float=True,
     domain=(0.3, 4.0),
-    doc="The derivative of lgamma.",
     namespaces="gradwalk special special.psi",
-    method=True,
-    inplace=True,
+    doc="The derivative of lgamma.",
 )
 
 
@@ -143,14 +135,13 @@ def _xlogy_forward(x: Any, y: Any) -> Any:
 
 
 # x × log y, where 0 × log 0 is 0.
-xlogy = elementwise(
+xlogy = smooth(
     "xlogy",
     _xlogy_forward,
     vjp=[lambda g, x, y: where((x == 0) & (y <= 0), 0, g * log(y)), lambda g, x, y: g * (x / y)],
-    to_float=True,
     domain=((-2.0, 2.0), (0.3, 3.0)),
+    namespaces="gradwalk special",
     doc="self × log(other), 0 where self is 0.",
-    **SPECIAL,
 )
 
 
@@ -167,10 +158,14 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 
 
 # log(x / (1 − x)), the inverse of sigmoid; with eps, of x limited to [eps, 1 − eps].
-logit = elementwise(
-    "logit", _logit_forward, vjp=[_logit_rule], to_float=True, domain=(0.15, 0.85),
-    doc="Log(x / (1 − x)), the inverse of sigmoid.", **SPECIAL,
-)  # fmt: skip
+logit = smooth(
+    "logit",
+    _logit_forward,
+    vjp=[_logit_rule],
+    domain=(0.15, 0.85),
+    namespaces="gradwalk special",
+    doc="Log(x / (1 − x)), the inverse of sigmoid.",
+)
 
 
 @public(namespaces="special")

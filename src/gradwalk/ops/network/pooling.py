@@ -64,23 +64,17 @@ def _max_pool_forward(
         better *= code(number)
         np.maximum(chosen, better, out=chosen)  # numbers only grow: a later winner is larger
     if not (best > lowest).all():
-        chosen = _chosen_among_any(full, size, kernel, out, stride, padding, dilation)
+        chosen = _chosen_among_any(full, kernel, out, stride, padding, dilation)
     return best, chosen
 
 
 def _chosen_among_any(
-    full: Any,
-    size: Shape,
-    kernel: Shape,
-    out: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
+    full: Any, kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> Any:
     """The winners where there are NaNs, of which the last wins, or windows of nothing but -inf."""
     best = np.full((*full.shape[: full.ndim - len(out)], *out), _lowest(full.dtype), full.dtype)
     chosen = np.empty(best.shape, np.int64)
-    chosen[...] = _first_inside(size, kernel, out, stride, padding, dilation)
+    chosen[...] = _first_inside(kernel, out, stride, padding, dilation)
     for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):
         candidate = full[part]
         better = (candidate > best) | (candidate != candidate)
@@ -89,9 +83,7 @@ def _chosen_among_any(
     return chosen
 
 
-def _first_inside(
-    size: Shape, kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape
-) -> Any:
+def _first_inside(kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Any:
     """For every window the first place of the kernel that is not padding."""
     code: Any = 0
     for axis, (k, o, s, d) in enumerate(zip(kernel, out, stride, dilation, strict=True)):
@@ -263,11 +255,7 @@ pool_sum: Op = define(
     _pool_sum_forward,
     vjp=[
         lambda g, x_shape, kernel, stride, padding: pool_spread(
-            g,
-            shape=x_shape[len(x_shape) - len(kernel) :],
-            kernel=kernel,
-            stride=stride,
-            padding=padding,
+            g, shape=x_shape[-len(kernel) :], kernel=kernel, stride=stride, padding=padding
         )
     ],
     shape=lambda x, *, kernel, out, stride, padding: (*x[: len(x) - len(out)], *out),
@@ -278,11 +266,7 @@ pool_spread: Op = define(
     _pool_spread_forward,
     vjp=[
         lambda g, y_shape, kernel, stride, padding: pool_sum(
-            g,
-            kernel=kernel,
-            out=y_shape[len(y_shape) - len(kernel) :],
-            stride=stride,
-            padding=padding,
+            g, kernel=kernel, out=y_shape[-len(kernel) :], stride=stride, padding=padding
         )
     ],
     shape=lambda y, *, shape, kernel, stride, padding: (*y[: len(y) - len(shape)], *shape),

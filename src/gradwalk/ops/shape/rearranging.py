@@ -61,7 +61,7 @@ def _diagonal_put_forward(g: Any, *, shape: Shape, offset: int, axes: tuple[int,
 diagonal_op: Op = define(
     "diagonal",
     lambda x, *, offset, axes: _diagonal_view(x, offset, axes),
-    vjp=[lambda g, x_shape, offset, axes: diagonal_put(g, shape=x_shape, offset=offset, axes=axes)],
+    vjp=[lambda g, x_shape, attrs: diagonal_put(g, shape=x_shape, **attrs)],
     shape=_diagonal_shape,
     linear=True,
     view=True,
@@ -159,11 +159,7 @@ def _windows_add_forward(g: Any, *, shape: Shape, axis: int, size: int, step: in
 windows_op: Op = define(
     "windows",
     _windows_forward,
-    vjp=[
-        lambda g, x_shape, axis, size, step: windows_add(
-            g, shape=x_shape, axis=axis, size=size, step=step
-        )
-    ],
+    vjp=[lambda g, x_shape, attrs: windows_add(g, shape=x_shape, **attrs)],
     shape=lambda x, *, axis, size, step: (
         *x[:axis],
         (x[axis] - size) // step + 1,
