@@ -21,6 +21,7 @@ from typing import Any
 
 import gradwalk
 from gradwalk.ops import FAMILIES
+from gradwalk.ops.core import operators
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.public import Registration, names_of, registered
 
@@ -56,9 +57,21 @@ def methods() -> str:
                 changing[f"{name}_"] = _method(registration, f"{name}_", imports)
     lines = ["# ruff: noqa: E501"]
     lines += [f"from {module} import {name}" for module, name in sorted(imports)]
-    for title, made in (("Methods", plain), ("InPlaceMethods", changing)):
+    parts = {"OperatorMethods": _operators(), "Methods": plain, "InPlaceMethods": changing}
+    for title, made in parts.items():
         lines += ["", f"class {title}:", *(f"    {made[name]}" for name in sorted(made))]
     return "\n".join(lines) + "\n"
+
+
+def _operators() -> dict[str, str]:
+    """Python's operators that are an op each."""
+    ignored = "  # type: ignore[override]"
+    made = {f"__{n}__": f"def __{n}__(self) -> Self: ..." for n in operators.UNARY}
+    two = [*operators.BINARY, *operators.COMPARISONS, *(f"r{n}" for n in operators.BINARY)]
+    for n in two:
+        note = ignored if n in ("eq", "ne") else ""
+        made[f"__{n}__"] = f"def __{n}__(self, other: Any) -> Self: ...{note}"
+    return made
 
 
 def _method(registration: Registration, name: str, imports: set[tuple[str, str]]) -> str:

@@ -134,11 +134,11 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(f"module 'gradwalk' has no attribute '{name}'")
     from gradwalk import inspect
 
-    found = getattr(inspect, name)
+    tool = getattr(inspect, name)
     # A module that is imported again (a test runner does) takes the place of its function.
-    found = getattr(found, name, found)
-    globals()[name] = found
-    return found
+    tool = getattr(tool, name, tool)
+    globals()[name] = tool
+    return tool
 
 
 def __dir__() -> list[str]:

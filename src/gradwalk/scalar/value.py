@@ -349,10 +349,10 @@ def _value(thing: Any, beside: Value) -> Value:
 
 def _each(method: Callable[..., Any], self: Value, array: np.ndarray[Any, Any]) -> Any:
     """An array of numbers and a Value: an array of Values, as in micrograd."""
-    found = np.empty(array.shape, object)
+    values = np.empty(array.shape, object)
     for place in np.ndindex(array.shape):
-        found[place] = method(self, array[place])
-    return found
+        values[place] = method(self, array[place])
+    return values
 
 
 def _equip() -> None:

@@ -70,13 +70,13 @@ def refresh(tensor: Any) -> None:
         if state.here.grad_enabled:
             raise stale_view(tensor, view)
         return
-    found: Any = view.base
+    view_again: Any = view.base
     with enable_grad():  # this history is due whoever asks first, also inside no_grad
         for op, attrs, index in view.chain:
-            found = op(found, **attrs)
-            found = found[index] if op.multiple else found
-    move_retained(tensor, found._node, found._index)
-    tensor._node, tensor._index = found._node, found._index
+            view_again = op(view_again, **attrs)
+            view_again = view_again[index] if op.multiple else view_again
+    move_retained(tensor, view_again._node, view_again._index)
+    tensor._node, tensor._index = view_again._node, view_again._index
     tensor._view = View(view.base, view.base._node, view.chain)
 
 
@@ -122,20 +122,20 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     )
     if op.to_float and dtype.kind != "f":
         dtype = get_default_dtype()
-    found = list(args)
+    promoted = list(args)
     if not any(isinstance(args[i], Tensor) for i in positions):  # where(condition, 1.0, 0.0)
         for i in positions:
-            found[i] = wrap(np.asarray(args[i], dtype))
-        return tuple(found)
+            promoted[i] = wrap(np.asarray(args[i], dtype))
+        return tuple(promoted)
     for i in positions:
         if isinstance(args[i], Tensor):
             if args[i]._array.dtype != dtype:
-                found[i] = cast(args[i], dtype=dtype)
+                promoted[i] = cast(args[i], dtype=dtype)
         elif dtype.kind == "f" and not isinstance(args[i], float):
-            found[i] = float(args[i])
+            promoted[i] = float(args[i])
         elif dtype.itemsize < 8 and op.gives is not bool_ and args[i].__class__ is int:
-            found[i] = held_by(dtype, args[i])  # NumPy refuses uint8 + 300; comparing is exact
-    return tuple(found)
+            promoted[i] = held_by(dtype, args[i])  # NumPy refuses uint8 + 300; comparing is exact
+    return tuple(promoted)
 
 
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -214,11 +214,11 @@ def _watched(
     watcher = state.here.watcher
     edges = watcher.operands(args)
     if needs and state.here.grad_enabled and op.differentiable:
-        found = record(op, args, arrays, attrs, result, code, position)
+        outputs = record(op, args, arrays, attrs, result, code, position)
     else:
-        found = _unrecorded(op, args, attrs, result, code, position)
-    watcher.made(op, edges, attrs, found if op.multiple else (found,), code, position)
-    return found
+        outputs = _unrecorded(op, args, attrs, result, code, position)
+    watcher.made(op, edges, attrs, outputs if op.multiple else (outputs,), code, position)
+    return outputs
 
 
 def _same_float(args: Sequence[Any]) -> bool:
@@ -226,11 +226,11 @@ def _same_float(args: Sequence[Any]) -> bool:
     dtype = None
     for argument in args:
         if isinstance(argument, Tensor):
-            found = argument._array.dtype
+            own_dtype = argument._array.dtype
             # `is not None`, because to NumPy float64 equals None
-            if found not in FLOATS or (dtype is not None and dtype != found):
+            if own_dtype not in FLOATS or (dtype is not None and dtype != own_dtype):
                 return False
-            dtype = found
+            dtype = own_dtype
         elif argument.__class__ is bool:
             return False
     return dtype is not None

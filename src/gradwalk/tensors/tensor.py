@@ -207,11 +207,11 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
 
     def _cut(self, note: str) -> Tensor:
         hold(self)
-        found = wrap(self._array)
-        found.code, found.position = caller()
+        cut = wrap(self._array)
+        cut.code, cut.position = caller()
         if state.here.watcher is not None:
-            state.here.watcher.detached(self, found, note)
-        return found
+            state.here.watcher.detached(self, cut, note)
+        return cut
 
     def detach_(self) -> Tensor:
         """Cut itself off from the graph; becomes a leaf that needs no gradient."""
@@ -364,8 +364,8 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
 
     def __contains__(self, element: Any) -> bool:
         self._leaves_as("`in`")
-        found = element._array if isinstance(element, Tensor) else element
-        return bool(np.any(self._array == found))
+        wanted = element._array if isinstance(element, Tensor) else element
+        return bool(np.any(self._array == wanted))
 
     # -- copies and dtypes -------------------------------------------------------------------------
 
@@ -468,13 +468,13 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
             raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
         if self._view is None and self._array.ndim > 2 and is_batch_last(self._array):
             self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
-        found = reshape_to(self, *sizes, shape=size)
-        if found._array.size and not np.shares_memory(found._array, self._array):
+        viewed = reshape_to(self, *sizes, shape=size)
+        if viewed._array.size and not np.shares_memory(viewed._array, self._array):
             raise RuntimeError(
                 f"view: the elements of {name_of(self)} do not lie in memory in the "
                 "order the new shape needs. Fix: use .reshape(...), which copies if it must."
             )
-        return found
+        return viewed
 
     def view_as(self, other: Tensor) -> Tensor:
         """`view` with the shape of another tensor."""

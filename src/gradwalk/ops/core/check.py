@@ -64,10 +64,10 @@ def check_elementwise(op: Op, attrs: dict[str, Any] | None = None) -> None:
     for name, rule in zip(op.inputs, op.rules, strict=True):
         if rule is None or rule.constant is not None:
             continue
-        found = _run_rule(op, name, rule, env)
-        shape = getattr(found, "shape", ())
-        if not isinstance(found, (Symbol, int, float)) or shape != ():
-            what = f"an array of shape {shape}" if shape else repr(found)
+        result = _run_rule(op, name, rule, env)
+        shape = getattr(result, "shape", ())
+        if not isinstance(result, (Symbol, int, float)) or shape != ():
+            what = f"an array of shape {shape}" if shape else repr(result)
             raise OpError(
                 f"op '{op.name}', rule for input {name}: it returns {what}; it must return one "
                 "number for one number, made of its parameters by arithmetic."

@@ -1,7 +1,13 @@
-"""The classes that carry the methods made from registrations.
+"""The classes that carry operators and methods made from ops and registrations.
 
 `python -m tools.stubs` writes methods.pyi, which says what they are, from the same registrations.
 """
+
+
+class OperatorMethods:
+    """The operators of Python that are an op each."""
+
+    __slots__ = ()
 
 
 class Methods:

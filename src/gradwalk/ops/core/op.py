@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,7 +67,7 @@ class Rule:
 
 def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
     """One rule per input out of a function that computes the contributions to all of them."""
-    found = []
+    rules = []
     for position in range(count):
         rule = Rule(function, partial=False)
         rule.names = tuple(name for name in rule.names if name != "wants")
@@ -76,8 +75,8 @@ def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
         rule.function = lambda *args, wants=wants, position=position: function(*args, wants=wants)[
             position
         ]
-        found.append(rule)
-    return found
+        rules.append(rule)
+    return rules
 
 
 class Op:
@@ -123,8 +122,8 @@ class Op:
         self.number = number
         self.rules = tuple(rules)
         self.elementwise = elementwise
-        found, self.attributes, self.defaults = _signature(name, forward)
-        names = _words(inputs) if inputs is not None else found
+        own_inputs, self.attributes, self.defaults = _signature(name, forward)
+        names = _words(inputs) if inputs is not None else own_inputs
         # A rule for all inputs at once, where their contributions share most of their work. Its
         # keyword `wants` says which of them are asked for.
         self.joint = joint
@@ -247,16 +246,16 @@ class Op:
         parameter = inspect.Parameter
         plain, by_name = parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY
         shown = {"x": "input", "y": "other"}
-        found = [parameter(shown.get(name, name), plain) for name in self.inputs]
+        parameters = [parameter(shown.get(name, name), plain) for name in self.inputs]
         if self.variadic:
-            found[-1] = found[-1].replace(kind=parameter.VAR_POSITIONAL)
+            parameters[-1] = parameters[-1].replace(kind=parameter.VAR_POSITIONAL)
         required = self.attributes[: len(self.attributes) - len(self.defaults)]
         mixed = self.variadic or any(name in self.defaults for name in required)
         for name in self.attributes:
             default = self.defaults.get(name, parameter.empty)
-            found.append(parameter(name, by_name if mixed else plain, default=default))
-        found += [parameter(n, by_name, default=d) for n, d in self.options.items()]
-        return inspect.Signature(found)
+            parameters.append(parameter(name, by_name if mixed else plain, default=default))
+        parameters += [parameter(n, by_name, default=d) for n, d in self.options.items()]
+        return inspect.Signature(parameters)
 
     def on_numbers(self, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """The number reading: Python floats in, a Python number out, IEEE rules throughout."""
@@ -481,5 +480,8 @@ def _offered(op: Op, names: str, namespaces: str, method: bool, inplace: bool) -
     return op
 
 
-# A function of floats that is a method, and an in-place method, as well.
-smooth = partial(elementwise, to_float=True, **public.IN_PLACE)
+def smooth(
+    name: str, forward: Callable[..., Any], number: Callable[..., Any] | None = None, **facts: Any
+) -> Op:
+    """Define a function of floats that is a method, and an in-place method, as well."""
+    return elementwise(name, forward, number, **{"to_float": True, **public.IN_PLACE, **facts})

@@ -66,13 +66,13 @@ def follow(follower: Callable[[Registration], None]) -> None:
 
 def names_of(namespace: str) -> dict[str, Any]:
     """The public names of a namespace, sorted, and what each one is."""
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for registration in registered:
         for place in registration.namespaces:
             space, _, name = place.partition(".")
             if space == namespace:
-                found |= dict.fromkeys((name,) if name else registration.names, registration.call)
-    return dict(sorted(found.items()))
+                names |= dict.fromkeys((name,) if name else registration.names, registration.call)
+    return dict(sorted(names.items()))
 
 
 def public(

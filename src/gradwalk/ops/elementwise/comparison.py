@@ -56,8 +56,8 @@ def isclose(
         return equal_op(input, other)
     apart = abs(sub(input, other))
     near = bitwise_and(isfinite(apart), less_equal(apart, add(mul(abs(other), rtol), atol)))
-    found = bitwise_or(equal_op(input, other), near)
-    return bitwise_or(found, bitwise_and(isnan(input), isnan(other))) if equal_nan else found
+    close = bitwise_or(equal_op(input, other), near)
+    return bitwise_or(close, bitwise_and(isnan(input), isnan(other))) if equal_nan else close
 
 
 @public(method=True)
@@ -84,13 +84,13 @@ def isin(
     tensor([False,  True, False])
     """
     if not hasattr(test_elements, "shape"):
-        found = equal_op(elements, test_elements)
+        among = equal_op(elements, test_elements)
     elif not hasattr(elements, "shape"):
-        found = any(equal_op(elements, test_elements))
+        among = any(equal_op(elements, test_elements))
     else:
         listed = reshape(test_elements, shape=(math.prod(test_elements.shape),))
-        found = any(equal_op(reshape(elements, shape=(*elements.shape, 1)), listed), -1)
-    return logical_not(found) if invert else found
+        among = any(equal_op(reshape(elements, shape=(*elements.shape, 1)), listed), -1)
+    return logical_not(among) if invert else among
 
 
 @public(method=True)

@@ -29,17 +29,17 @@ Index = tuple[Any, ...]
 
 def to_numpy_index(index: Index, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """The attribute form back to what NumPy takes."""
-    found: list[Any] = []
+    subscript: list[Any] = []
     for part in index:
         if part == "...":
-            found.append(Ellipsis)
+            subscript.append(Ellipsis)
         elif isinstance(part, tuple):
-            found.append(slice(*part[1:]) if part[0] == "slice" else arrays[part[1]])
+            subscript.append(slice(*part[1:]) if part[0] == "slice" else arrays[part[1]])
         else:
-            found.append(part)
+            subscript.append(part)
     if "..." not in index:
-        found.append(Ellipsis)  # so that x[0] is a 0-d view instead of a NumPy scalar
-    return tuple(found)
+        subscript.append(Ellipsis)  # so that x[0] is a 0-d view instead of a NumPy scalar
+    return tuple(subscript)
 
 
 def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -244,8 +244,8 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     rows, places = as_vector(input), as_vector(index)
     _same_rank("gather", rows, places)
     fixed, arrays = along(places, axis)
-    found = getitem(rows, *arrays, index=fixed)
-    return found if index.ndim else reshape(found, shape=())
+    picked = getitem(rows, *arrays, index=fixed)
+    return picked if index.ndim else reshape(picked, shape=())
 
 
 def scatter_index(

@@ -68,12 +68,12 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Mixed:
         mask = unsqueeze(mask, 0)  # as PyTorch, which sees one element
     everywhere = np.indices(mask.shape)
     index = (("mask", 0, mask.ndim),)
-    found = tuple(getitem(grid, mask, index=index) for grid in everywhere)
+    columns = tuple(getitem(grid, mask, index=index) for grid in everywhere)
     if as_tuple:
-        return found
-    if not found:  # no dimensions: no columns
+        return columns
+    if not columns:  # no dimensions: no columns
         return getitem(np.zeros((1, 0), np.int64), unsqueeze(mask, 0), index=(("mask", 0, 1),))
-    return stack(found, 1)
+    return stack(columns, 1)
 
 
 @public(method=True)

@@ -153,13 +153,13 @@ def _einsum_rule(
     known = set(out).union(*(t for t, _ in others))
     kept = "".join(c for c in mine if c in known)
     swapped = ",".join([out, *(t for t, _ in others)]) + "->" + kept
-    found = einsum_op(g, *(x for _, x in others), equation=swapped)
+    contribution = einsum_op(g, *(x for _, x in others), equation=swapped)
     # A letter that only this operand has was summed away, and one that the others have with
     # length 1 was broadcast: its gradient is the same all along.
-    left = iter(found.shape)
+    left = iter(contribution.shape)
     lifted = tuple(next(left) if c in known else 1 for c in mine)
     full = tuple(n if m == 1 else m for m, n in zip(lifted, shape, strict=True))
-    return broadcast_to(found if kept == mine else reshape(found, shape=lifted), full)
+    return broadcast_to(contribution if kept == mine else reshape(contribution, shape=lifted), full)
 
 
 def _einsum_shape(*shapes: Shape, equation: str) -> Shape:

@@ -39,16 +39,16 @@ Pairs = tuple[tuple[int, int], ...]
 
 def out_size(size: Shape, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Shape:
     """How many places the kernel can take along each dimension."""
-    found = tuple(
+    counts = tuple(
         (n + before + after - d * (k - 1) - 1) // s + 1
         for n, k, s, (before, after), d in zip(size, kernel, stride, padding, dilation, strict=True)
     )
-    if any(n < 1 for n in found):
+    if any(n < 1 for n in counts):
         raise ValueError(
             f"a kernel of size {kernel} (dilation {dilation}) does not fit an input of size "
             f"{size} with padding {padding}"
         )
-    return found
+    return counts
 
 
 def padded(x: Any, padding: Pairs, value: float = 0.0) -> Any:

@@ -140,15 +140,15 @@ def _max_pool_rule(
     whole = (*lead, *(n + b + a for n, (b, a) in zip(size, cover, strict=True)))
     if is_batch_last(chosen):
         g = batch_first(batch_last(g))
-    found = np.zeros_like(chosen, dtype=g.dtype, shape=whole)
+    padded_gradient = np.zeros_like(chosen, dtype=g.dtype, shape=whole)
     apart = all(s >= r for s, r in zip(stride, reach, strict=True))
     for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):
         given = masked(chosen == number, g, keep=True)
         if apart:
-            found[part] = given
+            padded_gradient[part] = given
         else:
-            found[part] += given
-    return found[inside(size, cover)]
+            padded_gradient[part] += given
+    return padded_gradient[inside(size, cover)]
 
 
 def _max_pool_expanded(x: Any, **attrs: Any) -> Any:

@@ -293,8 +293,8 @@ def in_dtype(dtype: Any, reduce: Callable[[Any], Any], x: Any) -> Any:
     if dtype is None:
         return reduce(x)
     kind = np.dtype(dtype)
-    found = reduce(x if x.dtype == kind else cast(x, dtype=kind))
-    return found if found.dtype == kind else cast(found, dtype=kind)
+    out = reduce(x if x.dtype == kind else cast(x, dtype=kind))
+    return out if out.dtype == kind else cast(out, dtype=kind)
 
 
 @public(method=True, numpy=True)

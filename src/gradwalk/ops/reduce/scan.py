@@ -155,10 +155,10 @@ def _scan(op: Op, x: Any, dim: int) -> Any:
     axis = normal_axis(dim, x.ndim)
     if x.ndim:
         return op(x, axis=axis)
-    found = op(reshape(x, shape=(1,)), axis=0)
+    row = op(reshape(x, shape=(1,)), axis=0)
     if op.multiple:
-        return tuple(reshape(part, shape=()) for part in found)
-    return reshape(found, shape=())
+        return tuple(reshape(part, shape=()) for part in row)
+    return reshape(row, shape=())
 
 
 @public(method=True, inplace=True, numpy=True)

@@ -238,15 +238,15 @@ def unique(
     values, order = sort(reshape(input, shape=(math.prod(input.shape),)))
     first = equal(zero(values[:1]), 0)  # the first of all is new
     new = concatenate(first, not_equal(values[1:], values[:-1]), axis=0)
-    found = [values[new]]
+    results = [values[new]]
     if return_inverse:
         ranks = sub(cumsum(new, 0), 1)
-        found.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
+        results.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
     if return_counts:
         ends = concatenate(new[1:], first, axis=0)  # the last of each kind
         upto = cumsum(equal(order, order), 0)[ends]  # how many elements so far
-        found.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
-    return found[0] if len(found) == 1 else tuple(found)
+        results.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool) -> Any:
@@ -259,8 +259,8 @@ def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool)
     )
     nothing = cast(sum(zero(x)), dtype=int64)  # added, to make of an array what x is
     wanted = [places] * return_inverse + [counts] * return_counts
-    found = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
-    return (found, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else found
+    slices = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
+    return (slices, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else slices
 
 
 @public()
@@ -291,8 +291,8 @@ def searchsorted(
         )
     if sorter is not None:
         sorted_sequence = gather(sorted_sequence, -1, sorter)
-    found = searchsorted_op(sorted_sequence, input, right=right or side == "right")
-    return cast(found, dtype=int32) if out_int32 else found
+    places = searchsorted_op(sorted_sequence, input, right=right or side == "right")
+    return cast(places, dtype=int32) if out_int32 else places
 
 
 @public()

@@ -131,15 +131,15 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         weights = mul(fweights, aweights)
     if weights is None:
         centred = sub(rows, mean(rows, 1, keepdim=True))
-        found = div(matmul(centred, matrix_transpose(centred)), max(rows.shape[1] - correction, 0))
+        matrix = div(matmul(centred, matrix_transpose(centred)), max(rows.shape[1] - correction, 0))
     else:
         total = sum(weights)
         centred = sub(rows, div(sum(mul(rows, weights), 1, keepdim=True), total))
         lost = correction if aweights is None else div(sum(mul(weights, aweights)), total)
         lost = lost if aweights is None else mul(lost, correction)
         product = matmul(mul(centred, weights), matrix_transpose(centred))
-        found = div(product, clip(sub(total, lost), min=0))
-    return reshape(found, shape=()) if rows.shape[0] == 1 else found
+        matrix = div(product, clip(sub(total, lost), min=0))
+    return reshape(matrix, shape=()) if rows.shape[0] == 1 else matrix
 
 
 def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
@@ -158,12 +158,12 @@ def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
 @public(method=True)
 def corrcoef(input: Any) -> Any:
     """The correlations of the rows."""
-    found = cov(input)
-    if not found.ndim:
-        return div(found, found)
-    deviation = sqrt(diagonal(found))
-    count = found.shape[0]
-    by_row = div(found, reshape(deviation, shape=(count, 1)))
+    matrix = cov(input)
+    if not matrix.ndim:
+        return div(matrix, matrix)
+    deviation = sqrt(diagonal(matrix))
+    count = matrix.shape[0]
+    by_row = div(matrix, reshape(deviation, shape=(count, 1)))
     return clip(div(by_row, reshape(deviation, shape=(1, count))), -1, 1)
 
 
@@ -331,11 +331,11 @@ def quantile(
     share = np.broadcast_to(weight, below.shape).reshape(shape).astype(x.dtype)
     if interpolation == "linear" and hasattr(q, "_apply"):  # q itself, which has a gradient
         share = sub(mul(reshape(q, shape=shape), x.shape[axis] - 1), below.reshape(shape))
-    found = lerp(low, high, share)
+    out = lerp(low, high, share)
     last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])  # NaN, if there is one
-    found = where(isnan(last), last, found)
+    out = where(isnan(last), last, out)
     # The quantiles are along `axis`; they come first in the result.
     order = (axis, *(i for i in range(x.ndim) if i != axis))
-    found = permute(found, axes=order)
+    out = permute(out, axes=order)
     rest = kept if keepdim else tuple(n for i, n in enumerate(x.shape) if i != axis)
-    return reshape(found, shape=(*shares.shape, *rest))
+    return reshape(out, shape=(*shares.shape, *rest))

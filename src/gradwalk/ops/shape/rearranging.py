@@ -338,10 +338,10 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
 
 def concrete(x: Any, name: str) -> Any:
     """The numbers of a tensor, for what depends on them; symbols have none."""
-    found = x.detach().numpy() if hasattr(x, "detach") else x
-    if not isinstance(found, (np.ndarray, np.generic)):
+    numbers = x.detach().numpy() if hasattr(x, "detach") else x
+    if not isinstance(numbers, (np.ndarray, np.generic)):
         raise UnknownShapeError(f"the shape of {name} depends on numbers a symbol does not have")
-    return found
+    return numbers
 
 
 @public(method=True, numpy=True)

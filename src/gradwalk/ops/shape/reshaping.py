@@ -333,13 +333,13 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
     if hasattr(tensors, "shape"):
         raise TypeError(f"{name} takes a list or tuple of tensors, not one tensor")
-    found = list(tensors)
-    if not found:
+    several = list(tensors)
+    if not several:
         raise ValueError(f"{name} needs at least one tensor")
-    for thing in found:
+    for thing in several:
         if not hasattr(thing, "shape"):
             raise TypeError(f"{name} joins tensors, not a {type(thing).__name__}")
-    return found
+    return several
 
 
 @public(namespaces="", method=True)
