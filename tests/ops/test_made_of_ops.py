@@ -255,7 +255,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda: gw.cov(gw.ones(2, 3), aweights=gw.ones(2)), "3 floats"),
     (lambda: gw.cov(gw.ones(2, 3), aweights=-gw.ones(3)), "must not be negative"),
     (lambda: gw.isclose(gw.ones(2), 1.0), "float32 and float"),
-    (lambda: gw.cross(gw.ones(2, 3), gw.ones(3)), "as many dimensions"),
+    (lambda: gw.cross(gw.ones(2, 3), gw.ones(3)), "differ in their number of dimensions"),
     (lambda: gw.quantile(gw.ones(0), 0.5), "no elements"),
     (lambda: gw.quantile(gw.ones(2), 0.5, interpolation="cubic"), "interpolation"),
     (lambda: gw.hsplit(gw.ones(3), 2), "equal parts"),

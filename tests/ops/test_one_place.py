@@ -28,7 +28,7 @@ FACTS = """
     names="bump gaussian",
     doc="e to the −x².",
 """
-OURS = f"\n\nbump = elementwise({FACTS}    **SPECIAL,\n)\n"
+OURS = f'\n\nbump = smooth({FACTS}    namespaces="gradwalk special",\n)\n'
 USERS = f"""
 import math
 

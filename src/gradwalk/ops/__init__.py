@@ -1,6 +1,6 @@
 """The op table: every derivative in the library, once.
 
-Each module defines ops of one family and the functions people call. `TABLE` lists all ops by
+Each module defines the ops of one family and the functions made of them. `TABLE` lists all ops by
 name; tests, printers and backends walk it.
 """
 
@@ -48,8 +48,10 @@ import_module("gradwalk.ops.core.check")  # from here on definitions are checked
 
 
 class OpTable(dict[str, Op]):
-    """All ops by name. Asked for a name, it also knows the composites (nn/composites), each a
-    function made of these ops that is one step in a program from elsewhere; it does not list them.
+    """All ops by name.
+
+    It also looks up composites (nn/composites), functions made of these ops that are one step in a
+    program of PyTorch's, but does not list them.
     """
 
     def __init__(self, ops: Iterable[Op]) -> None:

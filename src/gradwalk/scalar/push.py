@@ -2,7 +2,7 @@
 
 They know a Value only by its slots (`_left`, `_right`, `_grad`, `data`), and every derivative
 only from the op table. This is where a million Values per second are walked, so the loops are
-written for speed; `scalar.py` reads like the textbook because of them.
+written for speed; value.py reads like the textbook because of them.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ _DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "R
 
 
 def _number(data: Any, beside: Value | None = None) -> Number:
-    """What may stand in a Value, or `beside` one: a Python or NumPy number, or a Value's."""
+    """The number to store in a Value, or to use `beside` one, from a number or a Value."""
     if data.__class__ is float or data.__class__ is int:
         return data
     if isinstance(data, Value):
@@ -266,7 +266,7 @@ def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def _tell_recording(made: Value) -> None:
-    """A recording that this thread has under way hears of each operation."""
+    """Tell the recording of this thread, if one is under way, of an operation."""
     if own_files.watchers and state.here.watcher is not None:
         state.here.watcher.made_value(made)
 

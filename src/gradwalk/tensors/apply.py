@@ -45,7 +45,7 @@ def wrap(array: Any, node: Any = None, index: int = 0) -> Any:
 
 
 def leaf(array: Any, requires_grad: bool = False, place: Any = None) -> Any:
-    """A new tensor for the user, who is told the line it was made at if something goes wrong."""
+    """A new tensor for the user; it records the source line for error messages."""
     category(array.dtype)
     if state.here.tracer is not None:
         array = state.here.tracer.constant(array)
@@ -71,7 +71,7 @@ def refresh(tensor: Any) -> None:
             raise stale_view(tensor, view)
         return
     view_again: Any = view.base
-    with enable_grad():  # this history is due whoever asks first, also inside no_grad
+    with enable_grad():  # the base has a history, so the view has one, also inside no_grad
         for op, attrs, index in view.chain:
             view_again = op(view_again, **attrs)
             view_again = view_again[index] if op.multiple else view_again
@@ -210,7 +210,7 @@ def _watched(
     position: int,
     needs: bool,
 ) -> Any:
-    """The same, and tell the recorder."""
+    """Wrap or record the outputs, and tell the recording under way."""
     watcher = state.here.watcher
     edges = watcher.operands(args)
     if needs and state.here.grad_enabled and op.differentiable:

@@ -31,10 +31,10 @@ from gradwalk.tensors.allocator import keep_freed_memory
 from gradwalk.tensors.apply import refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
-from gradwalk.tensors.properties import Facts
+from gradwalk.tensors.properties import Properties
 
 
-class Tensor(InPlace, Facts, RandomMethods, Operators):
+class Tensor(InPlace, Properties, RandomMethods, Operators):
     """An n-dimensional array with PyTorch's operators, methods and autograd semantics.
 
     Make one with `gradwalk.tensor` and its relatives; this class only wraps.
@@ -86,7 +86,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         self._node = node
         self._index = index
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- name, line and text ---------------------------------------------------------------------
 
     @property
     def label(self) -> str:
@@ -244,7 +244,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
                 f"{name_of(self)} is part of a graph, so its data cannot get the shape "
                 f"{array.shape}. Fix: .detach() it first."
             )
-        touch(self._array, *caller())  # whoever saved the old elements must not trust them
+        touch(self._array, *caller())  # saved values in that memory are stale now
         self._array = array
         self._view = None
 
@@ -293,7 +293,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         stamp = stamp_of(self._array)
         return 0 if stamp is None else stamp.count
 
-    # -- leaving the world of tensors --------------------------------------------------------------
+    # -- to Python and NumPy -----------------------------------------------------------------------
 
     def _leaves_as(self, how: str) -> None:
         """Tell a recorder that the numbers go on outside the graph."""

@@ -154,7 +154,7 @@ def nll_loss(
             f"{expected}, got {target.dtype} of {tuple(target.shape)}"
         )
     fused.check_classes(target, input.shape[axis], ignore_index)
-    target = fused.refused_if_unseen(target, input.shape[axis], ignore_index)
+    target = fused.without_negatives(target, input.shape[axis], ignore_index)
     used = target != ignore_index
     classes = where(used, target, 0)
     picked = squeeze(gather(input, axis, unsqueeze(classes, axis)), axis)

@@ -1,7 +1,7 @@
-"""Checks of an op that a user defines: its mistakes are found before anyone relies on it.
+"""Check an op that a user defines: report its mistakes at the definition or at the first use.
 
-An elementwise op is checked when it is defined, by running its rules on symbols. What depends on
-shapes (what `forward` returns, the rules of an op on whole arrays) is checked at its first use.
+The definition of an elementwise op runs its rules on symbols. What depends on shapes (the result of
+`forward`, the rules of an op on whole arrays) is checked at the first use.
 """
 
 from __future__ import annotations
@@ -142,5 +142,5 @@ def _check_rules_on_shapes(
             pass  # it picks by a mask: right, though not a formula
 
 
-# From here on (the built-in ops exist now) every definition of a user is checked.
+# The built-in ops exist now: from here on every definition is a user's, and checked.
 op_module.check_definition = check_elementwise

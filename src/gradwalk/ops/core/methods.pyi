@@ -266,7 +266,7 @@ class Methods:
     def inverse(self) -> Self:
         """The inverse: `linalg.inv`."""
     def is_complex(self) -> bool:
-        """False: there are no complex numbers here."""
+        """False: complex numbers are not supported."""
     def is_nonzero(self) -> bool:
         """Whether the only element is not zero."""
     def is_same_size(self, other: Any) -> bool:
@@ -286,7 +286,7 @@ class Methods:
     def isposinf(self) -> Self:
         """True where it is +inf."""
     def isreal(self) -> Self:
-        """True everywhere: there are no complex numbers here."""
+        """True everywhere: complex numbers are not supported."""
     def kron(self, other: Any) -> Self:
         """Every element of `input` times the whole of `other`, laid out as blocks."""
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:

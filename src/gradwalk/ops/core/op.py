@@ -20,7 +20,7 @@ from gradwalk.ops.core.backward_plan import BackwardPlan
 Shape = tuple[int, ...]
 RuleLike = Callable[..., Any] | float | None
 
-# Set by ops.check once symbols exist; the built-in ops, defined before, are checked by a test.
+# Set by core/check.py once symbols exist. A test checks the built-in ops, which are defined before.
 check_definition: Callable[[Op], None] | None = None
 
 
@@ -160,7 +160,7 @@ class Op:
         self._attribute_set = set(self.attributes)
         self.quick: dict[type, Callable[..., Any]] = {}
         self._plans: dict[tuple[bool, ...], BackwardPlan] = {}
-        self.checked = check_definition is None  # else at the first use, by ops.check
+        self.checked = check_definition is None  # else core/check.py checks the first use
         self._check_definition()
 
     def __repr__(self) -> str:
@@ -268,7 +268,7 @@ class Op:
             try:
                 result = self.number(*args, **attrs)
             except (ZeroDivisionError, OverflowError, ValueError, TypeError):
-                pass  # below with IEEE rules, or with an explanation
+                pass  # computed below with IEEE rules, or explained
             else:
                 if type(result) is not complex:
                     return result
@@ -315,7 +315,7 @@ class Op:
             *self.outputs,
             *self.residuals,
             *self.attributes,
-            "attrs",
+            *(["attrs"] if self.attributes else []),
         }
         for input_name, rule in zip(self.inputs, self.rules, strict=True):
             if rule is None:

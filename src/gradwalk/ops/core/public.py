@@ -35,7 +35,7 @@ Mixed = Any  # the result of a function that returns one tensor or several, by i
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """One op or function, and where it is to be found."""
+    """One op or function, its names, and where they are offered."""
 
     call: Any
     names: tuple[str, ...]  # the others are second names of the first
@@ -51,7 +51,7 @@ reserved: set[str] = set()
 
 
 def register(registration: Registration) -> None:
-    """Add a registration, and tell whoever follows."""
+    """Add a registration, and tell the followers."""
     registered.append(registration)
     for follower in _followers:
         follower(registration)

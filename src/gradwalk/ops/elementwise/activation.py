@@ -219,8 +219,8 @@ elu = elementwise("elu", _elu_forward, _elu_number, vjp=[_elu_rule], to_float=Tr
 
 
 # -- straight pieces -----------------------------------------------------------------------------
-# A NaN has no gradient here, but for hardswish and threshold, as in PyTorch: that decides which
-# way a condition is put.
+# As in PyTorch, a NaN passes no gradient, except in hardswish and threshold. That decides the
+# direction of each comparison.
 
 
 def _hardtanh_number(x: float, min_val: float = -1.0, max_val: float = 1.0) -> float:

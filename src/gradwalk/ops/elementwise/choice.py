@@ -17,7 +17,7 @@ from gradwalk.ops.core.public import IN_PLACE, METHOD, Change, public
 from gradwalk.ops.shape.reshaping import promoted
 
 _BITS = {np.dtype("f4"): np.dtype("i4"), np.dtype("f8"): np.dtype("i8")}
-_MANY = 4096  # elements from which on bits are quicker than branches
+_MANY = 4096  # elements; with more, bits are quicker than branches
 
 
 def masked(condition: Any, x: Any, keep: bool) -> Any:

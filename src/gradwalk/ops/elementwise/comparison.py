@@ -1,4 +1,4 @@
-"""Comparing tensors as a whole or with a tolerance, and questions with a yes or no."""
+"""Comparing tensors as a whole or with a tolerance, and predicates."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def isneginf(input: Any) -> Any:
 
 @public(method=True)
 def isreal(input: Any) -> Any:
-    """True everywhere: there are no complex numbers here."""
+    """True everywhere: complex numbers are not supported."""
     return bitwise_or(equal_op(input, input), isnan(input))
 
 
@@ -156,7 +156,7 @@ def is_floating_point(input: Any) -> bool:
 
 @public(method=True)
 def is_complex(input: Any) -> bool:
-    """False: there are no complex numbers here."""
+    """False: complex numbers are not supported."""
     return False
 
 

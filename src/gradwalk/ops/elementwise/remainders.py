@@ -1,6 +1,6 @@
-"""Division with a remainder, interpolation, and what floats have beside their value.
+"""Division with a remainder, interpolation, and the sign, infinities and NaN of floats.
 
-Signs, infinities, NaN: the predicates (`isnan`) have no gradient, what is picked by them has.
+Predicates such as `isnan` have no gradient; an element that one of them picks has.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ setitem: Op = define(
 )
 
 
-# -- the functions people call -----------------------------------------------------------------
+# -- the functions of users --------------------------------------------------------------------
 
 
 def take_item(x: Any, index: Any) -> Any:

@@ -256,14 +256,16 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
 
 
 def _checked(index: Any, count: int) -> Any:
-    """An index that cannot be looked at yet, with a dimension of 1 more: itself as found in a
-    column of all of them, which refuses what is out of range when it is used."""
+    """Add a dimension of length 1 to an index whose numbers are not known yet.
+
+    It is looked up in a column of all valid numbers, so one that is out of range raises when used.
+    """
     from gradwalk.ops.index.embedding import embedding_op
-    from gradwalk.ops.network.softmax import refused_if_unseen
+    from gradwalk.ops.network.softmax import without_negatives
 
     column = np.arange(count)[:, None]
     column.flags.writeable = False
-    return embedding_op(column, refused_if_unseen(index, count), padding_idx=None)
+    return embedding_op(column, without_negatives(index, count), padding_idx=None)
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

@@ -62,7 +62,7 @@ def matmul(input: Any, other: Any) -> Any:
     tensor([3., 7.])
     """
     if not hasattr(input, "ndim") or not hasattr(other, "ndim"):
-        return matmul_op(input, other)  # which says what is wrong with it
+        return matmul_op(input, other)  # which raises
     if not input.ndim or not other.ndim:
         raise ValueError(
             f"matmul needs at least 1-d operands, got shapes {tuple(input.shape)} and "
@@ -174,7 +174,7 @@ def _einsum_shape(*shapes: Shape, equation: str) -> Shape:
 
 def _einsum_forward(*xs: Any, equation: str) -> Any:
     out = np.einsum(equation, *xs, optimize=len(xs) > 1)
-    # Of one operand NumPy may return a view; that would be shared memory nobody knows of.
+    # Of one operand NumPy may return a view; a view that is not recorded as one.
     return out.copy() if len(xs) == 1 and out.base is not None else out
 
 

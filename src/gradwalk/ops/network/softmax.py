@@ -195,7 +195,7 @@ def cross_entropy(
             f"{expected}, got {tuple(target.shape)}"
         )
     all_used = check_classes(target, logits.shape[axis], ignore_index)
-    target = refused_if_unseen(target, logits.shape[axis], ignore_index)
+    target = without_negatives(target, logits.shape[axis], ignore_index)
     rows = _as_rows(logits, axis)
     flat = target if target.ndim == 1 else reshape(target, shape=(int(np.prod(expected)),))
     losses = cross_entropy_op(rows, flat, ignore_index=ignore_index)
@@ -219,9 +219,11 @@ def _as_rows(logits: Any, axis: int) -> Any:
     return reshape(permute(logits, axes=order), shape=(rows, logits.shape[axis]))
 
 
-def refused_if_unseen(index: Any, count: int, kept: int | None = None) -> Any:
-    """Numbers of classes or rows that cannot be looked at yet, as in a trace: −1 must not mean the
-    last of them. Negative ones (but `kept`) become one that does not exist: refused when used."""
+def without_negatives(index: Any, count: int, kept: int | None = None) -> Any:
+    """Replace negative class numbers (except `kept`) by one that does not exist: its use raises.
+
+    Only for numbers that are not known yet, as in a trace; there −1 would mean the last class.
+    """
     if numbers_of(index) is not None:
         return index
     wrong = index < 0
@@ -229,7 +231,7 @@ def refused_if_unseen(index: Any, count: int, kept: int | None = None) -> Any:
 
 
 def check_classes(target: Any, classes: int, ignore_index: int) -> bool:
-    """Raise if a class does not exist; say whether no row can be an ignored one."""
+    """Raise if a class does not exist; return whether no row is ignored."""
     values = numbers_of(target)
     if values is None or not values.size:
         return False

@@ -147,18 +147,17 @@ def share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     return where(best, keep(g, x.shape, axis) / ties, 0)
 
 
-amax_op = define(
-    "amax",
-    lambda x, *, axis, keepdim: np.amax(x, axis=axis, keepdims=keepdim),
-    vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
-    shape=reduced_shape,
-)
-amin_op = define(
-    "amin",
-    lambda x, *, axis, keepdim: np.amin(x, axis=axis, keepdims=keepdim),
-    vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
-    shape=reduced_shape,
-)
+def _extreme(name: str, choose: Any) -> Op:
+    return define(
+        name,
+        lambda x, *, axis, keepdim: choose(x, axis=axis, keepdims=keepdim),
+        vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
+        shape=reduced_shape,
+    )
+
+
+amax_op = _extreme("amax", np.amax)
+amin_op = _extreme("amin", np.amin)
 
 
 def _best_along(
@@ -189,22 +188,23 @@ def max_along_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> t
     return one, one
 
 
-max_along = define(
-    "max",
-    lambda x, *, axis, keepdim: _best_along(np.argmax, x, axis, keepdim),
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
-    outputs=("values", "indices"),
-    shape=max_along_shapes,
-    gives=(None, int64),
-)
-min_along = define(
-    "min",
-    lambda x, *, axis, keepdim: _best_along(np.argmin, x, axis, keepdim),
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
-    outputs=("values", "indices"),
-    shape=max_along_shapes,
-    gives=(None, int64),
-)
+def _extreme_along(name: str, choose: Any) -> Op:
+    return define(
+        name,
+        lambda x, *, axis, keepdim: _best_along(choose, x, axis, keepdim),
+        vjp=[to_chosen],
+        outputs=("values", "indices"),
+        shape=max_along_shapes,
+        gives=(None, int64),
+    )
+
+
+max_along = _extreme_along("max", np.argmax)
+min_along = _extreme_along("min", np.argmin)
+
+
+def _without_gradient(name: str, forward: Any, gives: Any) -> Op:
+    return define(name, forward, vjp=[None], shape=reduced_shape, gives=gives)
 
 
 def _arg_forward(choose: Any) -> Any:
@@ -217,21 +217,13 @@ def _arg_forward(choose: Any) -> Any:
     return forward
 
 
-argmax_op = define("argmax", _arg_forward(np.argmax), vjp=[None], shape=reduced_shape, gives=int64)
-argmin_op = define("argmin", _arg_forward(np.argmin), vjp=[None], shape=reduced_shape, gives=int64)
-all_op = define(
-    "all",
-    lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim),
-    vjp=[None],
-    shape=reduced_shape,
-    gives=bool_,
+argmax_op = _without_gradient("argmax", _arg_forward(np.argmax), int64)
+argmin_op = _without_gradient("argmin", _arg_forward(np.argmin), int64)
+all_op = _without_gradient(
+    "all", lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim), bool_
 )
-any_op = define(
-    "any",
-    lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim),
-    vjp=[None],
-    shape=reduced_shape,
-    gives=bool_,
+any_op = _without_gradient(
+    "any", lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim), bool_
 )
 
 
@@ -280,7 +272,7 @@ def _var_scale(count: int, correction: float) -> float:
     return 2 / freedom if freedom > 0 else math.nan
 
 
-# -- the functions people call ----------------------------------------------------------------
+# -- the functions of users -------------------------------------------------------------------
 
 
 def reduce_over(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import int64
-from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.special import logaddexp
@@ -125,29 +125,22 @@ def _best_so_far(best: np.ufunc, x: Any, axis: int) -> tuple[Any, Any]:
     return values, np.maximum.accumulate(np.where(met, places, 0), axis=axis)
 
 
-def _same_twice(x: Shape, *, axis: int) -> tuple[Shape, Shape]:
-    return x, x
+def _running(name: str, best: np.ufunc) -> Op:
+    return define(
+        name,
+        lambda x, *, axis: _best_so_far(best, x, axis),
+        vjp=[put_back],
+        outputs=("values", "indices"),
+        shape=lambda x, *, axis: (x, x),
+        gives=(None, int64),
+    )
 
 
-cummax_op = define(
-    "cummax",
-    lambda x, *, axis: _best_so_far(np.maximum, x, axis),
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=_same_twice,
-    gives=(None, int64),
-)
-cummin_op = define(
-    "cummin",
-    lambda x, *, axis: _best_so_far(np.minimum, x, axis),
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=_same_twice,
-    gives=(None, int64),
-)
+cummax_op = _running("cummax", np.maximum)
+cummin_op = _running("cummin", np.minimum)
 
 
-# -- the functions people call ----------------------------------------------------------------
+# -- the functions of users -------------------------------------------------------------------
 
 
 def _scan(op: Op, x: Any, dim: int) -> Any:

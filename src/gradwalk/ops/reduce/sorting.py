@@ -101,7 +101,7 @@ median_op = define(
 median_along = define(
     "median_along",
     _middle_along,
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
+    vjp=[to_chosen],
     outputs=("values", "indices"),
     shape=max_along_shapes,
     gives=(None, int64),
@@ -118,7 +118,7 @@ def _kth_along(x: Any, *, k: int, axis: tuple[int, ...], keepdim: bool) -> tuple
 kthvalue_op = define(
     "kthvalue",
     _kth_along,
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
+    vjp=[to_chosen],
     outputs=("values", "indices"),
     shape=lambda x, *, k, axis, keepdim: max_along_shapes(x, axis=axis, keepdim=keepdim),
     gives=(None, int64),

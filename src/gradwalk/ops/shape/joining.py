@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart in ways that have a name, made of other ops."""
+"""Named ways to join, split and combine tensors, made of other ops."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """
     if input.ndim != other.ndim:
         raise ValueError(
-            f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} have not as many "
-            "dimensions"
+            f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} differ in their "
+            "number of dimensions"
         )
     if dim is None:
         dim = next((i for i, n in enumerate(input.shape) if n == 3), -1)

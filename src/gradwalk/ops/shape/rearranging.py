@@ -1,7 +1,7 @@
 """Rearranging elements: diagonals, triangles, windows, tiles, rolls, and cutting into parts.
 
-Two pairs of ops carry this file, each op the transpose of the other: `diagonal` and
-`diagonal_put`, `windows` and `windows_add`. The rest is made of slices, joins and reshapes.
+Two pairs of ops are each other's transpose: `diagonal` and `diagonal_put`, `windows` and
+`windows_add`. The other functions are made of slices, joins and reshapes.
 """
 
 from __future__ import annotations
@@ -337,7 +337,7 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
 
 
 def concrete(x: Any, name: str) -> Any:
-    """The numbers of a tensor, for what depends on them; symbols have none."""
+    """The numbers of a tensor, for results whose shape depends on them; symbols have none."""
     numbers = x.detach().numpy() if hasattr(x, "detach") else x
     if not isinstance(numbers, (np.ndarray, np.generic)):
         raise UnknownShapeError(f"the shape of {name} depends on numbers a symbol does not have")

@@ -17,7 +17,7 @@ from gradwalk.ops.core.dtypes import category, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import FUNCTION, other_names, public
 
-# -- arguments as people write them -> normal form ---------------------------------------------
+# -- arguments of users in normal form ---------------------------------------------------------
 
 
 def normal_axis(dim: int, ndim: int) -> int:
@@ -196,7 +196,7 @@ def getitem_slice(x: Any, axis: int, start: int, stop: int) -> Any:
     return getitem(x, index=(*(("slice", None, None, None),) * axis, ("slice", start, stop, None)))
 
 
-# -- the functions people call -----------------------------------------------------------------
+# -- the functions of users --------------------------------------------------------------------
 
 
 @public(names="reshape", method=True)
