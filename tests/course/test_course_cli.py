@@ -21,7 +21,7 @@ from tests.course.wrong_engines import wrong
 from tests.project.checkout import ROOT
 
 ENGINES = Path(__file__).with_name("engines")
-PAGE = ROOT / "docs" / "course.md"
+PAGE = ROOT / "docs" / "learn" / "course.md"
 
 
 def run(*arguments: str, status: int = 0) -> str:
@@ -168,10 +168,8 @@ def test_the_page_shows_what_is_printed(command: str, output: str, folder: Path)
 def test_the_page_has_every_key_of_a_mistake() -> None:
     """Keys are for tables and statistics: what can be in one is on the page."""
     text = PAGE.read_text("utf-8")
-    sources = [
-        ROOT / "src/gradwalk/course" / f for f in ("diagnosis.py", "failures.py", "structure.py")
-    ]
-    code = "".join(path.read_text("utf-8") for path in sources)
+    checker = ROOT / "src/gradwalk/course/checker"
+    code = "".join(path.read_text("utf-8") for path in sorted(checker.glob("*.py")))
     keys = set(re.findall(r'(?:Mistake|Suspect)\(\s*"([a-z-]+)"', code))
     assert len(keys) > 15
     for key in keys:

@@ -27,7 +27,6 @@ from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply, quick
-from gradwalk.tensors.allocator import keep_freed_memory
 from gradwalk.tensors.apply import refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
@@ -494,4 +493,3 @@ quick.equip(Tensor)
 reserved.update(dir(Tensor))
 gradients.wrap = wrap
 gradients.measure_references()
-keep_freed_memory()
