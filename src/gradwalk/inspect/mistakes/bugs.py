@@ -24,8 +24,8 @@ from gradwalk.engine import pull as pulling
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.trace import from_values as tracing
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.backward_plan import BackwardPlan
 from gradwalk.ops.core.op import Op, Rule
-from gradwalk.ops.core.plan import Plan
 from gradwalk.ops.elementwise.arithmetic import zero
 from gradwalk.ops.shape.reshaping import reshape
 from gradwalk.scalar import push as scalar_push
@@ -279,7 +279,7 @@ def _refresh(op: Op) -> None:
     scalar_push.pushes.pop(op, None)
 
 
-def _forget(plan: Plan) -> None:
+def _forget(plan: BackwardPlan) -> None:
     plan.save, plan.pull = plan._first_save, plan._first_pull
     plan.written = plan.verified = False
 
