@@ -1,7 +1,10 @@
-"""What is wrong with a gradient, told from its numbers: a sign, a factor, a transpose, a lost use.
+"""Name the mistake behind a wrong gradient: one table of mistakes, and one matcher.
 
-Everything here is a pure function of two arrays, what backward gave and what is right. gradcheck
-asks it about Jacobians; whoever compares two gradients can ask it too.
+`Evidence` is a gradient that is wrong beside the right one, and what is known of the op it came
+from. Every entry of `MISTAKES` is a function from evidence to a sentence, or to None if that
+mistake would give other numbers. gradcheck brings Jacobians as evidence, audit brings recorded
+contributions, compare brings gradients derived by hand, the course brings what learners' engines
+compute.
 """
 
 from __future__ import annotations
@@ -10,79 +13,52 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gradwalk.inspect.mistakes.wrong_rules import wrong_rule
+
 Array = npt.NDArray[np.float64]
 
 
-def diagnose(
-    analytic: npt.ArrayLike,
-    numeric: npt.ArrayLike,
-    *,
-    input_ndim: int | None = None,
-    uses: Mapping[str, npt.ArrayLike] | None = None,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-) -> str | None:
-    """Say in words how `analytic` differs from `numeric`; None if it does not, or cannot be told.
-
-    Both are gradients, in the shape of the input. Or both are Jacobians, in the shape of the
-    output followed by that of the input; then `input_ndim` says how many axes are the input's.
-    `uses` has, per place where the input is used, what should arrive from there: together they
-    are the right gradient.
-
-    >>> diagnose([2.0, -8.0, 6.0], [-2.0, 8.0, -6.0])
-    'wrong sign: backward gives the negative of the derivative.'
-    >>> diagnose([[1.0, 3.0], [2.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]])
-    'transposed: the gradient is the transpose of what it should be.'
-    """
-    given, right = np.asarray(analytic, np.float64), np.asarray(numeric, np.float64)
-    if given.shape != right.shape:
-        return _other_shape(given, right, atol, rtol)
-    split = 0 if input_ndim is None else right.ndim - input_ndim
-    listed = {place: np.asarray(use, np.float64) for place, use in (uses or {}).items()}
-    case = Case(given, right, right.shape[:split], right.shape[split:], atol, rtol, listed)
-    with np.errstate(all="ignore"):
-        if case.same(given, right):
-            return None
-        return next(filter(None, (attempt(case) for attempt in ATTEMPTS)), None)
-
-
-def differs(
-    analytic: npt.ArrayLike, numeric: npt.ArrayLike, atol: float = 1e-5, rtol: float = 1e-3
-) -> npt.NDArray[np.bool_]:
-    """Where the two are further apart than atol + rtol·|numeric|; NaN differs from everything.
-
-    >>> differs([1.0, 2.0], [1.0, 2.1])
-    array([False,  True])
-    """
-    given, right = np.asarray(analytic, np.float64), np.asarray(numeric, np.float64)
-    with np.errstate(all="ignore"):
-        near = np.abs(given - right) <= atol + rtol * np.abs(right)
-    near &= np.isfinite(right)  # inf is near nothing but itself, though inf <= rtol × inf
-    return np.asarray(~(near | (given == right)))
-
-
 @dataclass(frozen=True)
-class Case:
+class Evidence:
     """A gradient that is wrong beside the right one.
 
-    A plain gradient is the Jacobian of a single number: its output has the shape ().
+    Both are gradients, in the shape of the input. Or both are Jacobians, in the shape of the
+    output followed by that of the input.
     """
 
     given: Array
     right: Array
-    output_shape: tuple[int, ...]
-    input_shape: tuple[int, ...]
-    atol: float
-    rtol: float
-    uses: dict[str, Array] = field(default_factory=dict)
+    output_shape: tuple[int, ...] = ()  # () for a gradient
+    atol: float = 1e-5
+    rtol: float = 1e-3
+    uses: Mapping[str, Array] = field(default_factory=dict)  # what should arrive from each use
+    # What is known of the op; a trace knows most, and two plain gradients know nothing.
+    op: str = ""
+    argument: int = 0
+    operands: tuple[Array, ...] = ()
+    output: Array | None = None
+    g: Array | None = None  # the gradient at its output: of the shape of a Jacobian, the identity
+    others: Mapping[int, Array] = field(default_factory=dict)  # the right gradients of its inputs
+    jacobian: Array | None = None  # of an op that mixes elements, a row per output element
+    unsummed: tuple[str, Array] | None = None  # the axes, the gradient of their index 0 alone
+    right_for: tuple[str, ...] = ()  # other calls of the op for which it would be right
+    right_elsewhere: bool = False  # whether the rule was right in another call
 
-    def same(self, given: Array, right: Array) -> bool:
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of the input."""
+        return self.right.shape[len(self.output_shape) :]
+
+    def same(self, given: npt.ArrayLike, right: npt.ArrayLike) -> bool:
         """Whether two arrays agree within the tolerances."""
-        return given.shape == right.shape and not differs(given, right, self.atol, self.rtol).any()
+        if np.shape(given) != np.shape(right):
+            return False
+        return not differs(given, right, self.atol, self.rtol).any()
 
     def nonzero(self, array: Array) -> npt.NDArray[np.bool_]:
         """Where an array is more than rounding away from zero."""
@@ -98,8 +74,72 @@ class Case:
         return array.reshape(math.prod(self.output_shape), math.prod(self.input_shape))
 
 
-def _other_shape(given: Array, right: Array, atol: float, rtol: float) -> str:
-    case = Case(given, right, (), right.shape, atol, rtol)
+def explanations(evidence: Evidence) -> dict[str, str]:
+    """Every mistake that gives these numbers: its key and a sentence, the likeliest first.
+
+    Of the mistakes that are told from the two arrays alone, only the first is named. A common
+    wrong derivative is named where nothing else fits.
+    """
+    case = evidence
+    told: dict[str, str] = {}
+    if case.given.shape != case.right.shape:
+        return {"shape": _other_shape(case)}
+    with np.errstate(all="ignore"):
+        if case.same(case.given, case.right):
+            return {}
+        by_numbers = False
+        for mistake in MISTAKES:
+            if (mistake.by_numbers and by_numbers) or not told.keys().isdisjoint(mistake.unless):
+                continue
+            sentence = mistake.find(case)
+            if sentence is not None:
+                by_numbers = by_numbers or mistake.by_numbers
+                told.setdefault(mistake.key or sentence, sentence)
+        other = None if told else _other_derivative(case)
+    return told if other is None else {"rule": other}
+
+
+def diagnose(
+    given: npt.ArrayLike,
+    right: npt.ArrayLike,
+    *,
+    uses: Mapping[str, npt.ArrayLike] | None = None,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+) -> str | None:
+    """Name the likeliest mistake in a gradient; None if it is right, or no mistake fits.
+
+    `uses` has, per place where the input is used, what should arrive from there: together they
+    are the right gradient.
+
+    >>> diagnose([2.0, -8.0, 6.0], [-2.0, 8.0, -6.0])
+    'wrong sign: backward gives the negative of the derivative.'
+    >>> diagnose([[1.0, 3.0], [2.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]])
+    'transposed: the gradient is the transpose of what it should be.'
+    """
+    one, other = np.asarray(given, np.float64), np.asarray(right, np.float64)
+    parts = {place: np.asarray(use, np.float64) for place, use in (uses or {}).items()}
+    told = explanations(Evidence(one, other, atol=atol, rtol=rtol, uses=parts))
+    return next(iter(told.values()), None)
+
+
+def differs(
+    given: npt.ArrayLike, right: npt.ArrayLike, atol: float = 1e-5, rtol: float = 1e-3
+) -> npt.NDArray[np.bool_]:
+    """Where the two are further apart than atol + rtol·|right|; NaN differs from everything.
+
+    >>> differs([1.0, 2.0], [1.0, 2.1])
+    array([False,  True])
+    """
+    one, other = np.asarray(given, np.float64), np.asarray(right, np.float64)
+    with np.errstate(all="ignore"):
+        near = np.abs(one - other) <= atol + rtol * np.abs(other)
+    near &= np.isfinite(other)  # inf is near nothing but itself, though inf <= rtol × inf
+    return np.asarray(~(near | (one == other)))
+
+
+def _other_shape(case: Evidence) -> str:
+    given, right = case.given, case.right
     if given.ndim >= 2 and case.same(given.swapaxes(-1, -2), right):
         return "transposed: the gradient is the transpose of what it should be."
     lead = given.ndim - right.ndim
@@ -119,10 +159,10 @@ def _other_shape(given: Array, right: Array, atol: float, rtol: float) -> str:
     )
 
 
-# -- the attempts, each a Case -> text or None ----------------------------------------------------
+# -- the mistakes, each a function from evidence to a sentence or None -----------------------------
 
 
-def _not_finite(case: Case) -> str | None:
+def _not_finite(case: Evidence) -> str | None:
     if not np.isfinite(case.right).all():
         return (
             "not finite: the function itself gives NaN or inf within eps of this input, so it has "
@@ -139,7 +179,7 @@ def _not_finite(case: Case) -> str | None:
     )
 
 
-def _missing(case: Case) -> str | None:
+def _missing(case: Evidence) -> str | None:
     if case.nonzero(case.given).any():
         return None
     return (
@@ -149,7 +189,7 @@ def _missing(case: Case) -> str | None:
     )
 
 
-def _overwritten(case: Case) -> str | None:
+def _overwritten(case: Evidence) -> str | None:
     """The gradient of some uses only: the others were overwritten or forgotten."""
     places = list(case.uses)
     if len(places) < 2 or not case.same(_total(case, places), case.right):
@@ -167,7 +207,7 @@ def _overwritten(case: Case) -> str | None:
     return None
 
 
-def _total(case: Case, places: list[str]) -> Array:
+def _total(case: Evidence, places: list[str]) -> Array:
     return np.asarray(sum((case.uses[place] for place in places), np.zeros(case.right.shape)))
 
 
@@ -179,7 +219,7 @@ def _proper_subsets(places: list[str]) -> Iterator[list[str]]:
         yield from map(list, itertools.combinations(places, size))
 
 
-def _factor(case: Case) -> str | None:
+def _factor(case: Evidence) -> str | None:
     """A constant times the right gradient, -1 among them."""
     square = float(np.sum(case.right * case.right))
     if square == 0:
@@ -199,7 +239,7 @@ def _factor(case: Case) -> str | None:
     return f"{text}: {'; or '.join(reasons)}." if reasons else f"{text}, everywhere."
 
 
-def _reasons(factor: float, case: Case) -> list[str]:
+def _reasons(factor: float, case: Evidence) -> list[str]:
     """Why a gradient may be off by this factor, the likeliest first."""
     reasons = []
     for place, n in _sizes(case):
@@ -235,7 +275,7 @@ _CONSTANTS = {
 }
 
 
-def _sizes(case: Case) -> Iterator[tuple[str, int]]:
+def _sizes(case: Evidence) -> Iterator[tuple[str, int]]:
     """Every size that a mean may divide by, once, with the words for it."""
     seen = {0, 1}
     for what, shape in (("output", case.output_shape), ("input", case.input_shape)):
@@ -258,7 +298,7 @@ def _near(found: float, wanted: float) -> bool:
     return abs(found - wanted) <= 1e-4 * abs(wanted)
 
 
-def _transposed(case: Case) -> str | None:
+def _transposed(case: Evidence) -> str | None:
     axes = case.input_axes
     for one, other in itertools.combinations(axes, 2):
         swapped = case.right.swapaxes(one, other)
@@ -282,7 +322,7 @@ def _transposed(case: Case) -> str | None:
     return None
 
 
-def _spread(case: Case) -> str | None:
+def _spread(case: Evidence) -> str | None:
     """Summed or averaged over an axis and handed to all of its elements."""
     for axis in case.input_axes:
         if case.right.shape[axis] == 1:
@@ -297,7 +337,7 @@ def _spread(case: Case) -> str | None:
     return None
 
 
-def _reversed(case: Case) -> str | None:
+def _reversed(case: Evidence) -> str | None:
     for axis in case.input_axes:
         if case.same(case.given, np.flip(case.right, axis)):
             return (
@@ -307,7 +347,7 @@ def _reversed(case: Case) -> str | None:
     return None
 
 
-def _missing_in_part(case: Case) -> str | None:
+def _missing_in_part(case: Evidence) -> str | None:
     """Zero at some elements, right at the others."""
     given, right = case.matrix(case.given), case.matrix(case.right)
     arrived = case.nonzero(given)
@@ -333,7 +373,7 @@ def _missing_in_part(case: Case) -> str | None:
 
 
 def _one_of_several_outputs(
-    case: Case, arrived: npt.NDArray[np.bool_], missing: npt.NDArray[np.bool_]
+    case: Evidence, arrived: npt.NDArray[np.bool_], missing: npt.NDArray[np.bool_]
 ) -> str:
     """Some outputs hand nothing back to an input element that other outputs do reach."""
     arrived, missing = arrived.reshape(case.output_shape), missing.reshape(case.output_shape)
@@ -356,7 +396,7 @@ def _one_of_several_outputs(
     )
 
 
-def _too_much(case: Case) -> str | None:
+def _too_much(case: Evidence) -> str | None:
     extra = case.nonzero(case.given) & ~case.nonzero(case.right)
     if not extra.any() or not case.same(np.where(extra, case.right, case.given), case.right):
         return None
@@ -368,8 +408,10 @@ def _too_much(case: Case) -> str | None:
     )
 
 
-def _missing_term(case: Case) -> str | None:
+def _missing_term(case: Evidence) -> str | None:
     """What is lacking is of low rank: it passes through a sum over the elements."""
+    if case.jacobian is not None:
+        return _pulled_elementwise(case, case.jacobian)
     given, right = case.matrix(case.given), case.matrix(case.right)
     smaller = min(right.shape)
     if smaller < 2 or not np.isfinite(given).all():
@@ -379,10 +421,26 @@ def _missing_term(case: Case) -> str | None:
         return None  # elementwise: nothing is summed over
     if square and not case.nonzero(given - np.diag(np.diag(given))).any():
         return TERM_MISSING if low_rank_beside(np.diag(given), right, case.rtol) else None
-    scale = float(np.abs(right).max())
-    rank = int(np.linalg.matrix_rank(right - given, tol=max(case.atol, case.rtol * scale)))
-    whole = int(np.linalg.matrix_rank(given, tol=max(case.atol, case.rtol * scale)))
+    tolerance = max(case.atol, case.rtol * float(np.abs(right).max()))
+    rank = int(np.linalg.matrix_rank(right - given, tol=tolerance))
+    whole = int(np.linalg.matrix_rank(given, tol=tolerance))
     return TERM_MISSING if 0 < rank <= (smaller - 1) // 2 and whole > rank else None
+
+
+def _pulled_elementwise(case: Evidence, jacobian: Array) -> str | None:
+    """Whether an op that mixes elements is pulled through as if it did not: softmax, a norm.
+
+    Then what was handed on is a·g for some a, element by element, and the Jacobian is diag(a) and
+    what passes through sums: in each row that is summed over, a matrix of less than full rank.
+    """
+    if case.g is None or case.g.shape != case.given.shape or not case.given.any():
+        return None
+    g, given = np.ravel(case.g), np.ravel(case.given)
+    known = np.abs(g) > 1e-9 * np.abs(g).max(initial=0.0)
+    if np.any(np.abs(given[~known]) > case.atol):
+        return None
+    diagonal = np.where(known, given / g, np.nan)
+    return TERM_MISSING if low_rank_beside(diagonal, jacobian, case.rtol) else None
 
 
 TERM_MISSING = (
@@ -424,32 +482,95 @@ def _tied(jacobian: Array) -> list[list[int]]:
     return found
 
 
-HANDED_ON = (
-    "a factor is missing: the gradient is handed on unchanged, as if the derivative were 1 "
-    "everywhere. A factor, a term or a mask is left out of the rule."
-)
-TIMES_OUTPUT = (
-    "a factor or a term is missing: the derivative is taken to be the output itself, which is a "
-    "part of it only."
-)
+def _handed_on(case: Evidence) -> str | None:
+    if case.g is None or not case.same(case.given, case.g):
+        return None
+    return (
+        "a factor is missing: the gradient is handed on unchanged, as if the derivative were 1 "
+        "everywhere. A factor, a term or a mask is left out of the rule."
+    )
 
 
-def _unchanged(case: Case) -> str | None:
-    """The gradient is handed on as it came."""
-    given = case.matrix(case.given)
-    return HANDED_ON if case.same(given, np.eye(len(given))) else None
+def _times_output(case: Evidence) -> str | None:
+    if case.g is None or case.output is None or not case.same(case.given, case.g * case.output):
+        return None
+    return (
+        "a factor or a term is missing: the derivative is taken to be the output itself, which is "
+        "a part of it only."
+    )
 
 
-ATTEMPTS: tuple[Callable[[Case], str | None], ...] = (
-    _not_finite,
-    _missing,
-    _overwritten,
-    _factor,
-    _transposed,
-    _spread,
-    _reversed,
-    _missing_in_part,
-    _too_much,
-    _missing_term,
-    _unchanged,
+def _swapped(case: Evidence) -> str | None:
+    for other, right in case.others.items():
+        if other != case.argument and case.same(case.given, right):
+            return (
+                f"swapped: input {case.argument} receives the gradient of input {other}. Each "
+                "input must receive its own."
+            )
+    return None
+
+
+def _unsummed(case: Evidence) -> str | None:
+    """Only the first of the places an operand was broadcast to has handed back its part."""
+    if case.unsummed is None or not case.same(case.given, case.unsummed[1]):
+        return None
+    return (
+        f"not summed over a broadcast axis: only index 0 of axis {case.unsummed[0]} reaches the "
+        "input. What is broadcast forward is summed backward."
+    )
+
+
+def _stale(case: Evidence) -> str | None:
+    if not case.right_for:
+        return None
+    return (
+        f"a stale value: computed with what {case.right_for[0]} had saved. Save a fresh value, or "
+        "a copy, at each call."
+    )
+
+
+def _surely_stale(case: Evidence) -> str | None:
+    """A wrong rule is wrong at every call; one that was right elsewhere speaks for this."""
+    return _stale(case) if case.right_elsewhere else None
+
+
+def _other_derivative(case: Evidence) -> str | None:
+    """Somebody's idea of the local derivative, if a common one."""
+    if case.output_shape or case.g is None or case.output is None or not case.operands:
+        return None
+    if case.g.shape != case.given.shape:
+        return None
+    slope = np.asarray(case.given / case.g)
+    idea = wrong_rule(case.op, case.argument, (*case.operands, case.output), slope, case.same)
+    if idea is None:
+        return None
+    return f"a wrong derivative: that of {case.op} is taken to be {idea.text}."
+
+
+class Mistake(NamedTuple):
+    """One entry of the table."""
+
+    key: str  # the same for every evidence of this mistake; "" if the sentence says more
+    find: Callable[[Evidence], str | None]
+    by_numbers: bool = False  # told from the two arrays alone
+    unless: tuple[str, ...] = ()  # keys of mistakes that say more
+
+
+MISTAKES = (
+    Mistake("stale", _surely_stale),
+    Mistake("unsummed", _unsummed),
+    Mistake("", _not_finite, by_numbers=True),
+    Mistake("", _missing, by_numbers=True),
+    Mistake("", _overwritten, by_numbers=True),
+    Mistake("", _factor, by_numbers=True),
+    Mistake("", _transposed, by_numbers=True),
+    Mistake("swapped", _swapped),
+    Mistake("", _spread, by_numbers=True),
+    Mistake("", _reversed, by_numbers=True),
+    Mistake("", _missing_in_part, by_numbers=True),
+    Mistake("", _too_much, by_numbers=True),
+    Mistake("term", _missing_term),
+    Mistake("handed on", _handed_on, unless=("term",)),
+    Mistake("output", _times_output, unless=("term",)),
+    Mistake("stale", _stale),
 )

@@ -11,11 +11,9 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import enable_grad
-from gradwalk.inspect.mistakes.arrivals import lost_in_the_walk, stale_value, stale_visit
-from gradwalk.inspect.mistakes.blame import lost_on_arrival, rule_at_fault
 from gradwalk.inspect.mistakes.differences import (
-    Comparison,
     Function,
+    JacobianPair,
     Tolerance,
     compare,
     is_checked,
@@ -26,6 +24,7 @@ from gradwalk.inspect.mistakes.differences import (
     numbers,
     outputs_of,
 )
+from gradwalk.inspect.mistakes.own_rules import own_rule_at_fault, recorded_fault, said
 
 
 class GradcheckError(AutogradError):
@@ -205,7 +204,7 @@ class _Check:
             one, other, rtol=0, atol=self.nondet_tol, equal_nan=True
         )
 
-    def _explained(self, wrong: list[Comparison]) -> GradcheckError:
+    def _explained(self, wrong: list[JacobianPair]) -> GradcheckError:
         wrong, diagnosis = self._in_float64(wrong)
         worst = max(wrong, key=lambda c: c.badness)
         diagnosis = diagnosis or self._diagnosis(worst)
@@ -216,7 +215,7 @@ class _Check:
 
     # -- what may be wrong ------------------------------------------------------------------------
 
-    def _in_float64(self, wrong: list[Comparison]) -> tuple[list[Comparison], str | None]:
+    def _in_float64(self, wrong: list[JacobianPair]) -> tuple[list[JacobianPair], str | None]:
         """If the inputs are float32: is it still wrong in float64? Then those numbers say more."""
         kinds = {x.dtype for x in self.inputs if is_tensor(x) and is_checked(x)}
         if kinds <= {np.dtype(np.float64)}:
@@ -236,14 +235,14 @@ class _Check:
             "With the same inputs in float64 the check passes: use dtype=gradwalk.float64."
         )
 
-    def _diagnosis(self, worst: Comparison) -> str | None:
+    def _diagnosis(self, worst: JacobianPair) -> str | None:
         if worst.only_kinks:
             return self._kink(worst)
         with enable_grad():
             output = outputs_of(self.func, self.inputs)[worst.output]
             again = jacobians(output, [self.inputs[worst.input]])[0]
         if not np.array_equal(again, worst.analytic, equal_nan=True):
-            return self._stale(output) or (
+            return recorded_fault(self.func, self.inputs, worst.output, "a stale value") or (
                 "not deterministic: backward gives another gradient when it is run again, for the "
                 "same inputs and outputs."
             )
@@ -259,23 +258,26 @@ class _Check:
                 f"{self.tolerance.eps:g} hardly shows in its last digits. Subtract a constant "
                 "from the output, or take a larger eps."
             )
-        found = worst.diagnose()
-        if is_value(output):
-            x = self.inputs[worst.input]
-            found = lost_on_arrival(output, x, float(worst.numeric[0, 0])) or found
-        elif output.requires_grad:
-            found = lost_in_the_walk(output) or found
         if self.differentiated is None:
-            fault = rule_at_fault(self.func, self.inputs, self.tolerance)
-            return fault or self._stale(output) or found
+            fault = own_rule_at_fault(self.func, self.inputs, self.tolerance)
+            fault = fault or recorded_fault(self.func, self.inputs, worst.output)
+        else:
+            own = self.inputs[: self.own]
+            fault = own_rule_at_fault(self.differentiated, own, self.tolerance, gradient_of)
+            fault = fault or self._first_derivative()
+        return fault or said(worst)
+
+    def _first_derivative(self) -> str | None:
+        """For gradgradcheck: whether the first derivative is wrong."""
+        assert self.differentiated is not None
         own = self.inputs[: self.own]
-        return rule_at_fault(self.differentiated, own, self.tolerance, gradient_of) or found
+        for output in range(len(self.inputs) - self.own):
+            fault = recorded_fault(self.differentiated, own, output)
+            if fault:
+                return fault
+        return None
 
-    def _stale(self, output: Any) -> str | None:
-        """Whether backward computes with the numbers of another call."""
-        return stale_value(self.func, self.inputs) if is_tensor(output) else stale_visit(output)
-
-    def _kink(self, worst: Comparison) -> str:
+    def _kink(self, worst: JacobianPair) -> str:
         row, column = worst.worst
         ahead, behind = worst.ahead[row, column], worst.behind[row, column]
         eps = self.tolerance.eps
@@ -289,7 +291,7 @@ class _Check:
 
     # -- what is seen -----------------------------------------------------------------------------
 
-    def _facts(self, worst: Comparison, wrong: list[Comparison]) -> list[str]:
+    def _facts(self, worst: JacobianPair, wrong: list[JacobianPair]) -> list[str]:
         row, column = worst.worst
         out_name, in_name = self._output_name(worst.output), self._input_name(worst.input)
         out_place = _place(row, worst.output_shape)
