@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,6 +62,10 @@ class Outcome:
         assert self.numbers is not None
         place = self.trial.watched.index(self.trial.names.index(name))
         return self.numbers[2 * place + (what == "gradient")]
+
+    def has_gradients(self, gradients: Mapping[str, float]) -> bool:
+        """Whether these are the gradients that came back."""
+        return all(close(self.of(name), gradients.get(name, 0.0)) for name in self.trial.names)
 
     def in_words(self) -> str:
         """The first thing that is wrong here, as a sentence."""

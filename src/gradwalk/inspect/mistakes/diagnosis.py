@@ -540,14 +540,17 @@ def _other_derivative(case: Evidence) -> str | None:
         return None
     if case.g.shape != case.given.shape:
         return None
-    slope = np.asarray(case.given / case.g)
-    idea = wrong_rule(case.op, case.argument, (*case.operands, case.output), slope, case.same)
+    g, out = case.g, case.output
+    x, y = case.operands[0], case.operands[-1]  # the same of an op with one operand
+    idea = wrong_rule(
+        case.op, case.argument, lambda r: case.same(case.given, g * np.asarray(r.rule(x, y, out)))
+    )
     if idea is None:
         return None
     return f"a wrong derivative: that of {case.op} is taken to be {idea.text}."
 
 
-class Mistake(NamedTuple):
+class Candidate(NamedTuple):
     """One entry of the table."""
 
     key: str  # the same for every evidence of this mistake; "" if the sentence says more
@@ -557,20 +560,20 @@ class Mistake(NamedTuple):
 
 
 MISTAKES = (
-    Mistake("stale", _surely_stale),
-    Mistake("unsummed", _unsummed),
-    Mistake("", _not_finite, by_numbers=True),
-    Mistake("", _missing, by_numbers=True),
-    Mistake("", _overwritten, by_numbers=True),
-    Mistake("", _factor, by_numbers=True),
-    Mistake("", _transposed, by_numbers=True),
-    Mistake("swapped", _swapped),
-    Mistake("", _spread, by_numbers=True),
-    Mistake("", _reversed, by_numbers=True),
-    Mistake("", _missing_in_part, by_numbers=True),
-    Mistake("", _too_much, by_numbers=True),
-    Mistake("term", _missing_term),
-    Mistake("handed on", _handed_on, unless=("term",)),
-    Mistake("output", _times_output, unless=("term",)),
-    Mistake("stale", _stale),
+    Candidate("stale", _surely_stale),
+    Candidate("unsummed", _unsummed),
+    Candidate("", _not_finite, by_numbers=True),
+    Candidate("", _missing, by_numbers=True),
+    Candidate("", _overwritten, by_numbers=True),
+    Candidate("", _factor, by_numbers=True),
+    Candidate("", _transposed, by_numbers=True),
+    Candidate("swapped", _swapped),
+    Candidate("", _spread, by_numbers=True),
+    Candidate("", _reversed, by_numbers=True),
+    Candidate("", _missing_in_part, by_numbers=True),
+    Candidate("", _too_much, by_numbers=True),
+    Candidate("term", _missing_term),
+    Candidate("handed on", _handed_on, unless=("term",)),
+    Candidate("output", _times_output, unless=("term",)),
+    Candidate("stale", _stale),
 )

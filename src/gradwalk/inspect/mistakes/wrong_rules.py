@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
-
-import numpy as np
 
 
 class WrongRule(NamedTuple):
@@ -46,7 +45,7 @@ RULES: dict[str, tuple[WrongRule, ...]] = {
     "exp": (
         WrongRule(0, "the input; it is the output, exp(a)", lambda x, y, out: x),
         WrongRule(0, "1; it is the output, exp(a)", lambda x, y, out: 1.0),
-        WrongRule(0, "a·exp(a − 1), as for a power", lambda x, y, out: x * out / np.e),
+        WrongRule(0, "a·exp(a − 1), as for a power", lambda x, y, out: x * out / math.e),
     ),
     "tanh": (
         WrongRule(0, "1 − a²: it is 1 − out², the output squared", lambda x, y, out: 1 - x * x),
@@ -65,21 +64,8 @@ RULES: dict[str, tuple[WrongRule, ...]] = {
 CUT = "0: nothing arrives there, as if the result did not know its inputs"
 
 
-def wrong_rule(
-    op: str,
-    argument: int,
-    numbers: Sequence[Any],
-    slope: Any,
-    same: Callable[[Any, Any], bool],
-) -> WrongRule | None:
-    """Return the wrong rule that gives this local derivative everywhere, None if no rule does.
-
-    `numbers` has the operands and the output; `same` says whether two arrays agree.
-    """
-    x, y, out = numbers[0], numbers[-2], numbers[-1]
+def wrong_rule(op: str, argument: int, fits: Callable[[WrongRule], bool]) -> WrongRule | None:
+    """Return the first wrong rule for an input of an op that fits, None if no rule does."""
     rules = [rule for rule in RULES.get(op, ()) if rule.argument == argument]
     rules.append(WrongRule(argument, CUT, lambda x, y, out: 0.0))
-    for rule in rules:
-        if same(slope, np.broadcast_to(rule.rule(x, y, out), np.shape(slope))):
-            return rule
-    return None
+    return next(filter(fits, rules), None)
