@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gradwalk.engine import gradients
 from gradwalk.engine.modes import enable_grad
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.diagnosis import Array, Evidence, differs
+from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask, differs
 
-Mask = npt.NDArray[np.bool_]
 Function = Callable[..., Any]
 
 

@@ -7,21 +7,18 @@ is a walk of our own, and right; what `backward()` did is known from the `.grad`
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.diagnosis import differs
+from gradwalk.inspect.mistakes.diagnosis import MANY, split
+from gradwalk.inspect.mistakes.evidence import differs
 from gradwalk.inspect.mistakes.pushes import ATOL, RTOL
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Sweep, Trace
 from gradwalk.inspect.why.path_counts import Locals, local_derivatives
-
-MANY = 6  # uses: of more, not every choice of those that were lost is tried,
-TOO_MANY = 200  # and of more than these none
 
 
 class Part(NamedTuple):
@@ -108,7 +105,7 @@ def _explained(
     trace: Trace, sweep: Sweep, held: Any, parts: Sequence[Part], slopes: Locals | None
 ) -> str | None:
     received = _received(trace, held, parts)
-    for kept, gone in _split(parts):
+    for kept, gone in split(parts):
         if _is(held, kept, slopes is not None):
             return (
                 f"overwritten instead of accumulated: {received}: that of {_names(trace, gone)} "
@@ -121,7 +118,7 @@ def _explained(
     for part in parts:
         before = list(_parts(trace, sweep, part.consumer))
         slope = slopes[part.consumer][part.argument]
-        for _, late in _split(before):
+        for _, late in split(before):
             missed = Part(part.consumer, part.argument, -slope * sum(p.amount for p in late))
             if _is(held, [*parts, missed], True):
                 early = trace.name(part.consumer)
@@ -146,17 +143,6 @@ def _received(trace: Trace, held: Any, parts: Sequence[Part]) -> str:
     if len(amounts) > 1:
         total += f" = {sum(amounts):.6g}"
     return f"it receives {total} from {source}, but its gradient is {float(np.ravel(held)[0]):.6g}"
-
-
-def _split(parts: Sequence[Part]) -> Iterator[tuple[list[Part], list[Part]]]:
-    """Some of the parts and the others: one alone, all but one, then what lies between."""
-    count = len(parts)
-    if count > TOO_MANY:
-        return
-    sizes = [1, count - 1, *(range(2, count - 1) if count <= MANY else ())]
-    for size in dict.fromkeys(size for size in sizes if 0 < size < count):
-        for some in itertools.combinations(range(count), size):
-            yield [parts[i] for i in some], [parts[i] for i in range(count) if i not in some]
 
 
 def _names(trace: Trace, parts: Sequence[Part]) -> str:

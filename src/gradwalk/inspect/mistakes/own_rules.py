@@ -23,7 +23,7 @@ from gradwalk.engine.function import Context
 from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.audit import Fault, audit
-from gradwalk.inspect.mistakes.diagnosis import Array, explanations
+from gradwalk.inspect.mistakes.diagnosis import explanations
 from gradwalk.inspect.mistakes.differences import (
     Function,
     JacobianPair,
@@ -35,6 +35,7 @@ from gradwalk.inspect.mistakes.differences import (
     is_value,
     outputs_of,
 )
+from gradwalk.inspect.mistakes.evidence import Array
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
 from gradwalk.ops import TABLE
@@ -91,28 +92,29 @@ def _at_fault(rule: str, what: str, argument: int | None, line: str) -> str:
 # -- what a recording shows -----------------------------------------------------------------------
 
 
-def recorded_fault(
-    func: Function, inputs: Sequence[Any], output: int, kind: str = ""
-) -> str | None:
-    """Name the first fault in the backward pass from an output; `kind` is how it must begin."""
+def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str | None:
+    """Name the first fault in a backward pass from each output; `kind` must be in its name."""
     with enable_grad():
-        if is_value(out := outputs_of(func, inputs)[output]):
-            with grads_put_back(inputs_first([out])):
-                out.backward()
-                faults = audit(trace_of_values(out)).faults
-        elif not out.requires_grad:
-            return None
-        else:
-            faults = _faults_of_tensors(func, inputs, output)
+        outputs = outputs_of(func, inputs)
+        faults: list[Fault] = []
+        for position, output in enumerate(outputs):
+            if is_tensor(output) and output.requires_grad:
+                faults += _faults_of_tensors(func, inputs, position)
+            elif is_value(output):
+                with grads_put_back(inputs_first([output])):
+                    output.backward()
+                    faults += audit(trace_of_values(output)).faults
     known = [fault for fault in faults if kind in fault.text]
-    # A wrong rule may leave nothing but numbers to say; then another may say more.
+    # Of a wrong rule there may be nothing to say but its numbers; then another may say more.
     known.sort(key=lambda fault: fault.text.startswith(("backward gives", "what it pushes")))
     if known:
         return _in_full(known[0], known[0].text[known[0].text.index(kind) :])
-    return _assigning(out) if is_value(out) and not kind else None
+    by_hand = (_assigning(output) for output in outputs if is_value(output) and not kind)
+    return next(filter(None, by_hand), None)
 
 
 def _faults_of_tensors(func: Function, inputs: Sequence[Any], output: int) -> list[Fault]:
+    """Record func once more, and a backward pass from one of its outputs."""
     recorder, before = Recorder(keep="all"), state.here.watcher
     state.here.watcher = recorder
     try:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.mistakes.diagnosis import Evidence, diagnose, differs, explanations
+from gradwalk.inspect.mistakes.diagnosis import diagnose, explanations
+from gradwalk.inspect.mistakes.evidence import Evidence, differs
 from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of, operands
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
@@ -201,7 +202,7 @@ def _evidence(trace: Trace, push: WrongPush, right_ones: Right) -> Evidence:
         others={1 - position: alone.contribution(1 - position)[0]} if both else {},
         jacobian=None if op.elementwise or not like_output else alone.jacobian(position),
         unsummed=_first_of_broadcast(alone, push) if op.elementwise else None,
-        right_for=tuple(_right_for(trace, push, grads)),
+        right_for=_right_for(trace, push, grads),
         right_elsewhere=(node.op, position) in right_ones,
     )
 
@@ -222,17 +223,18 @@ def _together(push: WrongPush, wrong: Sequence[WrongPush]) -> str | None:
     return diagnose(given, right, atol=min(other.atol for other in alike), rtol=RTOL)
 
 
-def _right_for(trace: Trace, push: WrongPush, grads: list[Any]) -> Iterator[str]:
-    """The other calls of the op for which this contribution would be right."""
+def _right_for(trace: Trace, push: WrongPush, grads: list[Any]) -> str:
+    """Another call of the op for which this contribution would be right, "" if there is none."""
     node = push.node
     for other in trace.nodes:
         alike = other.op == node.op and other.metas == node.metas and other.index != node.index
         if alike and len(other.args) == len(node.args):
             try:
                 if NodeAlone(trace, other, grads).direction_agrees(push.position, push.given):
-                    yield trace.name(other.index)
+                    return trace.name(other.index)
             except (NotReplayable, ValueError, TypeError, IndexError):
                 continue
+    return ""
 
 
 def _first_of_broadcast(alone: NodeAlone, push: WrongPush) -> tuple[str, Any] | None:
