@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,9 @@ def gradcheck(
     >>> gw.gradcheck(lambda a, b: a * b + a, (gw.Value(2.0), gw.Value(-3.0)))
     True
     """
-    check = _Check("gradcheck", func, listed(inputs), Tolerance(eps, atol, rtol), nondet_tol)
+    given = listed(inputs)
+    _require_inputs("gradcheck", given)
+    check = _Check("gradcheck", func, given, Tolerance(eps, atol, rtol), nondet_tol)
     return check.run(raise_exception)
 
 
@@ -97,8 +100,8 @@ def gradgradcheck(
     _require_inputs("gradgradcheck", given)
     weights = None if grad_outputs is None else listed(grad_outputs)
     gradient, everything = gradient_of(func, given, weights)
-    check = _Check("gradgradcheck", gradient, everything, Tolerance(eps, atol, rtol), nondet_tol)
-    check.differentiated, check.own = func, len(given)
+    tolerance = Tolerance(eps, atol, rtol)
+    check = _Check("gradgradcheck", gradient, everything, tolerance, nondet_tol, func, len(given))
     return check.run(raise_exception)
 
 
@@ -153,27 +156,17 @@ def _require_inputs(asked: str, inputs: Sequence[Any]) -> None:
             )
 
 
+@dataclass
 class _Check:
     """One check, and the words for its outcome."""
 
+    asked: str
+    func: Function
+    inputs: tuple[Any, ...]
+    tolerance: Tolerance
+    nondet_tol: float
     differentiated: Function | None = None  # for gradgradcheck: what `func` is the gradient of
-    own: int  # how many inputs are the user's; further ones are weights of its outputs
-
-    def __init__(
-        self,
-        asked: str,
-        func: Function,
-        inputs: tuple[Any, ...],
-        tolerance: Tolerance,
-        nondet_tol: float,
-    ) -> None:
-        _require_inputs(asked, inputs)
-        self.asked = asked
-        self.func = func
-        self.inputs = inputs
-        self.tolerance = tolerance
-        self.nondet_tol = nondet_tol
-        self.own = len(inputs)
+    own: int = 0  # then, how many inputs are the user's; further ones are weights of its outputs
 
     def run(self, raise_exception: bool) -> bool:
         """True, or the error (False without `raise_exception`)."""
@@ -190,7 +183,10 @@ class _Check:
             second = [numbers(out) for out in outputs_of(self.func, self.inputs)]
         if not first:
             raise ValueError(f"{self.asked}: func returns no floating-point output to check")
-        if all(self._equal(one, other) for one, other in zip(first, second, strict=True)):
+        if all(
+            one.shape == other.shape and np.allclose(one, other, 0, self.nondet_tol, equal_nan=True)
+            for one, other in zip(first, second, strict=True)
+        ):
             return None
         diagnosis = (
             "not deterministic: two calls with the same inputs give different outputs, so their "
@@ -198,11 +194,6 @@ class _Check:
             "and let func not change its inputs."
         )
         return GradcheckError(_wrapped(f"{self.asked}: func is {diagnosis}"), diagnosis)
-
-    def _equal(self, one: Any, other: Any) -> bool:
-        return one.shape == other.shape and np.allclose(
-            one, other, rtol=0, atol=self.nondet_tol, equal_nan=True
-        )
 
     def _explained(self, wrong: list[JacobianPair]) -> GradcheckError:
         wrong, diagnosis = self._in_float64(wrong)
@@ -272,7 +263,7 @@ class _Check:
         jump = max(abs(ahead), abs(behind)) * eps > np.sqrt(eps)
         return (
             f"a {'jump' if jump else 'kink'} within eps = {eps:g} of this input, not a wrong rule: "
-            f"the slope is {_number(behind)} just below it and {_number(ahead)} just above, and "
+            f"the slope is {behind:.6g} just below it and {ahead:.6g} just above, and "
             "backward gives one between. Move the input away from there, or take a smaller eps."
         )
 
@@ -309,7 +300,7 @@ class _Check:
         ]
 
     def _input_name(self, position: int) -> str:
-        if position < self.own:
+        if self.differentiated is None or position < self.own:
             return f"input {position}"
         return f"the weight of output {position - self.own}"
 
@@ -332,10 +323,6 @@ def _in_float64(x: Any) -> Any:
 def _place(position: int, shape: tuple[int, ...]) -> str:
     """`[1, 0]`, or nothing for a single number."""
     return str([int(i) for i in np.unravel_index(position, shape)]) if shape else ""
-
-
-def _number(x: float) -> str:
-    return f"{x:.6g}"
 
 
 def _numbers(one: float, other: float) -> tuple[str, str]:
