@@ -1,7 +1,7 @@
-"""`gradwalk course check`: a learner's Value class is tried on graphs, graded, and told why.
+"""`gradwalk course check`: try a learner's Value class on graphs, grade it, and say why.
 
-The file runs in a process of its own (`process.py`, `runner.py`), which is given graphs and answers
-numbers; the right numbers stay here.
+The file runs in a process of its own (`process.py`, `runner.py`), which receives graphs and answers
+with numbers; the right numbers stay here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CheckedStage(Report):
 
 @dataclass
 class CheckedFile(Report):
-    """What came of one file."""
+    """The grade of one file."""
 
     file: str
     points: int = 0
@@ -92,7 +92,7 @@ def check_file(path: str | Path, seed: int = 0, limits: Limits | None = None) ->
 
     It never raises for what the file is or does: a file that cannot be graded has a `reason`.
     """
-    found = CheckedFile(printable(str(path), most=1000))
+    checked = CheckedFile(printable(str(path), most=1000))
     missing = supported()
     if missing:
         raise OSError(missing)
@@ -100,48 +100,43 @@ def check_file(path: str | Path, seed: int = 0, limits: Limits | None = None) ->
         source = _read(Path(path))
         outcomes = _run(source, trials(seed), limits or Limits())
     except (Forbidden, OSError, ValueError) as error:
-        found.reason = f"Not graded: {error}."
+        checked.reason = f"Not graded: {error}."
     except _NotLoaded as error:
-        found.reason = f"The file does not run: {error}."
+        checked.reason = f"The file does not run: {error}."
     else:
-        found.stages = _grade(outcomes)
-        found.points = sum(stage.points for stage in found.stages)
-        found.mistakes = diagnose(outcomes)
-    return found
+        checked.stages = _grade(outcomes)
+        checked.points = sum(stage.points for stage in checked.stages)
+        checked.mistakes = diagnose(outcomes)
+    return checked
 
 
 def check_files(
     paths: Sequence[str | Path],
     seed: int = 0,
     limits: Limits | None = None,
-    workers: int | None = None,
     on_done: Callable[[CheckedFile], None] = lambda checked: None,
 ) -> list[CheckedFile]:
     """Check many files at once, as many as there are cores; answers in the order of `paths`.
 
-    Whatever is wrong with one of them is in its own answer. `on_done` hears of each as it is ready.
+    A fault of one file is in its own answer. `on_done` is called with each as it is ready.
     """
     trials(seed)  # made once, before several threads ask for them
-    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
-        waiting = {pool.submit(_checked, path, seed, limits): i for i, path in enumerate(paths)}
-        found: dict[int, CheckedFile] = {}
+        waiting = [pool.submit(_checked, path, seed, limits) for path in paths]
         for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
             on_done(done.result())
-        return [found[i] for i in range(len(paths))]
+        return [done.result() for done in waiting]
     finally:
-        pool.shutdown(cancel_futures=True)  # who interrupts a class waits for no more than a few
+        pool.shutdown(cancel_futures=True)  # an interrupt waits for the few that are running
 
 
 def _checked(path: str | Path, seed: int, limits: Limits | None) -> CheckedFile:
     try:
         return check_file(path, seed, limits)
     except Exception as error:  # a fault of the checker's must not stop a class either
-        name = printable(str(path), most=1000)
-        return CheckedFile(
-            name, reason=f"Not graded: the checker failed ({printable(repr(error))})."
-        )
+        reason = f"Not graded: the checker failed ({printable(repr(error))})."
+        return CheckedFile(printable(str(path), most=1000), reason=reason)
 
 
 # -- running ---------------------------------------------------------------------------------------
@@ -197,20 +192,14 @@ def _load(process: LearnerProcess, limits: Limits) -> None:
         raise _NotLoaded(f"the process {error}") from None
     if failure is not None:
         where = f"line {failure.line}: " if failure.line else ""
-        what = (
-            failure.message
-            if failure.kind == "LookupError"
-            else (f"{failure.kind}: {failure.message}".removesuffix(": "))
-        )
-        raise _NotLoaded(f"{where}{what}")
+        kind = "" if failure.kind == "LookupError" else f"{failure.kind}: "
+        raise _NotLoaded(f"{where}{kind}{failure.message}".removesuffix(": "))
 
 
 def _grade(outcomes: Sequence[Outcome]) -> list[CheckedStage]:
-    found = []
-    for stage in STAGES:
-        right = [o.right for o in outcomes if o.trial.stage == stage.key]
-        points = stage.points * sum(right) // len(right)
-        found.append(
-            CheckedStage(stage.key, stage.title, sum(right), len(right), points, stage.points)
-        )
-    return found
+    grades = []
+    for key, title, out_of in STAGES:
+        right = [o.right for o in outcomes if o.trial.stage == key]
+        points = out_of * sum(right) // len(right)
+        grades.append(CheckedStage(key, title, sum(right), len(right), points, out_of))
+    return grades

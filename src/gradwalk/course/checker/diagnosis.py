@@ -237,11 +237,12 @@ def _wrong_walk(outcomes: list[Outcome]) -> list[Mistake]:
         text += "A node may hand on its gradient once, when all of its consumers have been visited."
         return [Mistake("order", "visits nodes in a wrong order", text)]
     walk, runs = fitting
-    text = ""
+    early = ""
     if walk.names_the_visit:
         example = _smallest([o for o in wrong if o.trial.stage == "order"] or wrong)
-        text = first_early_visit(example.trial.trace, runs[told.index(example)])
-    return [Mistake(walk.key, walk.title, " ".join([example.in_words(), text, walk.why]))]
+        early = first_early_visit(example.trial.trace, runs[told.index(example)])
+    text = " ".join(filter(None, (example.in_words(), early, walk.why)))
+    return [Mistake(walk.key, walk.title, text)]
 
 
 def _wrong_again(outcomes: list[Outcome]) -> list[Mistake]:

@@ -1,4 +1,4 @@
-"""What a learner's engine made of each trial, and what is said about it."""
+"""What a learner's engine made of each trial, and the words for it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,12 @@ class Outcome:
     @functools.cached_property
     def differences(self) -> list[Difference]:
         """Of the numbers that came back, those that are wrong."""
-        found = []
-        for place, got in enumerate(self.numbers or ()):
-            want = self.trial.expected[place]
-            if not close(got, want):
-                what = "gradient" if place % 2 else "value"
-                found.append(Difference(self.trial.watched[place // 2], what, got, want))
-        return found
+        pairs = zip(self.numbers or (), self.trial.expected)
+        return [
+            Difference(self.trial.watched[i // 2], "gradient" if i % 2 else "value", got, want)
+            for i, (got, want) in enumerate(pairs)
+            if not close(got, want)
+        ]
 
     @property
     def right(self) -> bool:
@@ -74,11 +73,11 @@ class Outcome:
         if not self.differences:
             ended = "no answer in the time allowed" if self.ended == SLOW else self.ended
             return f"{self.trial.text}: {ended}."
-        # Nearest to the leaves is where a learner looks; a leaf is best.
-        gradients = [d for d in self.differences if d.what == "gradient"]
-        leaves = [d for d in gradients if self.trial.steps[d.node][0] == "leaf"]
-        values = [d for d in self.differences if d.what == "value"]
-        first = (values or leaves or gradients)[0]
+        # A wrong value first; of gradients that of a leaf, where a learner looks.
+        first = min(
+            self.differences,
+            key=lambda d: d.what == "gradient" and 1 + (self.trial.steps[d.node][0] != "leaf"),
+        )
         name = self.trial.names[first.node]
         return (
             f"{self.trial.text}: the {first.what} of {name} is {precise(first.got)} with yours, "

@@ -1,4 +1,4 @@
-"""The graphs an engine is tried on: one for each thing that can go wrong, then whole ones."""
+"""The graphs an engine is tried on: small ones for each mistake, then whole ones."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gradwalk.course.checker import runner
 from gradwalk.course.checker.random_graphs import random_graph
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.expression.parser import parse
-from gradwalk.inspect.trace.recorder import record
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.scalars import number
 from gradwalk.scalar.value import Value
@@ -23,8 +22,7 @@ LONG = 20_000  # operations in the longest chain
 RANDOM_GRAPHS = 12
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """A part of the exercise, with its points."""
 
     key: str
@@ -46,7 +44,7 @@ OUT_OF = sum(stage.points for stage in STAGES)
 
 @dataclass(frozen=True)
 class Trial:
-    """One graph, what is done with it, and which of its nodes are looked at afterwards."""
+    """One graph, the calls made on it, and the nodes that are read afterwards."""
 
     stage: str
     text: str  # for people
@@ -80,8 +78,7 @@ class Trial:
     @functools.cached_property
     def trace(self) -> Trace:
         """Its recording; its node names are those of the expression."""
-        trace: Trace = record(parse(self.source).build(self.values).root)
-        return trace
+        return parse(self.source).build(self.values).trace()
 
     def step_text(self, index: int) -> str:
         """One step, as a person writes it: `2 − a`."""
@@ -109,20 +106,19 @@ def trial(
     root = parse(source).build(values).root
     steps: list[tuple[Any, ...]] = []
     names: list[str] = []
-    place: dict[int, int] = {}
+    index: dict[int, int] = {}
     for v in inputs_first([root]):
-        if not v.inputs and not v.label:
-            continue  # a constant: a plain number where it is used
         if v.inputs:
             assert not isinstance(v.op, str)
-            operands = [(place[id(i)],) if id(i) in place else _plain(i.data) for i in v.inputs]
+            operands = [(index[id(i)],) if id(i) in index else _plain(i.data) for i in v.inputs]
             steps.append((v.op.name, *operands, *map(_plain, v.attrs.values())))
-        else:
+        elif v.label:
             steps.append(("leaf", float(v.data)))
-        place[id(v)] = len(names)
+        else:
+            continue  # a constant: a plain number where it is used
+        index[id(v)] = len(names)
         names.append(v.label)
     called = [names[-1]] if calls is None else calls
-    watched = range(len(names))
     return Trial(
         stage=stage,
         text=_text(source, values) + _calls_in_words(calls or ()),
@@ -132,7 +128,7 @@ def trial(
             ("zero" if name.startswith("0 ") else "backward", names.index(name.removeprefix("0 ")))
             for name in called
         ),
-        watched=tuple(i for i in watched if not leaves_only or steps[i][0] == "leaf"),
+        watched=tuple(i for i, s in enumerate(steps) if not leaves_only or s[0] == "leaf"),
         source=source,
         values=values,
     )
@@ -240,12 +236,12 @@ def checked_trials() -> list[Trial]:
 
     `python -m tests.course.freeze` writes the file, and a test computes it again.
     """
-    found = []
+    frozen = []
     for entry in json.loads(CHECKED_VALUES.read_text(encoding="utf-8")):
         made = trial("graphs", entry["source"], entry["values"])
         numbers = [x for name in made.names for x in (entry["data"][name], entry["grad"][name])]
-        found.append(replace(made, checked=tuple(numbers)))
-    return found
+        frozen.append(replace(made, checked=tuple(numbers)))
+    return frozen
 
 
 def long_trials() -> list[Trial]:

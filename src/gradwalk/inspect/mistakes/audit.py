@@ -7,7 +7,6 @@ wrong around the rules: a contribution overwritten, a node visited too early.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +24,7 @@ from gradwalk.inspect.trace.trace import Trace
 
 __all__ = ["Audit", "Fault", "audit"]
 
-MANY = 500  # nodes: more are not audited in passing,
-BIG = 100_000  # nor those that have more elements
+MANY = 500  # nodes: more are not audited in passing
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +121,7 @@ def wrong_steps(trace: Trace, nodes: Sequence[int], x: Any = None) -> list[str]:
     """
     notes = []
     if len(nodes) <= MANY:
-        small = [i for i in nodes if _size(trace, i) <= BIG]
-        notes = [str(fault) for fault in faults_in(trace, small).faults]
+        notes = [str(fault) for fault in faults_in(trace, nodes).faults]
     if trace.scalar and isinstance(getattr(x, "_grad", None), (int, float)):
         notes += _other_grad(trace, x)
     return notes
@@ -150,9 +147,3 @@ def _other_grad(trace: Trace, x: Any) -> list[str]:
     else:
         reason = "something was left in it, overwritten, or visited in a wrong order."
     return [f"its .grad is {x._grad:.6g} where the chain rule gives {right:.6g}: {reason}"]
-
-
-def _size(trace: Trace, index: int) -> int:
-    """The elements of a node and its operands."""
-    nodes = [trace.nodes[i] for i in (index, *trace.nodes[index].inputs)]
-    return sum(math.prod(shape) for node in nodes for shape, _ in node.metas)

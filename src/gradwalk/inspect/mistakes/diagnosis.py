@@ -141,35 +141,26 @@ def _likely_factors(e: Evidence) -> Iterator[tuple[float, str]]:
         sizes.setdefault(total, f"{total} is the number of {what} elements")
     for n, place in sizes.items():
         if n > 1:
+            averaged = f"{place}: averaged where the sum is meant (what is broadcast forward is "
             yield n, f"{place}: summed where the forward takes the mean"
-            yield (
-                1 / n,
-                (
-                    f"{place}: averaged where the sum is meant (what is broadcast forward is summed "
-                    "backward)"
-                ),
-            )
+            yield 1 / n, averaged + "summed backward)"
         if n > 2:
             confused = f"{place}, and the factor takes n for n - 1 or the other way round"
-            yield from (((n - 1) / n, confused), (n / (n - 1), confused))
+            yield (n - 1) / n, confused
+            yield n / (n - 1), confused
     yield 2, "a contribution is counted twice, or a 2 does not belong"
     for n in range(2, 11):
-        yield (
-            1 / n,
-            (
-                f"a factor {n} is missing, or one of {n} equal contributions arrives and the others "
-                "are overwritten (= instead of +=) or cut off"
-            ),
-        )
+        lost = f"a factor {n} is missing, or one of {n} equal contributions arrives and the others "
+        yield 1 / n, lost + "are overwritten (= instead of +=) or cut off"
         if n > 2:
             yield n, f"a {n} does not belong"
-    for constant, name, reason in (
-        (math.log(2), "ln 2", "a logarithm or power of base 2"),
-        (math.log(10), "ln 10", "a logarithm or power of base 10"),
-        (math.pi / 180, "π/180", "degrees where radians are meant"),
+    for constant, reason in (
+        (math.log(2), "that is ln 2 or its inverse: a logarithm or power of base 2"),
+        (math.log(10), "that is ln 10 or its inverse: a logarithm or power of base 10"),
+        (math.pi / 180, "that is π/180 or its inverse: degrees where radians are meant"),
     ):
-        text = f"that is {name} or its inverse: {reason}"
-        yield from ((constant, text), (1 / constant, text))
+        yield constant, reason
+        yield 1 / constant, reason
 
 
 def _near(number: float, wanted: float) -> bool:

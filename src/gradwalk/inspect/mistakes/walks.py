@@ -121,57 +121,49 @@ def _right_orders(graph: BackwardGraph) -> Iterator[Sequence[int]]:
             yield visits
 
 
+def _as_met(graph: BackwardGraph) -> Iterator[Sequence[int]]:
+    """Every node, leaves too, as a queue or a stack gives them when something has arrived."""
+    for take in (deque.popleft, deque.pop):
+        visits, met = [], [graph.node_at[place] for place in graph.seeds]
+        waiting = deque(met)
+        while waiting:
+            visits.append(take(waiting))
+            sources = (graph.node_at[place] for _, place in graph.edges[visits[-1]])
+            new = [source for source in dict.fromkeys(sources) if source not in met]
+            met += new
+            waiting.extend(new)
+        yield visits
+
+
 def _runs(
     orders: Orders,
     arrive: Arrive = _add,
     graphs: Callable[[Trace], Iterator[BackwardGraph]] = _as_is,
     local_only: bool = False,
+    closed: bool = False,
 ) -> Callable[[Trace], Iterator[Run]]:
-    """Every run of these graphs in these orders; `local_only` hands on no more than slopes."""
+    """Every run of these graphs in these orders.
 
-    def runs(trace: Trace) -> Iterator[Run]:
-        for graph in graphs(trace):
-            for visits in orders(graph):
-                yield Run(visits, _run(graph, visits, arrive, local_only))
+    `local_only` hands on slopes alone; `closed` ignores what arrives after a node's visit.
+    """
 
-    return runs
-
-
-def _run(
-    graph: BackwardGraph, visits: Sequence[int], arrive: Arrive, local_only: bool
-) -> Gradients:
-    gradients = {graph.node_at[place]: seed for place, seed in graph.seeds.items()}
-    for node in visits:
-        g = 1.0 if local_only else gradients[node]
-        op = graph.trace.nodes[node].op
-        for (_, place), amount in zip(graph.edges[node], graph.pull(node, [g])):
-            source = graph.node_at[place]
-            before = gradients.get(source)
-            gradients[source] = amount if before is None else arrive(before, amount, op)
-    return gradients
-
-
-def _recipe(name: str) -> Orders:
-    return RECIPES[name].passes
-
-
-def _taken_at_once(trace: Trace) -> Iterator[Run]:
-    """Each value is visited when something has arrived; later arrivals are ignored."""
-    for graph, take in itertools.product(_turned(trace), (deque.popleft, deque.pop)):
-        arrived = {graph.node_at[place]: seed for place, seed in graph.seeds.items()}
-        taken: Gradients = {}
-        waiting = deque(arrived)
-        while waiting:
-            node = take(waiting)
-            taken[node] = arrived[node]
-            if not graph.edges[node]:
-                continue
-            for (_, place), amount in zip(graph.edges[node], graph.pull(node, [taken[node]])):
+    def run(graph: BackwardGraph, visits: Sequence[int]) -> Run:
+        gradients = {graph.node_at[place]: seed for place, seed in graph.seeds.items()}
+        visited: set[int] = set()
+        for node in visits:
+            visited.add(node)
+            g = 1.0 if local_only else gradients[node]
+            amounts = graph.pull(node, [g]) if graph.edges[node] else ()
+            for (_, place), amount in zip(graph.edges[node], amounts):
                 source = graph.node_at[place]
-                if source not in arrived:
-                    waiting.append(source)
-                arrived[source] = arrived.get(source, 0.0) + amount
-        yield Run([node for node in taken if graph.edges[node]], taken)
+                before = gradients.get(source)
+                if before is None:
+                    gradients[source] = amount
+                elif not (closed and source in visited):
+                    gradients[source] = arrive(before, amount, graph.trace.nodes[node].op)
+        return Run([node for node in visits if graph.edges[node]], gradients)
+
+    return lambda trace: (run(g, visits) for g in graphs(trace) for visits in orders(g))
 
 
 _MUST_ADD = (
@@ -222,7 +214,7 @@ WALKS = (
         "before-complete",
         "visits a node before its gradient is complete",
         f"{_MUST_WAIT} These numbers are those of a depth-first walk from the root: {_IN_ORDER}",
-        _runs(_recipe("depth-first"), graphs=_turned),
+        _runs(RECIPES["depth-first"].passes, graphs=_turned),
         names_the_visit=True,
     ),
     WrongWalk(
@@ -230,7 +222,7 @@ WALKS = (
         "visits a node before its gradient is complete",
         f"{_MUST_WAIT} These numbers are those of a breadth-first walk, nearest to the root "
         f"first: {_IN_ORDER}",
-        _runs(_recipe("breadth-first"), graphs=_turned),
+        _runs(RECIPES["breadth-first"].passes, graphs=_turned),
         names_the_visit=True,
     ),
     WrongWalk(
@@ -238,7 +230,7 @@ WALKS = (
         "visits a node before its gradient is complete",
         f"{_MUST_WAIT} Yours is visited as soon as something has arrived, and what arrives later "
         f"is ignored: count its uses, or {_IN_ORDER}",
-        _taken_at_once,
+        _runs(_as_met, graphs=_turned, closed=True),
         names_the_visit=True,
     ),
     WrongWalk(
@@ -247,6 +239,6 @@ WALKS = (
         "A node that calls backward on its inputs is called once for every path to it, and each "
         "time hands on all it has so far. Visit every node once, in topological order, and only "
         "when its gradient is complete.",
-        _runs(_recipe("plain recursion"), graphs=_turned),
+        _runs(RECIPES["plain recursion"].passes, graphs=_turned),
     ),
 )
