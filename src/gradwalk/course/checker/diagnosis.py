@@ -12,21 +12,11 @@ from typing import Any
 
 from gradwalk.course.checker.failures import not_written, raised_otherwise
 from gradwalk.course.checker.outcomes import SLOW, TOLERANCE, Mistake, Outcome, close
+from gradwalk.course.checker.trials import SPELLED
 from gradwalk.inspect.mistakes.diagnosis import diagnose as diagnose_numbers
 from gradwalk.inspect.mistakes.walks import first_early_visit, walk_that_fits
 from gradwalk.inspect.mistakes.wrong_rules import WrongRule, wrong_rule
 
-SPELLED = {
-    "add": "a + b",
-    "sub": "a − b",
-    "mul": "a·b",
-    "div": "a/b",
-    "neg": "−a",
-    "power": "a**n",
-    "exp": "exp(a)",
-    "tanh": "tanh(a)",
-    "relu": "relu(a)",
-}
 # What is often made of what, so that one mistake is not reported twice: a + (−b), a·b**−1.
 _MADE_OF = {"sub": "neg", "div": "power"}
 _BASIC = ("add", "mul")  # in everything else
@@ -162,7 +152,7 @@ class _Local:
 
     def mistake(self, rule: WrongRule | None) -> Mistake:
         example = self.wrong[0]
-        shown = SPELLED[self.op]
+        shown = SPELLED[self.op].format("a", "n" if self.op == "power" else "b")
         if self.with_number:
             shown = example.trial.step_text(len(example.trial.steps) - 1)
         text = example.in_words()

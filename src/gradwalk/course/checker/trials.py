@@ -84,12 +84,21 @@ class Trial:
         """One step, as a person writes it: `2 − a`."""
         op, *operands = self.steps[index]
         shown = [self.names[x[0]] if isinstance(x, tuple) else number(x) for x in operands]
-        if op in _SIGNS:
-            return f"{shown[0]} {_SIGNS[op]} {shown[1]}"
-        return f"−{shown[0]}" if op == "neg" else f"{op}({shown[0]})"
+        return SPELLED[op].format(*shown)
 
 
-_SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "power": "**"}
+# How people write each operation.
+SPELLED = {
+    "add": "{} + {}",
+    "sub": "{} − {}",
+    "mul": "{}·{}",
+    "div": "{}/{}",
+    "neg": "−{}",
+    "power": "{}**{}",
+    "exp": "exp({})",
+    "tanh": "tanh({})",
+    "relu": "relu({})",
+}
 
 
 def trial(

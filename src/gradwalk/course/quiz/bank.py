@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Wrong:
-    """What a misconception gives, and what is said about it."""
+    """The answer a misconception gives, and the feedback for it."""
 
     name: str
     gives: float | str
@@ -79,30 +79,31 @@ class Drawn:
 
     def names(self, typed: float | str) -> Wrong | None:
         """The misconception that gives this answer."""
-        if isinstance(typed, str):
-            return next((w for w in self.wrong if w.gives == typed), None)
-        close = (w for w in self.wrong if abs(float(w.gives) - typed) <= self.tolerance)
-        return next(close, None)
+        for wrong in self.wrong:
+            if wrong.gives == typed:
+                return wrong
+            if not isinstance(typed, str) and abs(float(wrong.gives) - typed) <= self.tolerance:
+                return wrong
+        return None
 
 
 @functools.cache
 def bank() -> tuple[Question, ...]:
     """Every question, by kind and in the order of its file."""
-    found: list[Question] = []
+    questions: dict[str, Question] = {}
     for kind in KINDS:
         path = QUESTIONS / f"{kind}.toml"
         for entry in tomllib.loads(path.read_text(encoding="utf-8"))["question"]:
-            found.append(_question({"kind": kind, **entry}, path.name))
-    ids = [question.id for question in found]
-    twice = {name for name in ids if ids.count(name) > 1}
-    if twice:
-        raise ValueError(f"two questions are called {', '.join(twice)}")
-    return tuple(found)
+            question = _question({"kind": kind, **entry}, path.name)
+            if question.id in questions:
+                raise ValueError(f"two questions are called {question.id}")
+            questions[question.id] = question
+    return tuple(questions.values())
 
 
 @functools.cache
 def misconceptions() -> dict[str, str]:
-    """What is said about each misconception, by its name."""
+    """The feedback for each misconception, by its name."""
     text = (QUESTIONS / MISCONCEPTIONS).read_text(encoding="utf-8")
     return {name: str(says) for name, says in tomllib.loads(text).items()}
 
@@ -145,7 +146,7 @@ def _range(spec: Mapping[str, Any] | Sequence[float]) -> Sequence[float]:
 
 
 def draw_question(question: Question, seed: str) -> Drawn:
-    """The question with numbers from a text, such that no mistake gives the right answer."""
+    """Draw the numbers of a question from a text; no mistake gives the right answer with them."""
     draw = Draw(f"{question.id} for {seed}")
     for _ in range(TRIES):
         numbers = {name: draw.choice(choices) for name, choices in question.numbers.items()}
@@ -185,7 +186,7 @@ def _fill(text: str, numbers: Mapping[str, float]) -> str:
 
 
 def _is_short(x: float) -> bool:
-    """Whether two decimals say it all."""
+    """Whether two decimals are exact."""
     return math.isclose(x, round(x, 2), rel_tol=0, abs_tol=1e-9)
 
 

@@ -126,7 +126,7 @@ def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -
                 f"the gradient of {name} was not kept. Fix: record with keep='all', or a larger "
                 "budget"
             )
-        uses = _uses(trace, start)
+        uses = uses_of(trace, start)
     else:
         name = getattr(thing, "label", "") or type(thing).__name__
         right = gradient_of(thing) if is_tensor(thing) else thing.grad
@@ -175,7 +175,7 @@ def _numbers(name: str, given: Any) -> Any:
     return array
 
 
-def _uses(trace: Trace, start: Edge) -> dict[str, Any]:
+def uses_of(trace: Trace, start: Edge) -> dict[str, Any]:
     """What arrives from each place where it is used: a lost one can then be named."""
     uses: dict[str, Any] = {}
     for consumer, argument in Cone.of(trace, start, trace.sweep).uses[start.node]:

@@ -6,7 +6,7 @@ One row per output element: walk backward from it alone. One column per input el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -92,8 +92,8 @@ class JacobianPair:
         error = abs(analytic - numeric) / (self.tolerance.atol + self.tolerance.rtol * abs(numeric))
         return not self.only_kinks, float(error) if np.isfinite(error) else np.inf
 
-    def evidence(self, **known: Any) -> Evidence:
-        """What the numbers say, and what else is known of the op; kinks count as right."""
+    def evidence(self, others: Mapping[int, Array]) -> Evidence:
+        """The two Jacobians, kinks left out, and the right ones of other inputs."""
         kinks, shape = self.kinks, self.output_shape + self.input_shape
         identity = np.eye(self.value.size).reshape(2 * self.output_shape)
         return Evidence(
@@ -105,7 +105,7 @@ class JacobianPair:
             argument=self.input,
             output=self.value,
             g=identity,
-            **known,
+            others=others,
         )
 
 

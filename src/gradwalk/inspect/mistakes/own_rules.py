@@ -23,7 +23,8 @@ from gradwalk.engine.function import Context
 from gradwalk.engine.modes import enable_grad, no_grad, state
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.audit import Fault, audit
-from gradwalk.inspect.mistakes.diagnosis import explanations
+from gradwalk.inspect.mistakes.compare import uses_of
+from gradwalk.inspect.mistakes.diagnosis import diagnose, explanations
 from gradwalk.inspect.mistakes.differences import (
     Function,
     JacobianPair,
@@ -35,14 +36,15 @@ from gradwalk.inspect.mistakes.differences import (
     is_value,
     outputs_of,
 )
-from gradwalk.inspect.mistakes.evidence import Array
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
+from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 
 LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
 CALLS = 3  # of one op: a wrong rule shows in the first few
+UNKNOWN = "the backward does not belong to the forward."
 
 _patching = threading.RLock()  # one at a time; func may itself call gradcheck
 Derive = Callable[[Function, Sequence[Any]], tuple[Function, tuple[Any, ...]]]
@@ -65,24 +67,38 @@ def own_rule_at_fault(
                 what, wrong = "second derivative", _wrong(*derive(call, call.operands), tolerance)
             if wrong:
                 worst = max(wrong, key=lambda pair: pair.badness)
-                uses = _uses_inside(call, worst) if what == "gradient" else {}
-                reason = said(worst, uses, wrong) or "the backward does not belong to the forward."
+                reason = _lost_use(call, worst) if what == "gradient" else None
+                reason = reason or said(worst, wrong) or UNKNOWN
                 return f"{reason}\n{_at_fault(call.rule, what, worst.input, made_at(node))}"
     return None
 
 
-def said(
-    worst: JacobianPair, uses: dict[str, Array] | None = None, among: Sequence[JacobianPair] = ()
-) -> str | None:
-    """Name the mistake that a Jacobian shows; `among` has all that are wrong."""
-    shape = worst.output_shape + worst.input_shape
+def said(worst: JacobianPair, among: Sequence[JacobianPair] = ()) -> str | None:
+    """Name the mistakes that a Jacobian may show; `among` has all that are wrong."""
     others = {
-        pair.input: pair.numeric.reshape(shape)
+        pair.input: pair.numeric.reshape(worst.output_shape + worst.input_shape)
         for pair in among
         if pair.output == worst.output and pair.input_shape == worst.input_shape
     }
-    parts = {place: use.reshape(shape) for place, use in (uses or {}).items()}
-    return "\n  Or ".join(explanations(worst.evidence(uses=parts, others=others)).values()) or None
+    return "\n  Or ".join(explanations(worst.evidence(others)).values()) or None
+
+
+def _lost_use(call: RuleCall, worst: JacobianPair) -> str | None:
+    """Whether a Function hands back the gradient of some uses of its input only.
+
+    Its forward is recorded: the rules of the table give what each use should hand back.
+    """
+    trace = isinstance(call.owner, type) and _recording(
+        call.recorded_forward, call.operands, worst.output
+    )
+    node = trace.lookup(call.operands[worst.input]) if trace else None
+    if not trace or node is None:
+        return None
+    (seed,) = trace.sweep.seeds.values()
+    given, right = (np.ravel(seed) @ jacobian for jacobian in (worst.analytic, worst.numeric))
+    uses = {place: np.ravel(use) for place, use in uses_of(trace, Edge(node)).items()}
+    told = diagnose(given, right, uses=uses)
+    return told if told is not None and told.startswith("overwritten") else None
 
 
 def _at_fault(rule: str, what: str, argument: int | None, line: str) -> str:
@@ -99,7 +115,8 @@ def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str
         faults: list[Fault] = []
         for position, output in enumerate(outputs):
             if is_tensor(output) and output.requires_grad:
-                faults += _faults_of_tensors(func, inputs, position)
+                trace = _recording(func, inputs, position)
+                faults += audit(trace).faults if trace is not None else []
             elif is_value(output):
                 with grads_put_back(inputs_first([output])):
                     output.backward()
@@ -113,12 +130,13 @@ def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str
     return next(filter(None, by_hand), None)
 
 
-def _faults_of_tensors(func: Function, inputs: Sequence[Any], output: int) -> list[Fault]:
+def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | None:
     """Record func once more, and a backward pass from one of its outputs."""
     recorder, before = Recorder(keep="all"), state.here.watcher
     state.here.watcher = recorder
     try:
-        out = outputs_of(func, inputs)[output]
+        with enable_grad():
+            out = outputs_of(func, inputs)[output]
         # Weights that differ, so that nothing cancels by chance.
         seed = np.linspace(1, 2, out.numel()).reshape(out.shape).astype(out.dtype)
         root = (out.grad_fn or out, out._index, seed)
@@ -127,11 +145,11 @@ def _faults_of_tensors(func: Function, inputs: Sequence[Any], output: int) -> li
             walk([root], recorder.delivered, gradients.wrap, on_step=recorder.visited)
         recorder.swept()
     except Exception:  # whatever a func does that recording forbids: no answer then
-        return []
+        return None
     finally:
         state.here.watcher = before
     recorder.take_labels()
-    return audit(recorder.trace).faults if recorder.trace.sweeps else []
+    return recorder.trace if recorder.trace.sweeps else None
 
 
 def _in_full(fault: Fault, text: str) -> str:
@@ -263,37 +281,3 @@ def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> l
     if not checked or sum(sizes) > LARGEST:
         return []
     return [c for c in compare(call, operands, tolerance) if c.wrong.any() and not c.only_kinks]
-
-
-def _uses_inside(call: RuleCall, worst: JacobianPair) -> dict[str, Array]:
-    """Per use of the input inside a Function's forward, the Jacobian through that use alone.
-
-    Its forward is run once more, recorded this time: the rules of the table then give what each
-    use should hand back. Nothing if it cannot be recorded, or leaves for NumPy.
-    """
-    if not isinstance(call.owner, type):
-        return {}
-    try:
-        with enable_grad():
-            output = outputs_of(call.recorded_forward, call.operands)[worst.output]
-    except Exception:  # whatever a forward does that recording forbids: no answer then
-        return {}
-    source = call.operands[worst.input]
-    uses: dict[Any, Array] = {}
-    for row in range(output.numel() if output.grad_fn is not None else 0):
-
-        def step(node: Any, g: Any, contributions: Sequence[Any], row: int = row) -> None:
-            for position, (i, c) in enumerate(zip(node.inputs, contributions, strict=False)):
-                if i is source and c is not None:
-                    zeros = np.zeros((output.numel(), source.numel()))
-                    uses.setdefault((node, position), zeros)[row] = np.ravel(c)
-
-        seed = np.zeros(output.shape, output.dtype)
-        seed.flat[row] = 1
-        root = (output.grad_fn, output._index, seed)
-        with no_grad():
-            walk([root], lambda node, g: None, gradients.wrap, retain=True, on_step=step)
-    return {
-        f"{node.op.name}, operand {position + 1}, at {made_at(node)}": use
-        for (node, position), use in uses.items()
-    }
