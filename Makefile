@@ -14,7 +14,7 @@ moved := moved
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test quick lint format bench page browser clean $(moved)
+.PHONY: help run test fresh quick lint format bench docs page browser clean $(moved)
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\): .*## /\1 — /p' Makefile | awk -F ' — ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ run: .venv/.run-ready ## set up what is needed and open the studio
 test: lint web/node_modules/.ready browser ## set up what is needed, then lint, format check, types and every test
 	@echo "== every test"
 	@$(pytest) $(ARGS)
+
+fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops picks some
+	@$(PYTHON) tools/fresh.py $(ARGS)
 
 quick: .venv/.dev-ready web/node_modules/.ready ## the tests to run while working; ARGS=tests/ops picks some
 	@$(pytest) -q -m "not slow" $(ARGS)
@@ -44,6 +47,10 @@ format: .venv/.dev-ready ## format the code and mend what the linter can mend
 bench: .venv/.dev-ready ## run the benchmarks and print their ratios
 	@$(python) -m benchmarks $(ARGS)
 
+docs: .venv/.docs-ready ## build the documentation into build/docs; warnings are errors
+	@$(python) -m sphinx -E -W --keep-going -n -q -b html docs build/docs
+	@echo "to read it: $(python) -m http.server --directory build/docs"
+
 page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from web/
 	@$(python) -m gradwalk.studio.generate
 	@echo "== types of the page"
@@ -52,7 +59,8 @@ page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from w
 	@npm --prefix web run --silent build
 
 clean: ## remove all that these commands made: .venv, caches, built packages
-	rm -rf .venv web/node_modules web/src/generated .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv web/node_modules web/src/generated docs/reference/api build dist \
+	    .pytest_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
 # Each stamp is touched last, so that an interrupted set-up is taken up again by the next command.
@@ -79,6 +87,11 @@ clean: ## remove all that these commands made: .venv, caches, built packages
 .venv/.dev-ready: .venv/.run-ready
 	@echo "== installing the development tools and PyTorch, the tests' oracle (large) into .venv"
 	@$(pip) install --editable ".[dev]"
+	@touch $@
+
+.venv/.docs-ready: .venv/.run-ready
+	@echo "== installing what builds the documentation, PyTorch too (large), into .venv"
+	@$(pip) install --editable ".[docs]"
 	@touch $@
 
 # Node is for tests and for changing the page; the built page is committed.

@@ -348,7 +348,7 @@ def test_what_a_program_prints_is_no_part_of_the_json(model: str) -> None:
 
 # -- the page about it ---------------------------------------------------------------------------
 
-PAGE = ROOT / "docs" / "command-line.md"
+PAGE = ROOT / "docs" / "inspect" / "command-line.md"
 
 
 def shown_commands() -> list[tuple[str, str]]:

@@ -15,8 +15,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gradwalk.compiler.backends import numpy as reference
-from gradwalk.compiler.backends.llvm import backend
 from gradwalk.compiler.ir.program import Argument, Builder, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.pipeline import build, lower
+from gradwalk.compiler.plan.schedule import Plan
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Shape
 
@@ -80,7 +81,7 @@ class Written:
 
     def expected(self) -> Outcome:
         """What the reference makes of it."""
-        return self.outcome(reference.build(self.program))
+        return self.outcome(reference.Executable(self.program))
 
     def outcome(self, executable: Any) -> Outcome:
         """What an executable gives and leaves behind, on copies of the arrays."""
@@ -119,10 +120,17 @@ def assert_same_bits(found: Outcome, expected: Outcome) -> None:
             np.testing.assert_array_equal(np.signbit(one[one == 0]), np.signbit(other[other == 0]))
 
 
+def plan_of(program: Program) -> Plan:
+    """The plan that the LLVM backend gets."""
+    found = lower(program).plan
+    assert found is not None
+    return found
+
+
 def agrees(written: Written, tolerance: float | None = None, layout: Any = None) -> None:
     """Native code does what the reference does, at the second call as at the first; to the last
     bit if no tolerance is given."""
-    expected, executable = written.expected(), backend.build(written.program, layout)
+    expected, executable = written.expected(), build(written.program, layout)
     for _ in range(2):
         found = written.outcome(executable)
         if tolerance is None:

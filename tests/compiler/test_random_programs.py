@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from gradwalk.compiler.backends.llvm import backend
+from gradwalk.compiler.pipeline import build
 from tests.compiler.programs import Written, agrees, assert_equal, describe, programs
 
 
@@ -21,7 +21,7 @@ def test_compiled_equals_reference(written: Written) -> None:
 @settings(max_examples=30)
 @given(programs(most=4))
 def test_state_is_carried_from_call_to_call(written: Written) -> None:
-    executable = backend.build(written.program)
+    executable = build(written.program)
     for _ in range(3):
         expected = written.expected()
         assert_equal(written.outcome(executable), expected)

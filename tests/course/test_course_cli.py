@@ -22,7 +22,7 @@ from tests.course.wrong_engines import wrong
 from tests.project.checkout import ROOT
 
 ENGINES = Path(__file__).with_name("engines")
-PAGE = ROOT / "docs" / "course.md"
+PAGE = ROOT / "docs" / "learn" / "course.md"
 
 
 def run(*arguments: str, status: int = 0) -> str:

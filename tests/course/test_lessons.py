@@ -1,6 +1,6 @@
 """The lessons: that they can be read, that their answers are right, and that page and Python agree.
 
-What the course must teach are the numbers of MISSION.md; they are written down here once more.
+The course teaches the numbers of docs/learn/textbook-examples.md; they are repeated here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DIAMOND = "a = x*1; b = a + 1; c = 3*a; d = b*c"
 EXPOSES = "a = 2*x; b = 3*a; c = b + 1; d = a*c"
 BIAS = 6.8813735870195432
 # A graph, the numbers of its leaves, and what must come out of it.
-MISSION: list[tuple[str, dict[str, float], dict[str, float]]] = [
+TEXTBOOK: list[tuple[str, dict[str, float], dict[str, float]]] = [
     (
         "e = a + b; f = e * c",
         {"a": 2, "b": -3, "c": 10},
@@ -97,7 +97,7 @@ MISSION: list[tuple[str, dict[str, float], dict[str, float]]] = [
         },
     ),
 ]  # fmt: skip
-# Numbers of MISSION.md that are no quantity of a small graph, as the lessons write them.
+# Textbook numbers that are no quantity of a small graph, as the lessons write them.
 WRITTEN = [
     "8 of the\n24 orders give 15, 4 give 9, 4 give 6 and 8 give 0",
     "exactly 2 give 15. Two give 9, two give 6, and 18 give 0",
@@ -303,15 +303,15 @@ def test_every_order_asked_for_exists() -> None:
 # -- what must be taught ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("source", "values", "expected"), MISSION, ids=lambda x: str(x)[:24])
-def test_mission_numbers_come_out(
+@pytest.mark.parametrize(("source", "values", "expected"), TEXTBOOK, ids=lambda x: str(x)[:24])
+def test_textbook_numbers_come_out(
     source: str, values: dict[str, float], expected: dict[str, float]
 ) -> None:
     measure = Quantities(source, values)
     assert {q: round(measure(q), 4) for q in expected} == expected
 
 
-@pytest.mark.parametrize(("source", "values", "expected"), MISSION, ids=lambda x: str(x)[:24])
+@pytest.mark.parametrize(("source", "values", "expected"), TEXTBOOK, ids=lambda x: str(x)[:24])
 def test_mission_numbers_are_asked_for_or_told(
     source: str, values: dict[str, float], expected: dict[str, float]
 ) -> None:

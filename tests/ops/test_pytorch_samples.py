@@ -73,7 +73,7 @@ class Known:
     when: Callable[[Any], bool] = lambda sample: True
 
 
-TIES = "of equal elements we name the first, PyTorch any of them (docs/differences.md)"
+TIES = "of equal elements we name the first, PyTorch any of them (docs/pytorch/differences.md)"
 RANDOM = "drawn at random"
 KNOWN: dict[str, Known] = {
     "topk": Known("indices", TIES, "int64"),
@@ -101,7 +101,7 @@ KNOWN: dict[str, Known] = {
 }  # fmt: skip
 # Error inputs that have an answer here: part of PyTorch's message -> why.
 ANSWERED = {
-    r"should be the same": "an operand of another dtype is promoted (docs/differences.md)",
+    r"should be the same": "an operand of another dtype is promoted (docs/pytorch/differences.md)",
     r"Expected self.dtype to be equal to src.dtype": "the same",
     r"optional 0 dim batch size": "no channels, so nothing comes out",
 }

@@ -1,10 +1,22 @@
-"""The code in the documentation: ```python blocks, each with the ```text block it must print."""
+"""The documentation: its files, and their ```python blocks with the ```text they must print."""
 
 import re
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.project.checkout import ROOT
+
+# Written by people, or by a tool and committed; not what `make docs` writes.
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *(ROOT / "examples").glob("*.md"),
+    *(
+        path
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if not path.is_relative_to(ROOT / "docs" / "reference" / "api")
+    ),
+]
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n`]*\n(?P<body>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,

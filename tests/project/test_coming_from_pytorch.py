@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 import gradwalk
-from docs import coming_from_pytorch
-from tests.project.checkout import ROOT
+from tools import coming_from_pytorch
 
-PAGE = ROOT / "docs" / "coming-from-pytorch.md"
-UPDATE = "python -m docs.coming_from_pytorch"
+PAGE = coming_from_pytorch.PAGE
+UPDATE = "python -m tools.coming_from_pytorch"
 
 # The names that the issue about networks lists, by PyTorch's namespace.
 PROMISED = {
@@ -96,8 +95,8 @@ CASES = [(space, name) for space, names in PROMISED.items() for name in names.sp
 def test_the_page_is_up_to_date() -> None:
     made = coming_from_pytorch.page()
     assert PAGE.read_text(encoding="utf-8") == made, (
-        f"docs/coming-from-pytorch.md is not what is made of the code now. Run `{UPDATE}` and "
-        "commit the page with your change."
+        f"{PAGE.name} is not what is made of the code now. Run `{UPDATE}` and commit the page with "
+        "your change."
     )
 
 

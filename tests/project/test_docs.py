@@ -13,9 +13,7 @@ import pytest
 
 import gradwalk
 from tests.project.checkout import ROOT
-from tests.project.markdown import python_blocks
-
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+from tests.project.markdown import DOCUMENTS, python_blocks
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

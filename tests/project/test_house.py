@@ -11,7 +11,7 @@ from tests.project.checkout import ROOT
 
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 LONGEST = 500
-# MISSION.md: inputs and consumers, because these words mean opposite things in different texts.
+# We say inputs and consumers, because these words mean opposite things in different texts.
 UNCLEAR_WORD = re.compile(r"parent|child", re.IGNORECASE)
 UNCLEAR_WORD_ON_SCREEN = re.compile(r"\b(parents?|child(ren)?)\b", re.IGNORECASE)
 MICROGRAD_ARGUMENT = "_children"  # Value(data, _children=(), _op='', label='')

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from docs import native_ops
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import SPELLINGS
 from gradwalk.ops import TABLE
+from tools import native_ops
 
-UPDATE = "python -m docs.native_ops"
+UPDATE = "python -m tools.native_ops"
 
 
 def listed() -> dict[str, str]:
@@ -21,8 +21,8 @@ def listed() -> dict[str, str]:
 @pytest.mark.slow  # it plans every op in several dtypes
 def test_the_page_is_up_to_date() -> None:
     assert native_ops.PAGE.read_text(encoding="utf-8") == native_ops.page(), (
-        f"docs/native-ops.md is not what is made of the compiler now. Run `{UPDATE}` and commit "
-        "the page with your change."
+        f"native-ops.md is not what is made of the compiler now. Run `{UPDATE}` and commit the "
+        "page with your change."
     )
 
 

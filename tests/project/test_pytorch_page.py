@@ -1,8 +1,8 @@
-"""What docs/pytorch.md shows of `gradwalk run --watch` is what it says of the page's program."""
+"""docs/pytorch/debugging.md shows what `gradwalk run --watch` prints for the page's program."""
 
 import pytest
 
-from docs import pytorch_page
+from tools import pytorch_page
 
 
 def test_the_run_is_what_the_page_shows(tmp_path, monkeypatch):
@@ -10,4 +10,4 @@ def test_the_run_is_what_the_page_shows(tmp_path, monkeypatch):
     text = pytorch_page.PAGE.read_text(encoding="utf-8")
     shown = pytorch_page.run(tmp_path)
     if pytorch_page.with_output(text, shown) != text:
-        pytest.fail(f"write it anew with `python -m docs.pytorch_page`; it says now:\n{shown}")
+        pytest.fail(f"write it anew with `python -m tools.pytorch_page`; it says now:\n{shown}")

@@ -1,4 +1,4 @@
-"""The presets: every number of MISSION.md's table, the sick ones sick in the way they say."""
+"""The presets: every number of the textbook examples, the sick ones sick in the way they say."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.course.catalogue import Catalogue
+from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.studio.presets import GROUPS, PRESETS, as_data
 from tests.project.checkout import run_here
@@ -25,7 +26,7 @@ def numbers(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
     return values, {name: trace.sweep.grad(i) for name, i in names.items()}
 
 
-# graph -> values, gradients: MISSION.md's table, row by row
+# graph -> values, gradients: docs/learn/textbook-examples.md, row by row
 TABLE: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "sum-times": (
         {"a": 2, "b": -3, "c": 10, "e": -1, "f": -10},
@@ -190,7 +191,7 @@ def test_the_clipped_loss_has_no_gradient() -> None:
     values, gradients = numbers(BY_ID["clipped-loss"].trace())
     assert values["s"] > values["L"] == 1
     assert [gradients[name] for name in ("s", "r", "w", "x", "t")] == [0, 0, 0, 0, 0]
-    better = gw.inspect.expressions.parse(BY_ID["clipped-loss"].source).build(w=0.75, x=2, t=1)
+    better = parse(BY_ID["clipped-loss"].source).build(w=0.75, x=2, t=1)
     assert numbers(better.trace())[1]["w"] != 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
 import inspect
 import sys
 import threading
@@ -13,23 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
-from gradwalk.compiler.backends import numpy as reference
+from gradwalk.compiler import pipeline
+from gradwalk.compiler.backends import BACKENDS
 from gradwalk.compiler.call import MISS
 from gradwalk.compiler.call.specialization import Variant
-from gradwalk.compiler.garbage import no_collections
 from gradwalk.compiler.introspect.methods import Looking, warn_of_numpy
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
-from gradwalk.compiler.tracing.trace import trace
 from gradwalk.engine.modes import state
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
 
-BACKENDS = {
-    "numpy": "gradwalk.compiler.backends.numpy",
-    "llvm": "gradwalk.compiler.backends.llvm.backend",
-}
 MOST_VARIANTS = 8
 _told_of_numpy = False  # that there is no llvmlite: once
 
@@ -100,11 +94,11 @@ class Compiled(Looking):
             self.variants[oldest].pop(0)
             if not self.variants[oldest]:
                 del self.variants[oldest]
-        with no_collections():
-            traced = trace(self.function, args, keywords, self.static, self.names)
-            call = (args, keywords)
-            variant = Variant(self.name, traced, self._build, given, call, self.static)
-        for optimizer, parameter, kept in traced.fresh:
+        call = (args, keywords)
+        variant = pipeline.specialize(
+            self.name, self.function, given, call, self.static, self.names, self._build
+        )
+        for optimizer, parameter, kept in variant.trace.fresh:
             optimizer.state[parameter] = kept
         self.variants.setdefault(given.key, []).append(variant)
         self.newest = variant
@@ -116,8 +110,7 @@ class Compiled(Looking):
     def _build(self, program: Program, layout: Any) -> Any:
         """The executable of a program, by the backend asked for or, without llvmlite, by NumPy."""
         try:
-            module = importlib.import_module(BACKENDS[self.backend])
-            return module.build(program, layout, self.fast_math)
+            return pipeline.build(program, layout, self.backend, self.fast_math)
         except ImportError as error:
             global _told_of_numpy
             if not _told_of_numpy:
@@ -128,7 +121,7 @@ class Compiled(Looking):
                     stacklevel=6,
                 )
             self.backend = "numpy"
-            return reference.build(program, layout)
+            return pipeline.build(program, layout, self.backend)
 
     def _warn(self) -> None:
         if not self._warned:

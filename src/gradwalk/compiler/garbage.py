@@ -1,4 +1,4 @@
-"""Python's collector of cycles, kept from running while a program is compiled."""
+"""The garbage collector, suspended while a program is compiled."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Let the collector wait: it would go through every object of the process time and again, for
-    the many that compiling makes and keeps (a sixth of the time)."""
-    if not gc.isenabled():
-        yield
-        return
+    """Suspend the collector: compiling makes many objects that stay, and visiting all of them time
+    and again would take a sixth of the time."""
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if enabled:
+            gc.enable()

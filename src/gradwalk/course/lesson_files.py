@@ -1,7 +1,7 @@
 """Read lesson files as the page reads them: their blocks, and the faults in them.
 
-The format is in docs/lessons.md; the page's reader is web/src/lessons/reader.ts, and tests compare
-the two.
+The format is in docs/learn/lessons.md; the page's reader is web/src/lessons/reader.ts. Tests
+compare the two.
 """
 
 from __future__ import annotations

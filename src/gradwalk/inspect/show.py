@@ -114,7 +114,7 @@ class Picture(Report):
         return self.text()
 
     def to_dict(self) -> dict[str, Any]:
-        """The graph as plain data; see docs/command-line.md."""
+        """The graph as plain data; see docs/inspect/command-line.md."""
         return graph_data(self._view)
 
     def _repr_svg_(self) -> str:

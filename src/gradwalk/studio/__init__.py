@@ -1,4 +1,4 @@
-"""The studio: walk any graph in the browser. docs/studio.md."""
+"""The studio: walk any graph in the browser. docs/studio/using.md."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Studio:
 
 
 def expression_link(source: str, values: dict[str, float]) -> str:
-    """The part of an address that opens an expression (docs/studio-design.md, Links)."""
+    """The part of an address that opens an expression (docs/develop/studio-design.md, Links)."""
     given = ",".join(f"{name}:{value:.17g}" for name, value in values.items())
     link = f"v=1&source={quote(source, safe='')}"
     return f"{link}&set={quote(given, safe=':,')}" if given else link

@@ -1,7 +1,7 @@
 """The studio inside a notebook.
 
 With anywidget the page and Python know of each other (`notebook_widget.py`); without it the same
-page is shown in a sandboxed frame, by itself. See docs/notebook.md.
+page is shown in a sandboxed frame, by itself. See docs/studio/notebook.md.
 """
 
 from __future__ import annotations

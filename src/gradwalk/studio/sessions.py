@@ -26,7 +26,7 @@ class Session:
 
     title: str
     trace: Trace
-    description: bytes  # JSON of docs/trace-file.md
+    description: bytes  # JSON of docs/inspect/trace-file.md
     arrays: dict[str, Any]
     uploaded: bool = False
     id: str = field(default_factory=lambda: secrets.token_urlsafe(9))

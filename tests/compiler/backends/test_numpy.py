@@ -113,7 +113,7 @@ def test_updates_are_of_the_values_before() -> None:
     a, b = source((2,), Memory(0)), source((2,), Memory(1))
     build = Builder()
     seen = build.apply(reshape, [a], {"shape": (1, 2)})
-    run = reference.build(Program(build.calls, [seen], [(a, b), (b, a)]))
+    run = reference.Executable(Program(build.calls, [seen], [(a, b), (b, a)]))
     first, second = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
     (found,), late = run([], [first, second], [])
     assert first.tolist() == [3, 4]
@@ -127,7 +127,8 @@ def test_updates_are_of_the_values_before() -> None:
 def test_an_argument_can_be_updated() -> None:
     x = source((2,), Argument(0))
     build = Builder()
-    run = reference.build(Program(build.calls, [], [(x, build.apply(add, [x, 1])),]))  # fmt: skip
+    updates = [(x, build.apply(add, [x, 1]))]
+    run = reference.Executable(Program(build.calls, [], updates))
     array = np.array([1, 2], np.float32)
     assert run([array], [], []) == ([], [])
     assert array.tolist() == [2, 3]
@@ -140,7 +141,7 @@ def test_late_numbers_are_python_numbers_until_they_meet_an_array() -> None:
     after = build.apply(add, [step, 1])
     small = build.apply(pow, [rate, after])
     scaled = build.apply(mul, [x, build.apply(cast, [small], {"dtype": np.dtype(np.float32)})])
-    run = reference.build(Program(build.calls, [scaled], [(step, after), (rate, small)]))
+    run = reference.Executable(Program(build.calls, [scaled], [(step, after), (rate, small)]))
     (found,), late = run([np.ones(2, np.float32)], [], [0.1, 2])
     assert late == [3.0, 0.1**3]
     assert found.dtype == np.float32
@@ -151,7 +152,7 @@ def test_a_result_never_shares_memory() -> None:
     x, c = source((2, 3), Argument(0)), source((2,), Constant(np.ones(2, np.float32)))
     build = Builder()
     turned = build.apply(permute, [x], {"axes": (1, 0)})
-    run = reference.build(Program(build.calls, [turned, c]))
+    run = reference.Executable(Program(build.calls, [turned, c]))
     array = np.zeros((2, 3), np.float32)
     (first, second), _ = run([array], [], [])
     assert not np.shares_memory(first, array)

@@ -14,6 +14,7 @@ import pytest
 import gradwalk as gw
 from gradwalk import nn
 from gradwalk.compiler import function as function_module
+from gradwalk.compiler.backends import BACKENDS
 from tests.compiler import models
 from tests.compiler.models import classes, compiled, numbers, programs
 
@@ -212,7 +213,7 @@ def test_arrays_in_any_order_of_memory() -> None:
 
 
 def test_without_the_backend_it_runs_as_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(function_module.BACKENDS, "llvm", "gradwalk.compiler.nowhere")
+    monkeypatch.setitem(BACKENDS, "llvm", "gradwalk.compiler.nowhere")
     monkeypatch.setattr(function_module, "_told_of_numpy", False)
     run = gw.compile(lambda x: x * 2)
     with pytest.warns(UserWarning, match="runs as NumPy"):

@@ -124,7 +124,7 @@ def test_lines_are_the_users(step: Any) -> None:
     lines = {line for kernel in report.kernels for line in kernel.lines}
     texts = {line.text for line in lines if Path(line.file) == Path(__file__)}
     assert {"loss.backward()", "optimizer.step()"} <= texts
-    assert {Path(line.file).parent for line in lines} == {Path(__file__).parent}
+    assert all(Path(__file__).parents[1] in Path(line.file).parents for line in lines)
 
 
 def test_work_of_a_product() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gradwalk.compiler.backends.llvm.backend import CAPABILITIES
 from gradwalk.compiler.ir.listing import kernel_listing, listing
 from gradwalk.compiler.ir.program import Call
 from gradwalk.compiler.plan.schedule import plan
@@ -80,7 +81,7 @@ def test_kernels_as_text() -> None:
         written.add("exp", written.add("matmul", x, y)),
         written.add("neg", total),
     ]
-    entries = plan(written.program, {}).entries
+    entries = plan(written.program, {}, CAPABILITIES).entries
     texts = [kernel_listing(entry.work) for entry in entries if not isinstance(entry.work, Call)]
     (rows,) = [t for t in texts if "reduce  sum" in t]
     assert rows.startswith("outer 6, row 9\n") and "apply   sub" in rows and "store" in rows

@@ -13,7 +13,7 @@ from hypothesis import given
 from gradwalk.compiler.backends import numpy as reference
 from gradwalk.compiler.garbage import no_collections
 from gradwalk.compiler.ir.program import Builder, Call, Program, copied, rewrite
-from gradwalk.compiler.passes import PASSES, run_passes
+from gradwalk.compiler.pipeline import PASSES, run_passes
 from gradwalk.ops import TABLE
 from tests.compiler.programs import Written, assert_same_bits, programs
 
@@ -53,7 +53,7 @@ def test_a_copy_has_calls_of_its_own_and_the_same_sources() -> None:
     assert not set(found.calls) & set(program.calls)
     assert found.sources() == program.sources()
     assert all(term.call in found.calls for term in found.ends())
-    assert_same_bits(w.outcome(reference.build(found)), w.expected())
+    assert_same_bits(w.outcome(reference.Executable(found)), w.expected())
 
 
 @pytest.mark.parametrize("own", [False, True])

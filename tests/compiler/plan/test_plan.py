@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwalk.compiler.backends.llvm import backend
+from gradwalk.compiler.backends.llvm.backend import CAPABILITIES
 from gradwalk.compiler.backends.llvm.runtime import thread_pool
-from gradwalk.compiler.passes import run_passes
+from gradwalk.compiler.pipeline import build, run_passes
 from gradwalk.compiler.plan import synchronization
 from gradwalk.compiler.plan.arena import place_in_arena
 from gradwalk.compiler.plan.buffers import ALIGNMENT, Buffer, Place
 from gradwalk.compiler.plan.fusion import LARGE_SUM, MOST_CALLS, Fusion, Group
 from gradwalk.compiler.plan.loop_kinds import Kind, picking
 from gradwalk.compiler.plan.loop_nest import Load, Loops, Store
-from gradwalk.compiler.plan.schedule import Entry, Plan, place_arrays, plan
+from gradwalk.compiler.plan.schedule import Entry, Plan, place_arrays
 from gradwalk.compiler.plan.sinking import sink
 from gradwalk.compiler.plan.synchronization import sharing
 from tests.compiler.programs import (
@@ -29,6 +29,7 @@ from tests.compiler.programs import (
     agrees,
     assert_same_bits,
     describe,
+    plan_of,
     programs,
 )
 
@@ -41,7 +42,7 @@ def whole(*shape: int, seed: int = 0) -> Any:
 
 def groups(w: Written) -> list[list[str]]:
     """The ops of every kernel, views left out."""
-    fusion = Fusion(run_passes(w.program))
+    fusion = Fusion(run_passes(w.program), CAPABILITIES)
     return [
         [call.op.name for call in group.calls]
         for group in fusion.in_order()
@@ -50,7 +51,7 @@ def groups(w: Written) -> list[list[str]]:
 
 
 def planned(w: Written) -> Plan:
-    found = plan(run_passes(w.program), {})
+    found = plan_of(w.program)
     place_arrays(found)
     return found
 
@@ -191,7 +192,7 @@ def test_long_chains_are_cut() -> None:
 @given(programs(most=14))
 def test_every_call_is_in_one_group_and_groups_are_in_order(written: Written) -> None:
     program = run_passes(written.program)
-    fusion = Fusion(program)
+    fusion = Fusion(program, CAPABILITIES)
     _check_groups(fusion, program.calls)
     sink(fusion)
     _check_groups(fusion, program.calls)
@@ -226,7 +227,7 @@ def _slope(w: Written) -> tuple[Any, Any]:
 def test_what_only_backward_needs_is_computed_there() -> None:
     w = Written()
     slope, back = _slope(w)
-    fusion = Fusion(w.program)
+    fusion = Fusion(w.program, CAPABILITIES)
     assert fusion.of[slope.call] is not fusion.of[back.call]
     sink(fusion)
     assert fusion.of[slope.call] is fusion.of[back.call]
@@ -238,7 +239,7 @@ def test_what_is_asked_for_stays_where_it_is() -> None:
     w = Written()
     slope, back = _slope(w)
     w.returns(slope)
-    fusion = Fusion(w.program)
+    fusion = Fusion(w.program, CAPABILITIES)
     sink(fusion)
     assert fusion.of[slope.call] is not fusion.of[back.call]
 
@@ -247,7 +248,7 @@ def test_what_two_kernels_need_stays_where_it_is() -> None:
     w = Written()
     slope, back = _slope(w)
     w.returns(w.add("mul", w.add("matmul", back, back), slope))
-    fusion = Fusion(w.program)
+    fusion = Fusion(w.program, CAPABILITIES)
     sink(fusion)
     assert fusion.of[slope.call] is not fusion.of[back.call]
     agrees(w, 1e-5)
@@ -322,7 +323,7 @@ def test_results_that_are_sources_are_copies() -> None:
     w = Written()
     x, m = w.argument(whole(3, 4)), w.memory(whole(4))
     w.returns(x, m, w.add("permute", x, axes=(1, 0)), w.add("expand", m, shape=(2, 4)))
-    executable = backend.build(w.program)
+    executable = build(w.program)
     results, _ = executable(w.arguments, w.memories, [])
     for one, other in itertools.combinations([*results, *w.arguments, *w.memories], 2):
         assert not np.shares_memory(one, other)
@@ -333,7 +334,7 @@ def test_equal_results_are_two_arrays() -> None:
     w = Written()
     x = w.argument(whole(3))
     w.returns(w.add("neg", x), w.add("neg", x))
-    (first, second), _ = backend.build(w.program)(w.arguments, [], [])
+    (first, second), _ = build(w.program)(w.arguments, [], [])
     assert not np.shares_memory(first, second)
     np.testing.assert_array_equal(first, second)
 
@@ -487,7 +488,7 @@ def test_the_number_of_threads_changes_no_bit(written: Written, count: int) -> N
     try:
         for number in (1, count):
             thread_pool.set_num_threads(number)
-            executable = backend.build(written.program)
+            executable = build(written.program)
             found += [written.outcome(executable) for _ in range(3)]
     except Exception as error:
         error.add_note("\n".join(describe(written)))
@@ -505,7 +506,7 @@ def test_threads_that_come_later_have_no_scratch_memory() -> None:
     x, y = w.argument(whole(200, 300)), w.argument(whole(300, 170))
     w.returns(w.add("relu", w.add("matmul", x, y)), w.add("neg", x))
     thread_pool.set_num_threads(2)
-    executable = backend.build(w.program)
+    executable = build(w.program)
     thread_pool.set_num_threads(4)
     assert_same_bits(w.outcome(executable), w.expected())
     thread_pool.set_num_threads(1)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwalk.compiler.backends.llvm import backend
+from gradwalk.compiler.pipeline import build
 from gradwalk.compiler.plan import rematerialization
 from tests.compiler.programs import Written, agrees, assert_same_bits
 
@@ -34,9 +34,9 @@ def built(w: Written, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """The program without and with it; both do exactly the same."""
     with monkeypatch.context() as patch:
         patch.setattr(rematerialization, "WORTH_IT", NEVER)
-        plain = backend.build(w.program)
+        plain = build(w.program)
         assert plain.plan.arena >= 0  # made now, by the same rules
-    lean = backend.build(w.program)
+    lean = build(w.program)
     expected = w.outcome(plain)
     for _ in range(2):
         assert_same_bits(w.outcome(lean), expected)

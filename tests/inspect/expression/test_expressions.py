@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from gradwalk import Value
+from gradwalk.inspect.expression import parser
 from gradwalk.inspect.expression.parser import DEFAULT, ExpressionError, expression, parse
 from gradwalk.inspect.expression.tokens import (
     CONSTANTS,
@@ -368,7 +369,7 @@ def test_python_never_sees_a_word_of_the_user(monkeypatch: pytest.MonkeyPatch) -
         seen.append(text)
         return real(text, *args, **kwargs)
 
-    monkeypatch.setattr("gradwalk.inspect.expression.parser.ast.parse", listening)
+    monkeypatch.setattr(parser.ast, "parse", listening)
     parse("secret = tanh(exit^2) + lambda; 3*secret")
     assert seen == ["n0 ( n2 ** n4 ) + n7", "n0 * n2"]
 

@@ -29,7 +29,7 @@ def diagnosis(func: Callable[..., Any], inputs: Any, *bug: Any, **options: Any) 
 
 
 def breadth_first_trap(x: Any) -> Any:
-    """MISSION.md: what exposes breadth first. At x = 1 the gradient is 26, breadth first 14."""
+    """The graph that exposes breadth first. At x = 1 the gradient is 26, breadth first 14."""
     a = x * 2
     b = a * 3
     c = b + 1

@@ -57,7 +57,7 @@ def graphs_of(op: str) -> list[Graph]:
 
 
 def trap(x: Any) -> Any:
-    """MISSION.md: what exposes breadth first."""
+    """The graph that exposes breadth first."""
     a = x * 2
     return a * (a * 3 + 1)
 

@@ -15,6 +15,7 @@ from benchmarks.models import NETWORKS
 from gradwalk import Value
 from gradwalk.inspect.open.expansions import SAFE, SHOWN, expansions_of
 from gradwalk.inspect.open.open_op import unfolded
+from gradwalk.inspect.trace import recorder
 from gradwalk.inspect.trace.replay import NotReplayable, pull
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.ops import TABLE
@@ -170,7 +171,7 @@ def test_opening_does_not_disturb_the_recording() -> None:
         assert gw.open_op(y).equal
         assert gw.element(y, trace, 0).value == pytest.approx(y[0].item())
         assert len(trace) == before + 1, "the y[0] of this test, nothing of ours"
-    assert gw.inspect.recorder.current() is trace
+    assert recorder.current() is trace
     np.testing.assert_array_equal(x.grad.numpy(), trace.grad(x))
 
 

@@ -1,4 +1,4 @@
-"""The order lab: MISSION.md's numbers, and every sum against paths gone through one by one."""
+"""The order lab: the textbook's numbers, and every sum against paths gone through one by one."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ def breadth_trap() -> dict[str, Value]:
     return named(x=x, a=a, b=b, c=c, d=a * c)
 
 
-# -- MISSION.md, "Visit order" ---------------------------------------------------------------------
+# -- the visit orders of the textbook examples -----------------------------------------------------
 
 
 def test_the_plain_diamond_in_all_24_orders() -> None:

@@ -1,4 +1,4 @@
-"""Walk: MISSION.md's examples step by step, and every step undone again."""
+"""Walk: the textbook examples step by step, and every step undone again."""
 
 import json
 import math
@@ -329,7 +329,7 @@ def test_run_to_a_line() -> None:
     assert steps.run_to(here).op == "mul"
     assert steps.run_to(f"test_walk.py:{back}").op == "sum"
     assert steps.phase == "backward"
-    assert steps.run_to(f"inspect/test_walk.py:{here}").op == "mul"
+    assert steps.run_to(f"walk/test_walk.py:{here}").op == "mul"
     assert steps.phase == "backward"
     with pytest.raises(ValueError, match=rf"line {here} is not visited after step 5"):
         steps.run_to(here)

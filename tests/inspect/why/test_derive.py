@@ -42,7 +42,7 @@ def balanced(text: str) -> bool:
     return depth == 0 and text.count(r"\left") == text.count(r"\right")
 
 
-# -- the numbers of MISSION.md ---------------------------------------------------------------------
+# -- the textbook examples -------------------------------------------------------------------------
 
 
 def test_a_chain() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import gradwalk as gw
 from benchmarks.models import NETWORKS
 from gradwalk import Value
+from gradwalk.inspect.trace.replay import pull
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.scalar import MLP
 from tests.engine.random_graphs import programs
@@ -32,10 +33,7 @@ def diamond() -> tuple[Value, Value]:
 
 def every_path(trace: Trace, start: int) -> list[tuple[float, tuple[int, ...]]]:
     """All paths to the root with their products, found the long way."""
-    local = {
-        index: gw.inspect.replay.pull(trace, trace.nodes[index], 1.0)
-        for index in trace.sweep.visits
-    }
+    local = {index: pull(trace, trace.nodes[index], 1.0) for index in trace.sweep.visits}
     found = []
     open_ends = [(start, 1.0, (start,))]
     while open_ends:
@@ -49,7 +47,7 @@ def every_path(trace: Trace, start: int) -> list[tuple[float, tuple[int, ...]]]:
     return found
 
 
-# -- the numbers of MISSION.md ---------------------------------------------------------------------
+# -- the textbook examples -------------------------------------------------------------------------
 
 
 def test_the_diamond() -> None:

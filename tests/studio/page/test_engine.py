@@ -30,7 +30,7 @@ GRAMMAR = json.loads(
 )
 ENGINE = ROOT / "web" / "src" / "engine"
 PROGRAMS = [random_program(seed) for seed in range(40)]
-MISSION = [
+TEXTBOOK = [
     ("e = a + b; f = e·c", dict(a=2, b=-3, c=10), dict(f=1, e=10, c=-1, a=10, b=10)),
     (
         "e = a·b; d = e + c; L = d·f",
@@ -139,7 +139,7 @@ def test_the_page_agrees_with_python_on_any_text(engine: Node, source: str) -> N
         assert answer == right
 
 
-SOURCES = [(source, values) for source, values, _ in MISSION] + PROGRAMS
+SOURCES = [(source, values) for source, values, _ in TEXTBOOK] + PROGRAMS
 SOURCES += [
     ("2*3*x", {}), ("3 + 4", {}), ("x = 2; x*x", {"x": 3}), ("y = x; z = y + 1", {}), ("x", {}),
     ("2^x", {"x": 3}), ("x^(1+1)", {}), ("x^y^2", {"x": 2}), ("1/0*x", {}),
@@ -192,7 +192,7 @@ def test_what_is_typed_is_stronger_than_what_was_there(engine: Node) -> None:
 # -- values and gradients --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("source", "values", "gradients"), MISSION, ids=lambda x: str(x)[:30])
+@pytest.mark.parametrize(("source", "values", "gradients"), TEXTBOOK, ids=lambda x: str(x)[:30])
 def test_the_table_of_the_mission(
     engine: Node, source: str, values: dict[str, float], gradients: dict[str, float]
 ) -> None:

@@ -157,7 +157,7 @@ def test_no_text_is_executed_in_the_page() -> None:
 @pytest.mark.parametrize(
     ("op", "names", "rules"),
     [
-        ("matmul", ["X", "W"], ["g @ Wᵀ", "Xᵀ @ g"]),  # MISSION.md: dX = dY·Wᵀ, dW = Xᵀ·dY
+        ("matmul", ["X", "W"], ["g @ Wᵀ", "Xᵀ @ g"]),  # dX = dY·Wᵀ, dW = Xᵀ·dY
         ("linear", ["x", "W", "b"], ["g @ W", "gᵀ @ x", "Σ(g)"]),
         ("sum", ["x"], ["g repeated"]),
         ("mean", ["x"], ["g / n repeated"]),

@@ -1,4 +1,4 @@
-"""The page's order lab against MISSION.md and Python's, and the answers given by hand."""
+"""The page's order lab against the textbook examples and Python's; answers given by hand."""
 
 import itertools
 import random
@@ -104,7 +104,7 @@ def english(reason: Any) -> str:
     return forms[reason["key"]].format(**reason.get("values", {}))
 
 
-# -- MISSION.md ------------------------------------------------------------------------------------
+# -- the textbook examples -------------------------------------------------------------------------
 
 
 def test_all_24_orders_of_the_plain_diamond(engine: Node) -> None:

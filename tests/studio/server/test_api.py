@@ -12,6 +12,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.course.catalogue import Catalogue
+from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.file import decode, describe, read_trace
 from gradwalk.studio import answers, sessions
 from tests.studio.serving import (
@@ -461,7 +462,7 @@ def test_the_node_to_look_at_first_is_the_one_named(served: Served) -> None:
 
 def test_walk_is_pythons_own_answer(served: Served) -> None:
     found = served.client.post("/api/walk", {"source": DIAMOND, "values": {"a": 2}}).json()
-    trace = gw.inspect.expressions.parse(DIAMOND).build(a=2).trace()
+    trace = parse(DIAMOND).build(a=2).trace()
     assert found == {"trace": described(trace), "assumed": [], "unused": [], "order": None}
     found = served.client.post("/api/walk", {"source": "u = 3·x; x·x"}).json()
     assert found["assumed"] == ["x"] and found["unused"] == ["u"]
@@ -483,7 +484,7 @@ def test_walk_is_pythons_own_answer(served: Served) -> None:
 def test_orders(served: Served, order: Any, overwrite: bool, got: float) -> None:
     question = {"source": DIAMOND, "values": {"a": 2}, "order": order, "overwrite": overwrite}
     report = served.client.post("/api/walk", question).json()["order"]
-    trace = gw.inspect.expressions.parse(DIAMOND).build(a=2).trace()
+    trace = parse(DIAMOND).build(a=2).trace()
     run = gw.run_order(trace, order, overwrite=overwrite)
     assert report == json.loads(json.dumps(run.to_dict()))
     (a,) = [node for node in report["nodes"] if node["name"] == "a"]

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gradwalk as gw
+from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.file import _KEY
 from gradwalk.io.tensors import read, write
 from gradwalk.studio.launch import Studio
@@ -272,7 +273,7 @@ def test_no_trace_file_breaks_it(studio: Studio, tmp_path: Path, seed: int) -> N
 def test_fifty_clients_step_graphs(studio: Studio) -> None:
     """Each client walks the diamond visit by visit, as the order lab does."""
     expected = {}
-    trace = gw.inspect.expressions.parse(DIAMOND).build(x=2).trace()
+    trace = parse(DIAMOND).build(x=2).trace()
     steps = [["d", "b", "c", "a"][:count] for count in range(5)]
     for order in steps:
         expected[len(order)] = gw.run_order(trace, order)["x"].got

@@ -1,4 +1,4 @@
-// A lesson's file as a tree: head, text, and blocks to do. The format is in docs/lessons.md. Text
+// A lesson's file as a tree: head, text, and blocks to do. The format is in docs/learn/lessons.md. Text
 // becomes nodes for the view to draw, never HTML.
 
 import { readNumber } from "../engine/numbers";

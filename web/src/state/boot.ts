@@ -1,4 +1,4 @@
-// What the page was started with: data blocks in index.html (docs/studio-design.md).
+// What the page was started with: data blocks in index.html (docs/develop/studio-design.md).
 
 export interface ArrayData {
   dtype: string;

@@ -1,4 +1,4 @@
-// Asking Python, where there is a server: see "What the server answers" in docs/studio-design.md.
+// Asking Python, where there is a server: see "What the server answers" in docs/develop/studio-design.md.
 
 import { boot } from "./boot";
 import { say } from "./words";
@@ -42,7 +42,7 @@ export async function ask<Answer>(path: string, body?: object | Blob): Promise<A
       "X-Gradwalk-Token": token,
       ...(typeof sent === "string" && { "Content-Type": "application/json" }),
     },
-    ...(sent !== undefined && { body: sent }),
+    body: sent ?? null,
   }).catch(() => {
     throw new ServerError(0, say("server.stopped"));
   });

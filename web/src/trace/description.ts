@@ -1,4 +1,4 @@
-// A trace as docs/trace-file.md describes it. A file may come from anywhere: every index, shape and
+// A trace as docs/inspect/trace-file.md describes it. A file may come from anywhere: every index, shape and
 // number that the page uses is checked here, so that everything else can rely on it.
 
 import type { Message } from "../engine/types";

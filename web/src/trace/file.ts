@@ -1,4 +1,4 @@
-// A trace file is a safetensors file (docs/trace-file.md): the description is read at once, arrays
+// A trace file is a safetensors file (docs/inspect/trace-file.md): the description is read at once, arrays
 // only when they are shown.
 
 import { countOf, Fault, itemSize, readShape } from "./description";

@@ -1,31 +1,30 @@
 """The NumPy backend: runs a program call by call, as eager code would. Others must agree with it.
 
-`build(program, layout)` gives an executable; `layout` has the strides, in elements, of the sources
-whose elements do not lie in memory in order:
-
-    results, late_updates = executable(arguments, memories, late)
-
-with lists of arrays and numbers by the numbers of the program's sources. What the program updates
-is written into the given arrays; results are new arrays; `late_updates` are the new values of the
-late-bound numbers that the program updates, in the order of `program.updates`.
+It wants no passes and no plan, and takes arrays in any memory order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.backends import Lowered, Stages
 from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.plan.schedule import Layout
 from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.op import Op
 
 Array = np.ndarray[Any, Any]
+PASSES = ()
+CAPABILITIES = None
 
 
 class Executable:
     """A program that NumPy runs."""
+
+    plan = None
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -66,10 +65,10 @@ class Executable:
 
 
 def build(
-    program: Program, layout: dict[Term, tuple[int, ...]] | None = None, fast_math: bool = False
+    lower: Callable[[], Lowered], layout: Layout, fast_math: bool, stages: Stages
 ) -> Executable:
-    """An executable of a program; arrays may lie in memory in any order; NumPy rounds always."""
-    return Executable(program)
+    """Run the program as it was traced; NumPy rounds every operation."""
+    return Executable(lower().program)
 
 
 def run(call: Call, values: list[Any]) -> list[Any]:

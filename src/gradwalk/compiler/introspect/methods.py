@@ -150,7 +150,8 @@ def warn_of_numpy(name: str, executable: Any) -> bool:
         [
             f"{name} needs ops that have no native kernel:",
             *dict.fromkeys(lines),
-            "They run as NumPy between native ones, with the same results (docs/native-ops.md).",
+            "They run as NumPy between native ones, with the same results "
+            "(docs/compile/native-ops.md).",
         ]
     )
     line = source_line(*caller())

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from gradwalk.compiler.ir.index_ops import checked_index
 from gradwalk.compiler.ir.program import Call, Program, Term, in_order
 from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
-from gradwalk.compiler.plan.loop_kinds import Kind, kind_of, picking
+from gradwalk.compiler.plan.capabilities import Capabilities
+from gradwalk.compiler.plan.loop_kinds import Kind, classify, kind_of, picking
 from gradwalk.ops.core.op import Shape
 
 MOST_ARRAYS = 28  # of one kernel: more would not fit the registers
@@ -56,8 +57,9 @@ class Group:
 class Fusion:
     """The groups of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, backend: Capabilities) -> None:
         self.program = program
+        self.backend = backend
         self.consumers = program.consumers()
         self.ends = set(program.ends())
         self._positions = {call: i for i, call in enumerate(program.calls)}
@@ -70,7 +72,7 @@ class Fusion:
         self._join_numbers()
 
     def _add(self, position: int, call: Call) -> None:
-        kind, shape, axes = kind_of(call)
+        kind, shape, axes = classify(call, self.backend)
         group = Group(position, kind, shape, axes, [call], first=position, last=position)
         if _needs_whole(call):
             group.wholes = [call]
@@ -250,6 +252,7 @@ class Fusion:
     def add_calls(self, calls: list[Call], group: Group) -> None:
         """Let a group compute new calls."""
         for call in calls:
+            classify(call, self.backend)
             self.of[call] = group
             self._positions[call] = group.first
             for term in call.terms:

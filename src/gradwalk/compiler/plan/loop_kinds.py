@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_native
 from gradwalk.compiler.ir.index_ops import checked_index
 from gradwalk.compiler.ir.program import Call, Operand, Term
 from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
+from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.partial_writes import writes_a_part
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.index.embedding import embedding_op, sum_rows
@@ -49,7 +49,7 @@ def is_map(call: Call) -> bool:
     return kind_of(call)[0] is Kind.MAP and call.op not in _ELSEWHERE
 
 
-def _is_map(call: Call) -> bool:
+def _is_map(call: Call, backend: Capabilities) -> bool:
     if call.op is clone or call.op is checked_index or call.op in ELEMENTWISE_DRAWS:
         return True
     if not call.op.elementwise and call.op is not cast:
@@ -57,7 +57,7 @@ def _is_map(call: Call) -> bool:
     out = call.outputs[0]
     weak = out.dtype if call.op.gives is None else next(iter(call.terms), out).dtype
     dtypes = [a.dtype if isinstance(a, Term) else weak for a in call.args]
-    return is_native(call.op, dtypes, call.attrs)
+    return backend.is_native(call.op, dtypes, call.attrs)
 
 
 def is_convolution(call: Call) -> bool:
@@ -138,15 +138,19 @@ Found = tuple[Kind, Shape, tuple[int, ...]]
 
 def kind_of(call: Call) -> Found:
     """The kind of a call, the shape of its loops, and the axes it reduces."""
-    if call.kind is None:
-        call.kind = _kind_of(call)
     found: Found = call.kind
     return found
 
 
-def _kind_of(call: Call) -> Found:
+def classify(call: Call, backend: Capabilities) -> Found:
+    """Decide on the kind of a call, which `kind_of` returns from now on."""
+    call.kind = _classified(call, backend)
+    return kind_of(call)
+
+
+def _classified(call: Call, backend: Capabilities) -> Found:
     out = call.outputs[0].shape
-    if _is_map(call) or (call.op in (getitem, embedding_op) and picking(call) is not None):
+    if _is_map(call, backend) or (call.op in (getitem, embedding_op) and picking(call) is not None):
         return Kind.MAP, out, ()
     if is_view(call):
         return Kind.VIEW, out, ()

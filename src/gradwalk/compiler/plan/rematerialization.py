@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
 from gradwalk.compiler.ir.index_ops import checked_index
 from gradwalk.compiler.ir.program import Call, Term, replaced
 from gradwalk.compiler.plan.fusion import MOST_ARRAYS, MOST_CALLS, Fusion, Group
@@ -267,7 +266,7 @@ class _Rematerialisation:
     def _fits(self, group: Group, chain: Chain) -> bool:
         """Whether a group can compute a chain, too."""
         new = [c for c in chain.calls if (group, self._origin(c)) not in self.copies]
-        if sum(map(_work, new)) > CHEAP or len(group.calls) + len(new) > MOST_CALLS:
+        if self._work(new) > CHEAP or len(group.calls) + len(new) > MOST_CALLS:
             return False
         if self.fusion.arrays([*group.calls, *new]) > MOST_ARRAYS:
             return False
@@ -305,7 +304,7 @@ class _Rematerialisation:
         # It comes after something that its reader waits for anyway, so nobody else has to wait.
         reader = self.fusion.of[use.call]
         before = [g for g in reader.sources if self.positions[g] > self.peak]
-        if not before or _bytes(term) < OWN_KERNEL or sum(map(_work, chain.calls)) > CHEAP:
+        if not before or _bytes(term) < OWN_KERNEL or self._work(chain.calls) > CHEAP:
             return None
         if not self._is_in_time(reader, chain):
             return None
@@ -350,17 +349,20 @@ class _Rematerialisation:
     def _origin(self, call: Call) -> Call:
         return self.origins.get(call, call)
 
+    def _work(self, calls: list[Call]) -> int:
+        """The work of some calls for one element."""
+        total = 0
+        for call in calls:
+            if self.fusion.backend.is_cheap(call.op):
+                total += 1
+            else:  # in float64 a function is that of C, lane by lane
+                total += LONG if call.outputs[0].dtype.itemsize <= 4 else CHEAP + 1
+        return total
+
 
 def _can_be_copied(call: Call) -> bool:
     """Whether a call is elementwise work, and nothing else comes of it."""
     return is_map(call) and call.op is not checked_index and len(call.outputs) == 1
-
-
-def _work(call: Call) -> int:
-    """How much work a call is for one element."""
-    if is_cheap(call.op):
-        return 1
-    return LONG if call.outputs[0].dtype.itemsize <= 4 else CHEAP + 1  # C's, lane by lane
 
 
 def _copied(call: Call, now: dict[Term, Term]) -> Call:

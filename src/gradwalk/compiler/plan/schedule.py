@@ -24,6 +24,7 @@ from gradwalk.compiler.plan.buffers import (
     spread,
     views,
 )
+from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.copy_elision import Wishes, part_of
 from gradwalk.compiler.plan.fusion import Fusion, Group
 from gradwalk.compiler.plan.loop_kinds import Kind, is_map, picking
@@ -81,15 +82,15 @@ class Plan:
 Layout = dict[Term, tuple[int, ...]]
 
 
-def plan(program: Program, layout: Layout) -> Plan:
+def plan(program: Program, layout: Layout, backend: Capabilities) -> Plan:
     """Decide on kernels, their order and all memory."""
-    return _Planner(program, layout).run()
+    return _Planner(program, layout, backend).run()
 
 
 class _Planner:
-    def __init__(self, program: Program, layout: Layout) -> None:
+    def __init__(self, program: Program, layout: Layout, backend: Capabilities) -> None:
         self.layout = layout
-        self.fusion = Fusion(program if program.owned else copied(program))
+        self.fusion = Fusion(program if program.owned else copied(program), backend)
         sink(self.fusion)
         rematerialise(self.fusion)
         self.program = self.fusion.program

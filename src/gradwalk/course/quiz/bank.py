@@ -2,7 +2,7 @@
 
 A question is a text, a graph, ranges for its numbers, and quantities: the answer, and what each
 misconception would give. No number in it is an answer; all are computed when the question is drawn.
-docs/course.md describes the files.
+docs/learn/course.md describes the files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compute quantities written as text: what a question asks for, what a mistake would give.
 
-The same words as in lessons (docs/lessons.md), which the page computes, and a few more for the
-question bank (docs/course.md has all of them).
+The same words as in lessons (docs/learn/lessons.md), which the page computes, and a few more for
+the question bank (docs/learn/course.md has all of them).
 """
 
 from __future__ import annotations

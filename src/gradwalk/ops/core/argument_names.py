@@ -20,7 +20,7 @@ def other_names(**known_as: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 keywords = {known_as.get(name, name): given for name, given in keywords.items()}
             return function(*args, **keywords)
 
-        # For docs/pytorch_names.py, which compares signatures.
+        # For tools/pytorch_names.py, which compares signatures.
         named.__dict__["known_as"] = {**function.__dict__.get("known_as", {}), **known_as}
         return named
 

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwalk.compiler.backends import Stages
 from gradwalk.compiler.backends.llvm import backend
 from gradwalk.compiler.backends.llvm.runtime import thread_pool
+from gradwalk.compiler.pipeline import build, lower
 from gradwalk.compiler.plan import synchronization
 from tests.compiler.programs import WHOLE, Written, agrees, assert_equal, assert_same_bits
 
@@ -50,7 +52,7 @@ def test_maps_of_every_size(size: int, dtype: Any) -> None:
     x, y = w.argument(drawn(size, dtype=dtype)), w.argument(drawn(size, dtype=dtype, seed=1))
     less = w.add("less", x, y)
     w.returns(w.add("add", x, y), w.add("where", less, x, y), less, w.add("mul", x, 3))
-    kernels(backend.build(w.program))
+    kernels(build(w.program))
     agrees(w)
 
 
@@ -80,7 +82,7 @@ def test_kernels_of_one_structure_are_one() -> None:
     for i, size in enumerate((7, 100, 1)):
         w.returns(w.add("neg", w.argument(drawn(size, 3, seed=i))))
         w.returns(w.add("sum", w.argument(drawn(size + 3, 33, seed=i)), axis=(1,), keepdim=False))
-    names = kernels(backend.build(w.program))
+    names = kernels(build(w.program))
     assert len(names) == 6 and len(set(names)) == 2
     agrees(w)
 
@@ -165,7 +167,7 @@ def test_reductions_over_any_axes(shape: tuple[int, ...], dtype: Any) -> None:
             if name in ("amax", "amin") and dtype is np.bool_:
                 continue
             w.returns(w.add(name, x, axis=axis, keepdim=len(axis) % 2 == 0))
-    kernels(backend.build(w.program))
+    kernels(build(w.program))
     agrees(w)
 
 
@@ -214,7 +216,7 @@ def test_reductions_of_nothing(shape: tuple[int, ...]) -> None:
 def test_the_largest_of_nothing_is_an_error() -> None:
     w = Written()
     w.returns(w.add("amax", w.argument(np.zeros((3, 0), np.float32)), axis=(1,), keepdim=False))
-    executable = backend.build(w.program)
+    executable = build(w.program)
     for _ in range(2):
         with pytest.raises(ValueError, match="zero-size"):
             w.outcome(executable)
@@ -233,7 +235,7 @@ def test_sums_of_many_numbers(axis: tuple[int, ...], dtype: Any) -> None:
         x = w.argument(np.abs(normal(*shape, dtype=dtype)))
         w.returns(w.add("sum", x, axis=axis, keepdim=False))
         exact = np.sum(w.arguments[0].astype(np.float64), axis=axis)
-        (found,) = w.outcome(backend.build(w.program)).results
+        (found,) = w.outcome(build(w.program)).results
         # One rounding per number of a lane's share; a column is added up one by one.
         many = 1000 if shape == (1000, 1001) and axis == (0,) else 1000003 / 64
         np.testing.assert_allclose(found, exact, rtol=many * np.finfo(dtype).eps)
@@ -256,7 +258,7 @@ def test_rows_in_several_passes(shape: tuple[int, ...], dtype: Any) -> None:
     spread = w.add("mean", w.add("mul", centre, centre), axis=axis, keepdim=True)
     w.returns(w.add("mul", centre, w.add("rsqrt", w.add("add", spread, 1e-5))))
     w.returns(w.add("logsumexp", x, axis=axis, keepdim=False))
-    kernels(backend.build(w.program))
+    kernels(build(w.program))
     agrees(w, 64 * np.finfo(dtype).eps)
 
 
@@ -298,7 +300,7 @@ def test_rows_by_number(width: int, kind: Any) -> None:
     w.returns(w.add("sum_rows", w.add("neg", found), index, count=9, skip=3))
     ends = w.argument(np.array([0, -1, 2, -width], kind) % width - width)
     w.returns(w.add("getitem", table, ends, index=(WHOLE, ("array", 0))))
-    kernels(backend.build(w.program))
+    kernels(build(w.program))
     agrees(w, 0.0)
 
 
@@ -306,7 +308,7 @@ def test_true_and_true_at_one_place_is_true() -> None:
     w = Written()
     given, index = w.argument(np.ones(2, np.bool_)), w.argument(np.zeros(2, np.int64))
     w.returns(w.add("put", given, index, index=(("array", 0),), shape=(3,)))
-    kernels(backend.build(w.program))
+    kernels(build(w.program))
     agrees(w)
 
 
@@ -318,7 +320,7 @@ def test_several_index_arrays() -> None:
         index = (*(WHOLE,) * lead, ("array", 0), ("array", 1))
         found = w.add("getitem", x, i, j, index=index)
         w.returns(found, w.add("put", found, i, j, index=index, shape=x.shape))
-    kernels(backend.build(w.program))
+    kernels(build(w.program))
     agrees(w)
 
 
@@ -344,7 +346,7 @@ def test_an_index_out_of_range_is_told_and_the_next_call_is_fine(
         w.returns(w.add("put", y, i, index=(("array", 0),), shape=(5, 3)))
     else:
         w.returns(w.add("sum_rows", w.argument(drawn(40, 3)), i, count=5, skip=None))
-    executable, expected = backend.build(w.program), w.expected()
+    executable, expected = build(w.program), w.expected()
     for place in (0, 39):
         w.arguments[1] = numbers.copy()
         w.arguments[1][place] = index
@@ -359,7 +361,7 @@ def test_nothing_to_pick_from() -> None:
     table, index = w.argument(drawn(0, 1000)), w.argument(np.array([0]))
     w.returns(w.add("embedding", table, index, padding_idx=None))
     with pytest.raises(IndexError):
-        w.outcome(backend.build(w.program))
+        w.outcome(build(w.program))
     none = Written()
     x, i = none.argument(drawn(0, 3)), none.argument(np.zeros(0, np.int64))
     none.returns(none.add("getitem", x, i, index=(("array", 0),)))
@@ -380,7 +382,7 @@ def test_products_and_what_is_done_to_them(sizes: tuple[int, ...], dtype: Any) -
     kept = w.add("where", mask, product, 0)
     w.returns(kept, w.add("mul", kept, scale), w.add("greater", product, 1.0))
     w.returns(w.add("cast", product, dtype=np.dtype(np.float64)))
-    kernels(backend.build(w.program))
+    kernels(build(w.program))
     agrees(w, 0.0)
 
 
@@ -415,7 +417,7 @@ def test_the_number_of_threads_changes_no_bit(dtype: Any) -> None:
     found = []
     for count in (1, 2, 3, 4):
         thread_pool.set_num_threads(count)
-        executable = backend.build(w.program)
+        executable = build(w.program)
         found += [w.outcome(executable) for _ in range(2)]
     for each in found[1:]:
         assert_same_bits(each, found[0])
@@ -435,7 +437,7 @@ def test_scratch_memory_for_as_many_threads_as_share_a_product() -> None:
     def arena(rows: int, threads: int) -> int:
         w = Written()
         w.returns(w.add("matmul", w.argument(drawn(rows, 64)), w.argument(drawn(64, 48))))
-        return backend.design(w.program, {}, fast_math=False, threads=threads).plan.arena
+        return backend.design(lower(w.program), False, threads, Stages()).plan.arena
 
     assert arena(7, 4) == arena(7, 1) > 0
     assert arena(900, 4) == 4 * arena(900, 1) > 0
@@ -445,9 +447,9 @@ def test_the_plan_is_made_again_for_those_who_look() -> None:
     w = Written()
     x = w.add("matmul", w.argument(drawn(70, 64)), w.argument(drawn(64, 48)))
     w.returns(w.add("sum", w.add("tanh", x), axis=(1,), keepdim=False))
-    executable = backend.build(w.program)
+    executable = build(w.program)
     assert "design" not in vars(executable)  # a call needs none of it
-    assert_same_bits(w.outcome(executable), w.outcome(backend.build(w.program)))
+    assert_same_bits(w.outcome(executable), w.outcome(build(w.program)))
     assert set(kernels(executable)) == set(executable.library.addresses)
-    again = backend.design(w.program, {}, False, executable.threads)
+    again = backend.design(lower(w.program), False, executable.threads, Stages())
     assert executable.plan.arena == again.plan.arena > 0

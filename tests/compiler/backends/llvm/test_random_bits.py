@@ -18,14 +18,12 @@ from gradwalk import nn
 from gradwalk.compiler.backends import numpy as reference
 from gradwalk.compiler.backends.llvm.kernels.rows import rows_kernel
 from gradwalk.compiler.ir import random_ops
-from gradwalk.compiler.passes import run_passes
 from gradwalk.compiler.passes.masks import choose_by_masks
 from gradwalk.compiler.plan.loop_nest import Draw, Loops
-from gradwalk.compiler.plan.schedule import plan
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.random.generator import default_generator
 from gradwalk.random.philox import PhiloxStream
-from tests.compiler.programs import Written, assert_same_bits
+from tests.compiler.programs import Written, assert_same_bits, plan_of
 from tests.compiler.shares import run_shares
 
 F = nn.functional
@@ -274,7 +272,7 @@ def test_vectors_of_every_width(shape: Any, dtype: Any, vector_bytes: int) -> No
     uniform = w.build.apply(random_ops.random_uniform, [state], {**attrs, "low": 0.0, "high": 1.0})
     normal = w.build.apply(random_ops.random_normal, [state], {**attrs, "mean": 0.0, "std": 1.0})
     w.returns(w.add("mul", uniform, column), w.add("mul", normal, column))
-    found = plan(run_passes(w.program), {})
+    found = plan_of(w.program)
     given = {slot: array for (_, slot), array in zip(found.memories, w.memories, strict=True)}
     given |= {slot: array for (_, slot), array in zip(found.arguments, w.arguments, strict=True)}
     results = [np.zeros(shape, dtype) for _ in found.results]
@@ -437,7 +435,7 @@ def test_masks_are_chosen_where_they_are_used() -> None:
         choices = [t.call for t in term.call.terms if t.call is not None]  # type: ignore[union-attr]
         assert [call.op.name for call in choices] == ["where"]
     assert third.call is not None and third.call.op.name == "div"
-    assert_same_bits(w.outcome(reference.build(program)), w.expected())
+    assert_same_bits(w.outcome(reference.Executable(program)), w.expected())
     untouched = Written().returns(w.argument(np.ones(3))).program
     assert choose_by_masks(untouched) is untouched
 

@@ -67,8 +67,7 @@ assert f"<{machine.vector_bytes // 4} x float>" in run.source(form="llvm")
 EMIT = """
 from gradwalk.compiler.backends.llvm import backend
 from gradwalk.compiler.backends.llvm.kernels.select import NoKernel, kernel_of
-from gradwalk.compiler.passes import run_passes
-from gradwalk.compiler.plan.schedule import plan
+from gradwalk.compiler.pipeline import lower
 from gradwalk.compiler.tracing.trace import trace
 import llvmlite.binding as llvm
 llvm.initialize_all_targets()
@@ -81,7 +80,7 @@ def loss_of(x, y):
     return loss
 
 traced = trace(loss_of, (gw.randn(4, 1, 16, 16), gw.randint(0, 17, (4,))), {}, ())
-entries = plan(run_passes(traced.program), {}).entries
+entries = lower(traced.program).plan.entries
 kernels = []
 for entry in entries:
     try:

@@ -1,6 +1,6 @@
 """The LLVM backend: a program as native code.
 
-    passes -> plan (kernels, memory) -> text -> object code -> tape
+    plan (kernels, memory) -> text -> object code -> tape
 
 What has no native kernel runs as NumPy between two stretches of the tape, on the same memory.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import Unspelled
+from gradwalk.compiler.backends import Lowered, Stages
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import Unspelled, is_cheap, is_native
 from gradwalk.compiler.backends.llvm.emit.function_text import fast_arithmetic
 from gradwalk.compiler.backends.llvm.emit.kernel import OUT_OF_RANGE, Kernel
 from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
@@ -27,14 +27,16 @@ from gradwalk.compiler.backends.llvm.runtime.tape_loop import MOST_THREADS
 from gradwalk.compiler.backends.llvm.target import Host, host, usable_cores
 from gradwalk.compiler.backends.numpy import forward
 from gradwalk.compiler.ir.program import Constant, Program, Term
-from gradwalk.compiler.passes import run_passes
 from gradwalk.compiler.plan.buffers import ALIGNMENT, Place
+from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.lowering import ProductSteps
-from gradwalk.compiler.plan.schedule import ARENA, LATE, STATUS, Layout, Plan, place_arrays, plan
+from gradwalk.compiler.plan.schedule import ARENA, LATE, STATUS, Layout, Plan, place_arrays
 from gradwalk.compiler.plan.schedule import Entry as Planned
 from gradwalk.compiler.plan.synchronization import sharing
 
 Array = np.ndarray[Any, Any]
+PASSES = None  # all
+CAPABILITIES = Capabilities(is_native, is_cheap)
 READS_STATUS = "getelementptr ptr, ptr %slots, i64 1"  # in the text of a kernel that can fail
 
 
@@ -164,23 +166,13 @@ class Executable:
         raise RuntimeError(f"a compiled kernel failed with status {code}")
 
 
-def build(program: Program, layout: Layout | None = None, fast_math: bool = False) -> Executable:
-    """Compile a program for arguments and memories with these strides (by default in order).
-
-    With `fast_math` a multiplication and the addition after it may be rounded once.
-    """
-    stages: dict[str, float] = {}
-    clock = time.perf_counter()
-
-    def stage(name: str) -> None:
-        nonlocal clock
-        now = time.perf_counter()
-        stages[name] = stages.get(name, 0.0) + now - clock
-        clock = now
-
+def build(
+    lower: Callable[[], Lowered], layout: Layout, fast_math: bool, stages: Stages
+) -> Executable:
+    """Compile a planned program; `lower` is asked again if somebody looks at its design."""
     # Threads have scratch memory of their own: no more than these ever run the program.
     threads = max(thread_pool.get_num_threads(), min(usable_cores(), MOST_THREADS))
-    designed = design(program, layout or {}, fast_math, threads, stage)
+    designed = design(lower(), fast_math, threads, stages)
     kernels = [k for k in designed.kernels if k is not None]
     texts = {k.name: k.text for k in kernels}
     declared = {line for k in kernels for line in k.declarations}
@@ -189,27 +181,19 @@ def build(program: Program, layout: Layout | None = None, fast_math: bool = Fals
     for kernel in kernels:
         symbols |= kernel.symbols
     library = compile_text(texts, declared, symbols)
-    stage("code")
-    made = Executable(designed, library, stages, layout or {})
+    stages.done("code")
+    made = Executable(designed, library, stages.seconds, layout)
     made.kept += drivers.values()
     assemble(made, designed, threads)
-    made.design_again = functools.partial(design, program, layout or {}, fast_math, threads)
-    stage("tape")
+    made.design_again = lambda: design(lower(), fast_math, threads, Stages())
+    stages.done("tape")
     return made
 
 
-def design(
-    program: Program,
-    layout: Layout,
-    fast_math: bool,
-    threads: int,
-    stage: Callable[[str], None] = lambda name: None,
-) -> Design:
-    """Passes, plan and kernels of a program, each of which is a stage; the same every time."""
-    program = run_passes(program)
-    stage("passes")
-    found = plan(program, layout)
-    stage("plan")
+def design(lowered: Lowered, fast_math: bool, threads: int, stages: Stages) -> Design:
+    """The kernels of a plan, and memory for its arrays."""
+    found = lowered.plan
+    assert found is not None
     machine = host()
     kernels: list[Kernel | None] = []
     reasons: dict[int, str] = {}
@@ -220,9 +204,9 @@ def design(
             except (NoKernel, Unspelled) as error:
                 reasons[len(kernels)] = str(error)
                 kernels.append(None)
-    stage("text")
+    stages.done("text")
     place_arrays(found)
-    stage("memory")
+    stages.done("memory")
     return Design(found.program, found, kernels, reasons)
 
 

@@ -1,0 +1,112 @@
+"""The order of the compiler: trace -> passes -> plan -> backend -> call.
+
+No other file knows it. Each stage has a folder of its own: `tracing/` returns a Program, `passes/`
+rewrite it, `plan/` decides on kernels and memory, `backends/` make it run, and `call/` generates
+the function that a user's call runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from gradwalk.compiler.backends import Lowered, Stages, load
+from gradwalk.compiler.call.specialization import Build, Variant
+from gradwalk.compiler.garbage import no_collections
+from gradwalk.compiler.ir.program import Program, copied
+from gradwalk.compiler.passes.algebra import simplify_algebra
+from gradwalk.compiler.passes.broadcasts import drop_broadcasts
+from gradwalk.compiler.passes.canonical_reductions import keep_dimensions
+from gradwalk.compiler.passes.common_subexpressions import merge_equal_calls
+from gradwalk.compiler.passes.constant_folding import fold_constants
+from gradwalk.compiler.passes.dead_code import drop_unused
+from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
+from gradwalk.compiler.passes.expand.composites import open_composites
+from gradwalk.compiler.passes.expand.picks import pick_by_comparing
+from gradwalk.compiler.passes.lifting import lift_to_reductions
+from gradwalk.compiler.passes.masks import choose_by_masks
+from gradwalk.compiler.passes.reshapes import merge_reshapes
+from gradwalk.compiler.passes.stacked_products import stack_products
+from gradwalk.compiler.passes.staging import stage_transposed
+from gradwalk.compiler.passes.thin_products import open_thin_products
+from gradwalk.compiler.plan.schedule import Layout, plan
+from gradwalk.compiler.tracing.arguments import Arguments
+from gradwalk.compiler.tracing.trace import trace
+
+Pass = Callable[[Program], Program]
+
+PASSES: tuple[Pass, ...] = (
+    drop_unused,
+    open_composites,
+    separate_views,
+    open_thin_products,
+    keep_dimensions,
+    fold_constants,
+    pick_by_comparing,
+    simplify_algebra,
+    merge_reshapes,
+    drop_broadcasts,
+    lift_to_reductions,
+    merge_reshapes,
+    merge_equal_calls,
+    choose_by_masks,
+    stack_products,
+    stage_transposed,
+    drop_unused,
+)
+
+
+def specialize(
+    name: str,
+    function: Callable[..., Any],
+    given: Arguments,
+    call: tuple[Any, Any],  # positional arguments, and arguments by name
+    static: frozenset[Any],
+    parameters: list[str],
+    build: Build,
+) -> Variant:
+    """Trace a function for one call, and compile what it did."""
+    with no_collections():
+        traced = trace(function, *call, static, parameters)
+        return Variant(name, traced, build, given, call, static)
+
+
+def build(
+    program: Program,
+    layout: Layout | None = None,
+    backend: str = "llvm",
+    fast_math: bool = False,
+) -> Any:
+    """Compile a program with a backend; return its `backends.Executable`."""
+    chosen, stages = load(backend), Stages()
+    return chosen.build(
+        lambda: lower(program, layout, backend, stages), layout or {}, fast_math, stages
+    )
+
+
+def lower(
+    program: Program,
+    layout: Layout | None = None,
+    backend: str = "llvm",
+    stages: Stages | None = None,
+) -> Lowered:
+    """Run the passes that a backend wants, then plan if it wants that."""
+    stages = stages or Stages()
+    chosen = load(backend)
+    program = run_passes(program, chosen.PASSES)
+    stages.done("passes")
+    if chosen.CAPABILITIES is None:
+        return Lowered(program, None)
+    planned = plan(program, layout or {}, chosen.CAPABILITIES)
+    stages.done("plan")
+    return Lowered(planned.program, planned)
+
+
+def run_passes(program: Program, wanted: Collection[str] | None = None) -> Program:
+    """Run all passes, or those with these names, in order."""
+    passes = [each for each in PASSES if wanted is None or each.__name__ in wanted]
+    if passes:
+        program = copied(program)
+    for each in passes:
+        program = each(program)
+    return program

@@ -1,0 +1,272 @@
+"""Write docs/pytorch/coming-from-pytorch.md again: `python -m tools.coming_from_pytorch`.
+
+The page is made from the two libraries as they are, so that it cannot go stale; only the text
+around the lists is written here. A test compares the page with what this makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import textwrap
+from pathlib import Path
+
+import torch
+
+import gradwalk as gw
+from tools.pytorch_names import LEFT_OUT, Comparison, Namespace, compare
+
+PAGE = Path(__file__).parents[1] / "docs" / "pytorch" / "coming-from-pytorch.md"
+WIDTH = 98
+
+IN_PLACE = ("in-place forms", r"\w+_")
+NAMESPACES = (
+    Namespace(
+        "torch",
+        "gradwalk",
+        torch,
+        gw,
+        (
+            IN_PLACE,
+            (
+                "functions that are here in `gradwalk.nn.functional`",
+                "|".join(n for n in dir(gw.nn.functional) if not n.startswith("_")),
+            ),
+            ("special functions", r"i0|igammac?|mvlgamma|gcd|lcm|frexp|ldexp|nextafter|signbit"),
+            ("matrices", r".*(cholesky|lowrank|matrix|lobpcg|vander).*"),
+        ),
+    ),
+    Namespace(
+        "torch.Tensor",
+        "gradwalk.Tensor",
+        torch.Tensor,
+        gw.Tensor,
+        (
+            IN_PLACE,
+            ("special functions", r"i0|igammac?|mvlgamma|gcd|lcm|frexp|ldexp|nextafter"),
+            ("matrices", r".*(cholesky|matrix).*"),
+        ),
+    ),
+    Namespace(
+        "torch.nn",
+        "gradwalk.nn",
+        torch.nn,
+        gw.nn,
+        (
+            ("layers that learn their input's size", r"Lazy.*|Uninitialized.*"),
+            ("pooling", r".*Pool\dd|MaxUnpool\dd"),
+            ("losses", r".*Loss(Options)?|.*WithLoss|LinearCrossEntropy.*"),
+        ),
+    ),
+    Namespace("torch.nn.Module", "gradwalk.nn.Module", torch.nn.Module, gw.nn.Module),
+    Namespace(
+        "torch.nn.functional",
+        "gradwalk.nn.functional",
+        torch.nn.functional,
+        gw.nn.functional,
+        (
+            IN_PLACE,
+            ("pooling", r".*pool\dd|max_unpool\dd"),
+            ("losses", r".*loss|linear_cross_entropy"),
+        ),
+    ),
+    Namespace("torch.nn.init", "gradwalk.nn.init", torch.nn.init, gw.nn.init),
+    Namespace("torch.nn.utils", "gradwalk.nn.utils", torch.nn.utils, gw.nn.utils),
+    Namespace("torch.nn.utils.rnn", "gradwalk.nn.utils.rnn", torch.nn.utils.rnn, gw.nn.utils.rnn),
+    Namespace("torch.optim", "gradwalk.optim", torch.optim, gw.optim),
+    Namespace(
+        "torch.optim.Optimizer", "gradwalk.optim.Optimizer", torch.optim.Optimizer,
+        gw.optim.Optimizer,
+    ),
+    Namespace(
+        "torch.optim.lr_scheduler", "gradwalk.optim.lr_scheduler", torch.optim.lr_scheduler,
+        gw.optim.lr_scheduler,
+    ),
+    Namespace("torch.utils.data", "gradwalk.data", torch.utils.data, gw.data),
+    Namespace("torch.linalg", "gradwalk.linalg", torch.linalg, gw.linalg),
+    Namespace("torch.special", "gradwalk.special", torch.special, gw.special),
+    Namespace("torch.autograd", "gradwalk.autograd", torch.autograd, gw.autograd),
+    Namespace("torch.func", "gradwalk", torch.func, gw),
+    Namespace("torch.random", "gradwalk.random", torch.random, gw.random),
+    Namespace("torch.Generator", "gradwalk.Generator", torch.Generator, gw.Generator),
+)  # fmt: skip
+
+EXAMPLE = """\
+import tempfile
+from pathlib import Path
+
+import gradwalk as torch  # was: import torch
+from gradwalk import nn
+from gradwalk.nn import functional as F
+from gradwalk.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0, like="torch")  # PyTorch's numbers; leave `like` out for ours, which are faster
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(2, 16)
+        self.out = nn.Linear(16, 2)
+
+    def forward(self, x):
+        return self.out(F.relu(self.hidden(x)))
+
+
+points = torch.randn(256, 2, device=device)
+labels = (points[:, 0] * points[:, 1] > 0).long()
+loader = DataLoader(TensorDataset(points, labels), batch_size=32, shuffle=True)
+
+model = Net().to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20)
+for epoch in range(20):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    scheduler.step()
+
+with torch.no_grad():
+    right = (model(points).argmax(dim=1) == labels).float().mean()
+print(model)
+print("right:", right.item() > 0.9)
+
+path = Path(tempfile.mkdtemp()) / "model.safetensors"
+torch.save(model.state_dict(), path)  # safetensors, which PyTorch reads as well
+print(Net().load_state_dict(torch.load(path)))
+"""
+
+OPENING = """\
+# Coming from PyTorch
+
+*Made by `python -m tools.coming_from_pytorch` from PyTorch {version} and gradwalk as they are; a
+test fails when this page is out of date. What behaves differently under the same name is in
+[where gradwalk differs](differences.md).*
+
+## How to move
+
+1. **Imports.** `import gradwalk as torch`, and in `from torch... import ...` write `gradwalk` for
+   `torch`: `gradwalk.nn`, `gradwalk.optim`, `gradwalk.utils.data` are where PyTorch has them.
+2. **Devices.** There is one, the CPU. `device="cpu"`, `.to(device)` and
+   `torch.cuda.is_available()` work; any other device is refused where it is named. Remove
+   `autocast`, `GradScaler` and `DataParallel`. `compile` is here, and takes a whole step.
+3. **Weights.** In PyTorch, `safetensors.torch.save_file(model.state_dict(), path)` (or
+   `save_model`, if weights are tied); here, `model.load_state_dict(gradwalk.load(path))`. Names
+   and shapes are PyTorch's. If both libraries are in one process, `gradwalk.io.from_torch` and
+   `to_torch` convert state dicts. `gradwalk.save` writes files that PyTorch's
+   `safetensors.torch.load_file` reads. Pickled `.pt` files are not read here: loading one can
+   execute code.
+4. **Optimizers and schedules.** Their `state_dict` has PyTorch's layout, and `load_state_dict`
+   takes PyTorch's.
+5. **Random numbers.** `manual_seed(s, like="torch")` gives the numbers that PyTorch gives on the
+   CPU, so that two programs can be compared step by step. Without `like`, another and faster
+   generator is used.
+6. **Arguments have PyTorch's names**: `torch.add(input=a, other=b, alpha=2)`. What takes `dim` and
+   `keepdim` also understands NumPy's `axis` and `keepdims`. There is no `out=`.
+
+A program that was moved, by changing its imports:
+
+```python
+{example}```
+
+```text
+{printed}```
+"""
+
+COUNTING = """\
+## What is here
+
+Counted are PyTorch's documented functions, classes and methods. Not counted, unless they are here:
+{reasons}.
+
+{table}
+
+Under **without**, a keyword is listed if a function here cannot be given it in any way; keywords
+about layouts, memory formats and `out=` are not listed.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    found = {place: compare(place) for place in NAMESPACES}
+    opening = OPENING.format(
+        version=torch.__version__.partition("+")[0], example=EXAMPLE, printed=printed_by(EXAMPLE)
+    )
+    counting = COUNTING.format(reasons=_reasons(), table=_table(found))
+    sections = [_section(place, comparison) for place, comparison in found.items()]
+    return "\n".join([opening, counting, *sections])
+
+
+def printed_by(code: str) -> str:
+    """What a program prints; the random numbers go on afterwards as if it had not run."""
+    printed, random = io.StringIO(), gw.get_rng_state()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "coming-from-pytorch.md", "exec"), {"__name__": "__main__"})
+    gw.set_rng_state(random)
+    return printed.getvalue()
+
+
+def _reasons() -> str:
+    return textwrap.fill("; ".join(rule.reason for rule in LEFT_OUT), WIDTH + 2)
+
+
+def _table(found: dict[Namespace, Comparison]) -> str:
+    rows = ["| PyTorch | here | names here | of |", "|---|---|---:|---:|"]
+    for place, comparison in found.items():
+        link = place.title.lower().replace(".", "")
+        here, total = len(comparison.here), len(comparison.here) + len(comparison.missing)
+        rows.append(f"| [`{place.title}`](#{link}) | `{place.here}` | {here} | {total} |")
+    return "\n".join(rows)
+
+
+def _section(place: Namespace, comparison: Comparison) -> str:
+    parts = [f"### {place.title}\n"]
+    if comparison.missing:
+        parts.append(_missing(place, comparison.missing))
+    if comparison.keywords:
+        listed = [f"`{name}` ({', '.join(k)})" for name, k in comparison.keywords.items()]
+        parts.append(_paragraph("**Without**", listed))
+    in_place = [name for name in comparison.here if re.fullmatch(IN_PLACE[1], name)]
+    many = len(in_place) > 50  # then they hide the others
+    plain = [name for name in comparison.here if not many or name not in in_place]
+    parts.append(_paragraph("**Here**", [f"`{name}`" for name in plain]))
+    if many:
+        parts.append(_paragraph("**Here, in place**", [f"`{name}`" for name in in_place]))
+    return "\n".join(parts)
+
+
+def _missing(place: Namespace, names: list[str]) -> str:
+    """The names that are not here, those of a group together."""
+    left = list(names)
+    groups = []
+    for title, pattern in place.groups:
+        found = [name for name in left if re.fullmatch(pattern, name)]
+        if found:
+            groups.append(f"{title}: {', '.join(f'`{name}`' for name in found)}")
+            left = [name for name in left if name not in found]
+    if left:
+        rest = ", ".join(f"`{name}`" for name in left)
+        groups.append(f"others: {rest}" if groups else rest)
+    if len(groups) == 1:
+        return _paragraph("**Not here**", [groups[0]])
+    lines = ["**Not here**:", ""]
+    for group in groups:
+        lines.append(textwrap.fill(f"- {group}", WIDTH, subsequent_indent="  ", **_WRAP))
+    return "\n".join(lines) + "\n"
+
+
+_WRAP = {"break_long_words": False, "break_on_hyphens": False}
+
+
+def _paragraph(title: str, listed: list[str]) -> str:
+    return textwrap.fill(f"{title}: {', '.join(listed)}", WIDTH, **_WRAP) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(Path.cwd())}")
