@@ -20,12 +20,12 @@ from gradwalk.course.checker.process import (
     Failure,
     Forbidden,
     LearnerProcess,
-    Limits,
+    ProcessLimits,
     TooSlow,
     printable,
     supported,
 )
-from gradwalk.course.checker.trials import OUT_OF, STAGES, Trial, trials
+from gradwalk.course.checker.trials import OUT_OF, STAGES, GraphTrial, trials
 from gradwalk.inspect.report import Report
 
 __all__ = ["CheckedFile", "CheckedStage", "check_file", "check_files", "starter"]
@@ -87,7 +87,7 @@ def starter() -> str:
     return _STARTER.read_text(encoding="utf-8")
 
 
-def check_file(path: str | Path, seed: int = 0, limits: Limits | None = None) -> CheckedFile:
+def check_file(path: str | Path, seed: int = 0, limits: ProcessLimits | None = None) -> CheckedFile:
     """Run the class Value in a file on every trial, in a process of its own, and grade it.
 
     It never raises for what the file is or does: a file that cannot be graded has a `reason`.
@@ -98,7 +98,7 @@ def check_file(path: str | Path, seed: int = 0, limits: Limits | None = None) ->
         raise OSError(missing)
     try:
         source = _read(Path(path))
-        outcomes = _run(source, trials(seed), limits or Limits())
+        outcomes = _run(source, trials(seed), limits or ProcessLimits())
     except (Forbidden, OSError, ValueError) as error:
         checked.reason = f"Not graded: {error}."
     except _NotLoaded as error:
@@ -113,7 +113,7 @@ def check_file(path: str | Path, seed: int = 0, limits: Limits | None = None) ->
 def check_files(
     paths: Sequence[str | Path],
     seed: int = 0,
-    limits: Limits | None = None,
+    limits: ProcessLimits | None = None,
     on_done: Callable[[CheckedFile], None] = lambda checked: None,
 ) -> list[CheckedFile]:
     """Check many files at once, as many as there are cores; answers in the order of `paths`.
@@ -131,7 +131,7 @@ def check_files(
         pool.shutdown(cancel_futures=True)  # an interrupt waits for the few that are running
 
 
-def _checked(path: str | Path, seed: int, limits: Limits | None) -> CheckedFile:
+def _checked(path: str | Path, seed: int, limits: ProcessLimits | None) -> CheckedFile:
     try:
         return check_file(path, seed, limits)
     except Exception as error:  # a fault of the checker's must not stop a class either
@@ -157,7 +157,7 @@ def _read(path: Path) -> bytes:
     return source
 
 
-def _run(source: bytes, asked: Sequence[Trial], limits: Limits) -> list[Outcome]:
+def _run(source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits) -> list[Outcome]:
     """Ask everything; after a trial that did not come back go on with the next in a new process."""
     outcomes: list[Outcome] = []
     for _ in range(1 + MOST_RESTARTS):
@@ -181,7 +181,7 @@ def _run(source: bytes, asked: Sequence[Trial], limits: Limits) -> list[Outcome]
     return outcomes + [Outcome(trial, ended=NOT_TRIED) for trial in asked[len(outcomes) :]]
 
 
-def _load(process: LearnerProcess, limits: Limits) -> None:
+def _load(process: LearnerProcess, limits: ProcessLimits) -> None:
     try:
         failure = process.load()
     except TooSlow:

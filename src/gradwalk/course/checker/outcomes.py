@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gradwalk.course.checker.process import Failure
-from gradwalk.course.checker.trials import Trial
+from gradwalk.course.checker.trials import GraphTrial
 from gradwalk.printers.scalars import number
 
 SLOW, NOT_TRIED = "slow", "not tried"  # how a trial may end, beside what a process says
@@ -36,7 +36,7 @@ class Difference(NamedTuple):
 class Outcome:
     """One trial: the numbers that came back, or why none did."""
 
-    trial: Trial
+    trial: GraphTrial
     numbers: tuple[float, ...] | None = None
     failure: Failure | None = None
     ended: str = ""  # SLOW, NOT_TRIED, or what ended the process

@@ -25,7 +25,7 @@ _NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # by a Python outsi
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProcessLimits:
     """What a learner's file may use."""
 
     seconds: int = 2  # of the processor, for each graph; the clock may show a few times as many
@@ -79,7 +79,7 @@ def supported() -> str:
 class LearnerProcess:
     """One run of a learner's file. Use it in a `with` block: the process ends with the block."""
 
-    def __init__(self, source: bytes, limits: Limits) -> None:
+    def __init__(self, source: bytes, limits: ProcessLimits) -> None:
         self._limits = limits
         self._key = secrets.token_bytes(runner.KEY_BYTES)
         self._received = 0

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from gradwalk.course.checker.runner import OPERATIONS
-from gradwalk.course.quiz.draw import Draw
+from gradwalk.course.quiz.draw import ChoiceStream
 
 LEAVES = "abcd"
 LARGEST = 20.0
@@ -28,7 +28,7 @@ def random_graph(seed: str) -> tuple[str, dict[str, float]]:
     >>> source.count("=") >= 8, sorted(values) == sorted(random_graph("7")[1])
     (True, True)
     """
-    draw = Draw(f"graph {seed}")
+    draw = ChoiceStream(f"graph {seed}")
     graph = _Growing(draw)
     for _ in range(draw.integer(8, 12)):
         graph.grow()
@@ -40,7 +40,7 @@ def random_graph(seed: str) -> tuple[str, dict[str, float]]:
 class _Growing:
     """The statements so far and their values, which the next one must keep harmless."""
 
-    draw: Draw
+    draw: ChoiceStream
     statements: list[str] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
     unused: list[str] = field(default_factory=list)

@@ -1,14 +1,14 @@
 """The other side of `gradwalk course check`: runs a learner's Value class in a process of its own.
 
-Started as a script by `process.py`, with Python's standard library and nothing else. It is given
-graphs, as lists of steps, and answers with numbers. What the right numbers are it is never told, so
-there is nothing here to be found out; they are compared in the process that started this one.
+`process.py` starts it as a script, with Python's standard library and nothing else. It receives
+graphs, as lists of steps, and answers with numbers. It never receives the right numbers, so a file
+cannot find them here; the process that started this one compares them.
 
 Answers go back over a pipe that is moved away from standard output, and each carries a tag made
-with a key that came in before the learner's code did. What the learner's file does is watched by an
-audit hook, which Python has no way to remove. Whatever is not done in an engine (importing other
-engines, opening files, starting programs, looking at the frames of this file) ends the process at
-once, with a line saying what it was. This keeps honest people honest; it is no sandbox.
+with a key that came in before the learner's code did. An audit hook, which Python cannot remove,
+watches what the learner's file does. Whatever an engine does not need (importing other engines,
+opening files, starting programs, looking at the frames of this file) ends the process at once, with
+a line that names it. This keeps honest people honest; it is no sandbox.
 """
 
 from __future__ import annotations
@@ -149,14 +149,14 @@ def run_calls(nodes: list[Any], calls: Sequence[tuple[str, int]]) -> None:
 
 def numbers_of(nodes: list[Any], watched: Sequence[int]) -> list[float]:
     """Value and gradient of each watched node."""
-    found = []
+    numbers = []
     for index in watched:
         try:
-            found.append(_number(nodes[index].data, "data"))
-            found.append(_number(nodes[index].grad, "grad"))
+            numbers.append(_number(nodes[index].data, "data"))
+            numbers.append(_number(nodes[index].grad, "grad"))
         except Exception as error:
             raise StepError("read", index) from error
-    return found
+    return numbers
 
 
 def _number(thing: Any, name: str) -> float:
@@ -222,7 +222,7 @@ class Channel:
 # -- watching --------------------------------------------------------------------------------------
 
 
-class Watch:
+class Watchdog:
     """Looks at what the learner's file does, and ends the process where it must not."""
 
     def __init__(self, channel: Channel, own_module: ModuleType) -> None:
@@ -253,7 +253,12 @@ class Watch:
         # Raising the limit only moves the length at which recursion fails.
         sys.setrecursionlimit = lambda limit: None
         builtins.__import__ = checked_import
-        owners: list[ModuleType | type] = [*sys.modules.values(), self._own_module, Channel, Watch]
+        owners: list[ModuleType | type] = [
+            *sys.modules.values(),
+            self._own_module,
+            Channel,
+            Watchdog,
+        ]
         self._before = [(one.__name__, vars(one), _what_stays(one)) for one in owners]
         sys.addaudithook(self._audit)
 
@@ -380,10 +385,10 @@ def load(source: bytes) -> Any:
     module.__file__ = LEARNER
     sys.modules[MODULE] = module
     exec(compile(source, LEARNER, "exec", dont_inherit=True), vars(module))
-    found = vars(module).get("Value")
-    if not isinstance(found, type):
+    value_class = vars(module).get("Value")
+    if not isinstance(value_class, type):
         raise LookupError("there is no class Value in the file")
-    return found
+    return value_class
 
 
 def answer(value_class: Any, trial: Any, kept: list[Any]) -> tuple[bytes, bytes]:
@@ -393,10 +398,10 @@ def answer(value_class: Any, trial: Any, kept: list[Any]) -> tuple[bytes, bytes]
         nodes = compute(value_class, steps)
         kept.append(nodes)
         run_calls(nodes, calls)
-        found = numbers_of(nodes, watched)
+        numbers = numbers_of(nodes, watched)
     except StepError as error:
         return FAILED, failure(error.phase, error.step, error.__cause__ or error)
-    return NUMBERS, struct.pack(f">{len(found)}d", *found)
+    return NUMBERS, struct.pack(f">{len(numbers)}d", *numbers)
 
 
 def main() -> None:
@@ -409,7 +414,7 @@ def main() -> None:
     own_module = sys.modules["__main__"]
     sys.modules["__main__"] = type(sys)("__main__")
     sys.argv = [MODULE]
-    watch = Watch(channel, own_module)
+    watch = Watchdog(channel, own_module)
     watch.start()
     kept: list[Any] = []  # every graph: freeing a long one is recursive, and may be too deep
     try:

@@ -43,7 +43,7 @@ OUT_OF = sum(stage.points for stage in STAGES)
 
 
 @dataclass(frozen=True)
-class Trial:
+class GraphTrial:
     """One graph, the calls made on it, and the nodes that are read afterwards."""
 
     stage: str
@@ -107,7 +107,7 @@ def trial(
     values: Mapping[str, float],
     calls: Sequence[str] | None = None,
     leaves_only: bool = False,
-) -> Trial:
+) -> GraphTrial:
     """A trial from an expression; `calls` names the nodes that backward is called on.
 
     In `calls`, `0 x` sets the gradient of x to zero. None: backward of the last node, once.
@@ -128,7 +128,7 @@ def trial(
         index[id(v)] = len(names)
         names.append(v.label)
     called = [names[-1]] if calls is None else calls
-    return Trial(
+    return GraphTrial(
         stage=stage,
         text=_text(source, values) + _calls_in_words(calls or ()),
         steps=tuple(steps),
@@ -225,7 +225,7 @@ AGAIN: tuple[tuple[str, dict[str, float], tuple[str, ...]], ...] = (
 
 
 @functools.lru_cache(maxsize=4)
-def trials(seed: int) -> tuple[Trial, ...]:
+def trials(seed: int) -> tuple[GraphTrial, ...]:
     """Everything an engine is tried on, in the order it is asked; the seed draws random graphs."""
     drawn = [random_graph(f"{seed}/{i}") for i in range(RANDOM_GRAPHS)]
     return (
@@ -240,7 +240,7 @@ def trials(seed: int) -> tuple[Trial, ...]:
     )
 
 
-def checked_trials() -> list[Trial]:
+def checked_trials() -> list[GraphTrial]:
     """Graphs whose numbers PyTorch computed, once: learners need no PyTorch.
 
     `python -m tests.course.freeze` writes the file, and a test computes it again.
@@ -253,7 +253,7 @@ def checked_trials() -> list[Trial]:
     return frozen
 
 
-def long_trials() -> list[Trial]:
+def long_trials() -> list[GraphTrial]:
     """Deep graphs: no recursion, no walk along every path, no searching through a list."""
     chain: list[tuple[Any, ...]] = [("leaf", 2.0)]
     for i in range(LONG // 2):
@@ -268,7 +268,7 @@ def long_trials() -> list[Trial]:
     ]
 
 
-def _long(text: str, steps: list[tuple[Any, ...]]) -> Trial:
+def _long(text: str, steps: list[tuple[Any, ...]]) -> GraphTrial:
     last = len(steps) - 1
     names = ("x", *(f"v{i}" for i in range(1, last + 1)))
-    return Trial("long", text, tuple(steps), names, (("backward", last),), (0, last))
+    return GraphTrial("long", text, tuple(steps), names, (("backward", last),), (0, last))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradwalk.course.quiz.draw import Draw
+from gradwalk.course.quiz.draw import ChoiceStream
 from gradwalk.course.quiz.quantities import Quantities
 from gradwalk.course.quiz.shape_questions import Shapes
 from gradwalk.printers.scalars import number
@@ -147,7 +147,7 @@ def _range(spec: Mapping[str, Any] | Sequence[float]) -> Sequence[float]:
 
 def draw_question(question: Question, seed: str) -> Drawn:
     """Draw the numbers of a question from a text; no mistake gives the right answer with them."""
-    draw = Draw(f"{question.id} for {seed}")
+    draw = ChoiceStream(f"{question.id} for {seed}")
     for _ in range(TRIES):
         numbers = {name: draw.choice(choices) for name, choices in question.numbers.items()}
         graph = draw.choice(question.graph) if question.graph else ""
@@ -157,7 +157,9 @@ def draw_question(question: Question, seed: str) -> Drawn:
     raise ValueError(f"question {question.id}: no numbers were found that tell mistakes apart")
 
 
-def _drawn(question: Question, graph: str, numbers: dict[str, float], draw: Draw) -> Drawn | None:
+def _drawn(
+    question: Question, graph: str, numbers: dict[str, float], draw: ChoiceStream
+) -> Drawn | None:
     fill = functools.partial(_fill, numbers=numbers)
     if question.leaves:
         return _shape_question(question, fill, numbers, draw)
@@ -198,7 +200,7 @@ def _tells_apart(numbers: Sequence[float]) -> bool:
 
 
 def _shape_question(
-    question: Question, fill: Callable[[str], str], numbers: Mapping[str, float], draw: Draw
+    question: Question, fill: Callable[[str], str], numbers: Mapping[str, float], draw: ChoiceStream
 ) -> Drawn | None:
     leaves = {
         name: [int(numbers[size]) for size in sizes] for name, sizes in question.leaves.items()
@@ -220,7 +222,7 @@ def _choice_question(
     fill: Callable[[str], str],
     measure: Quantities,
     numbers: Mapping[str, float],
-    draw: Draw,
+    draw: ChoiceStream,
 ) -> Drawn | None:
     """The option with the largest score is right; there must be one, and clearly."""
     scored = [

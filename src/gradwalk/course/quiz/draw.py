@@ -16,13 +16,13 @@ from gradwalk.random.philox import PhiloxStream
 T = TypeVar("T")
 
 
-class Draw:
+class ChoiceStream:
     """A stream of choices.
 
-    >>> draw = Draw("Ada")
+    >>> draw = ChoiceStream("Ada")
     >>> [draw.integer(1, 6) for _ in range(5)]
     [1, 4, 2, 3, 1]
-    >>> Draw("Ada").shuffled("abcd") == Draw("Ada").shuffled("abcd")
+    >>> ChoiceStream("Ada").shuffled("abcd") == ChoiceStream("Ada").shuffled("abcd")
     True
     """
 

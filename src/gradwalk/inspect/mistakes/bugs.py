@@ -189,7 +189,8 @@ def _inject_rule(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> No
 def _inject_term(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
     if op.name not in _TERMS:
         raise ValueError(f"'term' is known for {', '.join(sorted(_TERMS))}, not for {op.name}")
-    short = {i: Rule(_TERMS[op.name][i], partial=False) for i in positions if _TERMS[op.name][i]}
+    terms = {i: function for i, function in enumerate(_TERMS[op.name]) if function is not None}
+    short = {i: Rule(terms[i], partial=False) for i in positions if i in terms}
     if not short:
         raise ValueError(f"'term' is not known for input {bug.input} of {op.name}")
 

@@ -26,7 +26,7 @@ MANY = 6  # parts: of more, not every choice of them is tried,
 TOO_MANY = 200  # and of more than these none
 
 
-class Candidate(NamedTuple):
+class NamedMistake(NamedTuple):
     """One entry of the table."""
 
     sentence: str
@@ -214,10 +214,11 @@ def _silent_outputs(e: Evidence) -> tuple[Mask, Mask] | None:
     if holes is None:
         return None
     arrived, missing = holes
-    rows, columns = missing.any(axis=1), missing.any(axis=0)
-    if not arrived.any(axis=0)[columns].all() or arrived[rows].any():
+    rows, columns = np.flatnonzero(missing.any(axis=1)), np.flatnonzero(missing.any(axis=0))
+    if not arrived[:, columns].any(axis=0).all() or arrived[rows].any():
         return None
-    return arrived.any(axis=1).reshape(e.output_shape), rows.reshape(e.output_shape)
+    some, none = (np.asarray(mask.any(axis=1)).reshape(e.output_shape) for mask in holes)
+    return some, none
 
 
 def _one_index(e: Evidence) -> Facts:
@@ -355,130 +356,132 @@ _TRANSPOSED = "transposed: the gradient is the transpose of what it should be."
 
 MISTAKES = (
     # A wrong rule is wrong at every call; one that was right elsewhere speaks for a stale value.
-    Candidate(
+    NamedMistake(
         _STALE,
         lambda e: (e.right_for,) if e.right_for and e.right_elsewhere else None,
         "stale",
         by_numbers=False,
     ),
-    Candidate(
+    NamedMistake(
         "not summed over a broadcast axis: only index 0 of axis {} reaches the input. "
         f"{_UNSUMMED}",
         lambda e: e.unsummed[:1] if e.unsummed and e.is_given(e.unsummed[1]) else None,
         "unsummed",
         by_numbers=False,
     ),
-    Candidate(
+    NamedMistake(
         "not finite: the function itself gives NaN or inf within eps of this input, so it has no "
         "derivative there. Move the input into the function's domain.",
         lambda e: _when(not np.isfinite(e.right).all()),
     ),
-    Candidate(
+    NamedMistake(
         "not finite: backward gives {} for {} of {} elements where the derivative is finite. A "
         "0 × inf in the rule is the usual cause: put g inside where(...), or rewrite the rule for "
         "the values that overflow.",
         _overflow,
     ),
-    Candidate(
+    NamedMistake(
         "missing: backward gives no gradient although the output changes with this input. Its path "
         "is cut: a detach(), a no_grad(), an item() or a conversion to NumPy in between, or a rule "
         "that returns None or 0.",
         lambda e: _when(not e.nonzero(e.given).any()),
     ),
-    Candidate(
+    NamedMistake(
         "overwritten instead of accumulated: the input is used in {} places and what arrives from "
         "them must be added (+=), but the gradient is that of\n    {}\n  alone; lost is that of\n"
         "    {}",
         _some_uses,
     ),
-    Candidate(
+    NamedMistake(
         "wrong sign: backward gives the negative of the derivative.",
         lambda e: _when(_near(_factor(e), -1)),
     ),
-    Candidate("{}: backward gives {} times the derivative{}.", _constant_factor),
-    Candidate(_TRANSPOSED, lambda e: _when(len(e.input_axes) == 2 and _swapped_axes(e))),
-    Candidate("transposed: axes {} and {} of the gradient are swapped.", _swapped_axes),
-    Candidate(
+    NamedMistake("{}: backward gives {} times the derivative{}.", _constant_factor),
+    NamedMistake(_TRANSPOSED, lambda e: _when(len(e.input_axes) == 2 and _swapped_axes(e))),
+    NamedMistake("transposed: axes {} and {} of the gradient are swapped.", _swapped_axes),
+    NamedMistake(
         "transposed: the gradient has the elements of the transpose, reshaped to fit. Use a "
         "transpose (.mT) in the rule, not a reshape.",
         _reshaped,
     ),
-    Candidate(
+    NamedMistake(
         "transposed: backward multiplies by the Jacobian where its transpose is meant (A @ g "
         "instead of A.mT @ g).",
         _jacobian_transposed,
     ),
-    Candidate(
+    NamedMistake(
         "swapped: input {} receives the gradient of input {}. Each input must receive its own.",
         _swapped,
         "swapped",
         by_numbers=False,
     ),
-    Candidate(
+    NamedMistake(
         "{} over input axis {} and handed to every element alike; each element has a gradient of "
         "its own.",
         _spread,
     ),
-    Candidate("reversed: the gradient runs backwards along input axis {}.", _reversed),
-    Candidate(
+    NamedMistake("reversed: the gradient runs backwards along input axis {}.", _reversed),
+    NamedMistake(
         f"not summed over a broadcast axis: only {{}} reaches the input. {_UNSUMMED}", _one_index
     ),
-    Candidate(
+    NamedMistake(
         "overwritten instead of accumulated: several output elements come from the same input "
         "element, and only one of them hands its gradient back. Add what arrives (np.add.at, "
         "scatter_add) instead of assigning it.",
         lambda e: _when(_silent_outputs(e) is not None),
     ),
-    Candidate(
+    NamedMistake(
         "missing in part: only the diagonal of the Jacobian is there. Each output depends on "
         "several input elements (as in softmax), and the rule treats it as elementwise.",
         _only_diagonal,
     ),
-    Candidate(
+    NamedMistake(
         "missing in part: backward gives 0 for {} of {} elements, the first at {}; the others are "
         "right.",
         _in_part,
     ),
-    Candidate(
+    NamedMistake(
         "too much: the output does not change with this input, yet it gets a gradient.",
         lambda e: _when(not e.nonzero(e.right).any()),
     ),
-    Candidate(
+    NamedMistake(
         "too much: {} of {} elements get a gradient though the output does not depend on them; the "
         "others are right. A mask is missing in the rule.",
         _too_much,
     ),
-    Candidate(
+    NamedMistake(
         "a term is missing: the way through a sum or mean over the elements, such as softmax's "
         "normaliser or layer_norm's mean and variance, is left out of the rule.",
         _without_term,
         "term",
         by_numbers=False,
     ),
-    Candidate(
+    NamedMistake(
         "a factor is missing: the gradient is handed on unchanged, as if the derivative were 1 "
         "everywhere. A factor, a term or a mask is left out of the rule.",
         lambda e: _handed_on(e, np.ones(())),
         "handed on",
         by_numbers=False,
     ),
-    Candidate(
+    NamedMistake(
         "a factor or a term is missing: the derivative is taken to be the output itself, which is "
         "a part of it only.",
         lambda e: _handed_on(e, e.output),
         "output",
         by_numbers=False,
     ),
-    Candidate(_STALE, lambda e: (e.right_for,) if e.right_for else None, "stale", by_numbers=False),
+    NamedMistake(
+        _STALE, lambda e: (e.right_for,) if e.right_for else None, "stale", by_numbers=False
+    ),
 )
 WRONG_SHAPES = (
-    Candidate(_TRANSPOSED, _transpose_fits),
-    Candidate(
+    NamedMistake(_TRANSPOSED, _transpose_fits),
+    NamedMistake(
         "not summed over a broadcast axis: the gradient has shape {}; summed over axis {} it is "
         f"right. {_UNSUMMED}",
         _summed_is_right,
     ),
-    Candidate(
+    NamedMistake(
         "a wrong shape: the gradient has shape {} where the input has {}; they must be equal.",
         lambda e: (e.given.shape, e.right.shape),
     ),

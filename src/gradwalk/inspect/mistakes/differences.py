@@ -141,17 +141,17 @@ def jacobians(output: Any, inputs: Sequence[Any]) -> list[Array]:
     """The Jacobian of one output in each input by backward: zeros where nothing arrives."""
     if is_value(output):
         return _value_gradients(output, inputs)
-    found = [np.zeros((output.numel(), x.numel())) for x in inputs]
+    rows = [np.zeros((output.numel(), x.numel())) for x in inputs]
     if output.requires_grad:
         for row in range(output.numel()):
             seed = np.zeros(output.shape, output.dtype)
             seed.flat[row] = 1
             seeds = gradients.wrap(seed)
             got = gradients.grad(output, inputs, seeds, retain_graph=True, allow_unused=True)
-            for jacobian, g in zip(found, got, strict=True):
+            for jacobian, g in zip(rows, got, strict=True):
                 if g is not None:
                     jacobian[row] = numbers(g).ravel()
-    return found
+    return rows
 
 
 def _value_gradients(output: Any, inputs: Sequence[Any]) -> list[Array]:
@@ -228,12 +228,12 @@ def numbers(thing: Any) -> Array:
 
 def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
     """What func returns, as a list; integer results, such as indices, have no derivative."""
-    found = listed(func(*inputs))
-    for out in found:
+    outputs = listed(func(*inputs))
+    for out in outputs:
         if not is_tensor(out) and not is_value(out):
             raise TypeError(
                 f"func returned a {type(out).__name__}, which carries no gradient; it must return "
                 "a tensor (or Value), or a tuple of them. Look for an item(), float() or numpy() "
                 "in it."
             )
-    return [out for out in found if is_value(out) or out.dtype.kind == "f"]
+    return [out for out in outputs if is_value(out) or out.dtype.kind == "f"]

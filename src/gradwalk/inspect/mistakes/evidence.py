@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,7 @@ class Evidence:
     # The op that handed it on. A trace knows most of this, two plain gradients nothing.
     op: str = ""
     argument: int = 0
-    operands: tuple[Array, ...] = ()
+    operands: tuple[Any, ...] = ()  # arrays and numbers
     output: Array | None = None
     g: Array | None = None  # the gradient at its output; beside a Jacobian the identity
     others: Mapping[int, Array] = field(default_factory=dict)  # the right gradients of its inputs

@@ -21,7 +21,7 @@ from gradwalk.inspect.trace.trace import Sweep, Trace
 from gradwalk.inspect.why.path_counts import Locals, local_derivatives
 
 
-class Part(NamedTuple):
+class Contribution(NamedTuple):
     """What one consumer hands to a node."""
 
     consumer: int
@@ -81,15 +81,15 @@ def _lost(
             break
 
 
-def _parts(trace: Trace, sweep: Sweep, index: int, output: int = 0) -> Iterator[Part]:
+def _parts(trace: Trace, sweep: Sweep, index: int, output: int = 0) -> Iterator[Contribution]:
     for consumer, argument in reversed(trace.consumers[index]):  # as they are visited, mostly
         pushed = sweep.pushed.get(consumer, ())
         amount = pushed[argument] if argument < len(pushed) else None
         if amount is not None and trace.nodes[consumer].args[argument].output == output:
-            yield Part(consumer, argument, amount)
+            yield Contribution(consumer, argument, amount)
 
 
-def _is(held: Any, parts: Sequence[Part], exact: bool) -> bool:
+def _is(held: Any, parts: Sequence[Contribution], exact: bool) -> bool:
     """Whether a gradient is the sum of these parts; a sum that is not finite says nothing."""
     amounts = [np.asarray(part.amount, np.float64) for part in parts]
     with np.errstate(all="ignore"):
@@ -102,7 +102,7 @@ def _is(held: Any, parts: Sequence[Part], exact: bool) -> bool:
 
 
 def _explained(
-    trace: Trace, sweep: Sweep, held: Any, parts: Sequence[Part], slopes: Locals | None
+    trace: Trace, sweep: Sweep, held: Any, parts: Sequence[Contribution], slopes: Locals | None
 ) -> str | None:
     received = _received(trace, held, parts)
     for kept, gone in split(parts):
@@ -119,7 +119,9 @@ def _explained(
         before = list(_parts(trace, sweep, part.consumer))
         slope = slopes[part.consumer][part.argument]
         for _, late in split(before):
-            missed = Part(part.consumer, part.argument, -slope * sum(p.amount for p in late))
+            missed = Contribution(
+                part.consumer, part.argument, -slope * sum(p.amount for p in late)
+            )
             if _is(held, [*parts, missed], True):
                 early = trace.name(part.consumer)
                 return _too_early(early, _names(trace, late), "was not handed on")
@@ -134,7 +136,7 @@ def _too_early(early: str, late: str, fate: str) -> str:
     )
 
 
-def _received(trace: Trace, held: Any, parts: Sequence[Part]) -> str:
+def _received(trace: Trace, held: Any, parts: Sequence[Contribution]) -> str:
     source = _names(trace, parts)
     if len(parts) > MANY or np.size(held) != 1:
         return f"it receives {len(parts)} contributions from {source}, and is not their sum"
@@ -145,7 +147,7 @@ def _received(trace: Trace, held: Any, parts: Sequence[Part]) -> str:
     return f"it receives {total} from {source}, but its gradient is {float(np.ravel(held)[0]):.6g}"
 
 
-def _names(trace: Trace, parts: Sequence[Part]) -> str:
+def _names(trace: Trace, parts: Sequence[Contribution]) -> str:
     names = list(dict.fromkeys(trace.name(part.consumer) for part in parts))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return " and ".join(names[:3]) + more

@@ -50,7 +50,7 @@ class NodeAlone:
         grads = trace.sweep.grads.get(node.index, []) if grads is None else grads
         if any(g is not None and not is_array(g) for g in grads):
             raise NotReplayable("only statistics were kept")
-        self.grads = [None if g is None else np.asarray(g, np.float64) for g in grads]
+        self.grads: list[Any] = [g if g is None else np.asarray(g, np.float64) for g in grads]
         largest = [float(np.max(np.abs(g), initial=0.0)) for g in self.grads if g is not None]
         self.atol = ATOL * max(largest, default=0.0)
         self.args = [
@@ -113,7 +113,7 @@ class NodeAlone:
         right, unknown = np.zeros(x.shape), np.zeros(x.shape, bool)
         for place in np.ndindex(x.shape):
             by = np.zeros(x.shape)
-            by[place] = step = max(abs(x[place]), 1.0)
+            by[place] = step = max(abs(float(x[place])), 1.0)
             ahead, behind, noise = (
                 s / step for s in self.slopes(position, by, self.grads if grads is None else grads)
             )

@@ -25,7 +25,7 @@ Arrive = Callable[[float, float, str], float]  # what is there, what arrives, th
 Orders = Callable[[BackwardGraph], Iterable[Sequence[int]]]
 
 
-class Run(NamedTuple):
+class WalkRun(NamedTuple):
     """One run of a graph backward: the visits, and the gradients they leave."""
 
     visits: Sequence[int]
@@ -38,13 +38,13 @@ class WrongWalk(NamedTuple):
     key: str
     title: str
     why: str
-    runs: Callable[[Trace], Iterator[Run]]
+    runs: Callable[[Trace], Iterator[WalkRun]]
     names_the_visit: bool = False
 
 
 def walk_that_fits(
     graphs: Sequence[tuple[Trace, Callable[[Mapping[str, float]], bool]]],
-) -> tuple[WrongWalk, list[Run]] | None:
+) -> tuple[WrongWalk, list[WalkRun]] | None:
     """Return the first wrong walk that explains every graph, and how it ran each of them.
 
     With each trace comes a function: whether these gradients, by label, are the engine's.
@@ -58,14 +58,14 @@ def walk_that_fits(
 
 def _fitting(
     walk: WrongWalk, trace: Trace, fits: Callable[[Mapping[str, float]], bool]
-) -> Run | None:
+) -> WalkRun | None:
     for run in itertools.islice(walk.runs(trace), MOST_RUNS):
         if fits({node.label: run.gradients.get(node.index, 0.0) for node in trace if node.label}):
             return run
     return None
 
 
-def first_early_visit(trace: Trace, run: Run) -> str:
+def first_early_visit(trace: Trace, run: WalkRun) -> str:
     """Say which node was visited before which of its consumers; "" if none was."""
     pair = run_order(trace, run.visits).first_inversion
     return "" if pair is None else f"It fits that {pair.early} is visited before {pair.late}."
@@ -141,13 +141,13 @@ def _runs(
     graphs: Callable[[Trace], Iterator[BackwardGraph]] = _as_is,
     local_only: bool = False,
     closed: bool = False,
-) -> Callable[[Trace], Iterator[Run]]:
+) -> Callable[[Trace], Iterator[WalkRun]]:
     """Every run of these graphs in these orders.
 
     `local_only` hands on slopes alone; `closed` ignores what arrives after a node's visit.
     """
 
-    def run(graph: BackwardGraph, visits: Sequence[int]) -> Run:
+    def run(graph: BackwardGraph, visits: Sequence[int]) -> WalkRun:
         gradients = {graph.node_at[place]: seed for place, seed in graph.seeds.items()}
         visited: set[int] = set()
         for node in visits:
@@ -161,7 +161,7 @@ def _runs(
                     gradients[source] = amount
                 elif not (closed and source in visited):
                     gradients[source] = arrive(before, amount, graph.trace.nodes[node].op)
-        return Run([node for node in visits if graph.edges[node]], gradients)
+        return WalkRun([node for node in visits if graph.edges[node]], gradients)
 
     return lambda trace: (run(g, visits) for g in graphs(trace) for visits in orders(g))
 
