@@ -344,8 +344,36 @@ def test_overwritten_by_a_backward_of_values():
     _, diagnosis = failure(diamond, a)
     assert diagnosis.startswith("overwritten instead of accumulated: it receives 9 + 6 = 15 from")
     assert "but its gradient is 6: that of ×3#2 is lost" in diagnosis
+    assert re.search(r"\+1#1 \(test_gradcheck.py:\d+: b = .*\) assigns \(=\)", diagnosis)
     assert "The gradient at fault: that of 'a', made at\n    test_gradcheck.py:" in diagnosis
     assert a.grad == 0
+
+
+def test_overwritten_within_one_visit():
+    def square(a):
+        out = Value(a.data * a.data, (a, a), "square")
+
+        def back():
+            a.grad = a.data * out.grad
+            a.grad = a.data * out.grad
+
+        out._backward = back
+        return out
+
+    _, diagnosis = failure(square, Value(3.0))
+    assert diagnosis.startswith("overwritten instead of accumulated: a _backward assigns (=)")
+    assert "that of square, made at\n    test_gradcheck.py:" in diagnosis
+
+
+def test_a_hook_that_replaces_a_gradient():
+    def hooked(x):
+        h = x * 2
+        h.register_hook(lambda g: g * 3)
+        return h.sin()
+
+    _, diagnosis = failure(hooked, vector())
+    assert diagnosis.startswith("its gradient is not what was pushed to it: a hook has replaced it")
+    assert diagnosis.endswith("h = x * 2")
 
 
 def test_overwritten_deeper_down():

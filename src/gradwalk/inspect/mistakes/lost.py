@@ -15,7 +15,7 @@ import numpy as np
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.mistakes.diagnosis import MANY, split
 from gradwalk.inspect.mistakes.evidence import differs
-from gradwalk.inspect.mistakes.pushes import ATOL, RTOL
+from gradwalk.inspect.mistakes.pushes import ATOL, RTOL, with_line
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Sweep, Trace
 from gradwalk.inspect.why.path_counts import Locals, local_derivatives
@@ -39,7 +39,13 @@ def lost_by_values(trace: Trace) -> dict[int, str]:
     grads = _grads_of_values(trace)
     if grads.get(trace.root) != 1:  # backward() was not called, or more than once
         return {}
-    slopes = local_derivatives(trace, [i for i in grads if not trace.nodes[i].is_leaf], trace.sweep)
+    slopes: Locals = {}
+    for index in grads:
+        g, pushed = trace.sweep.grad(index), trace.sweep.pushed.get(index)
+        if pushed and g and np.isfinite(g):
+            slopes[index] = tuple(None if amount is None else amount / g for amount in pushed)
+        elif not trace.nodes[index].is_leaf:  # nothing can be told from 0 / 0
+            slopes |= local_derivatives(trace, [index], trace.sweep)
     sweep = Sweep(trace.sweep.seeds, grads={index: [g] for index, g in grads.items()})
     for index, local in slopes.items():
         sweep.pushed[index] = tuple(None if s is None else grads[index] * s for s in local)
@@ -66,14 +72,14 @@ def _lost(
         if grads is None or index in seeded:
             continue
         for output, held in enumerate(grads):
-            parts = list(_parts(trace, sweep, index, output))
+            parts = sorted(_parts(trace, sweep, index, output), key=lambda p: when.get(p[0], 0))
             if held is None or not parts or not all(map(is_array, (held, *(p[2] for p in parts)))):
                 continue
             if _is(held, parts, slopes is not None):
                 continue
             late = [p.consumer for p in parts if index in when and when[p.consumer] > when[index]]
             if late:
-                text: str | None = _too_early("it", trace.name(late[0]), "was lost")
+                text: str | None = _too_early("it", with_line(trace, late[0]), "was lost")
             else:
                 text = _explained(trace, sweep, held, parts, slopes)
             if text is not None:
@@ -82,7 +88,7 @@ def _lost(
 
 
 def _parts(trace: Trace, sweep: Sweep, index: int, output: int = 0) -> Iterator[Contribution]:
-    for consumer, argument in reversed(trace.consumers[index]):  # as they are visited, mostly
+    for consumer, argument in reversed(trace.consumers[index]):  # in the order of the visits
         pushed = sweep.pushed.get(consumer, ())
         amount = pushed[argument] if argument < len(pushed) else None
         if amount is not None and trace.nodes[consumer].args[argument].output == output:
@@ -109,7 +115,7 @@ def _explained(
         if _is(held, kept, slopes is not None):
             return (
                 f"overwritten instead of accumulated: {received}: that of {_names(trace, gone)} "
-                "is lost. What arrives must be added (+=), not assigned (=)."
+                f"is lost. {with_line(trace, kept[0].consumer)} assigns (=) where it must add (+=)."
             )
     if slopes is None:
         if len(parts) == 1:
@@ -123,7 +129,7 @@ def _explained(
                 part.consumer, part.argument, -slope * sum(p.amount for p in late)
             )
             if _is(held, [*parts, missed], True):
-                early = trace.name(part.consumer)
+                early = with_line(trace, part.consumer)
                 return _too_early(early, _names(trace, late), "was not handed on")
     return None  # it may have been there before
 

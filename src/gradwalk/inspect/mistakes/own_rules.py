@@ -9,7 +9,7 @@ recording.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -110,9 +110,10 @@ def _at_fault(rule: str, what: str, argument: int | None, line: str) -> str:
 
 def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str | None:
     """Name the first fault in a backward pass from each output; `kind` must be in its name."""
+    faults: list[Fault] = []
     with enable_grad():
         outputs = outputs_of(func, inputs)
-        faults: list[Fault] = []
+    with enable_grad(), _known(_users_own(outputs)):
         for position, output in enumerate(outputs):
             if is_tensor(output) and output.requires_grad:
                 trace = _recording(func, inputs, position)
@@ -128,6 +129,18 @@ def recorded_fault(func: Function, inputs: Sequence[Any], kind: str = "") -> str
         return _in_full(known[0], known[0].text[known[0].text.index(kind) :])
     by_hand = (_assigning(output) for output in outputs if is_value(output) and not kind)
     return next(filter(None, by_hand), None)
+
+
+@contextmanager
+def _known(owners: Iterable[Any]) -> Iterator[None]:
+    """Let the ops of the user's be computed again from a trace, as those of the table are."""
+    own = {op.name: op for op in owners if isinstance(op, Op) and op.name not in TABLE}
+    TABLE.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del TABLE[name]
 
 
 def _recording(func: Function, inputs: Sequence[Any], output: int) -> Trace | None:

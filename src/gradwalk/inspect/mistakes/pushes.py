@@ -134,6 +134,12 @@ class NodeAlone:
         return np.stack(columns, axis=1)
 
 
+def with_line(trace: Trace, index: int) -> str:
+    """The name of a node and the line that made it."""
+    line = trace.nodes[index].line
+    return trace.name(index) if line is None else f"{trace.name(index)} ({line})"
+
+
 def wrong_pushes(trace: Trace, node: TraceNode, right_ones: Right) -> Iterator[WrongPush]:
     """The contributions of one node that are wrong; right ones are noted in `right_ones`."""
     alone = NodeAlone(trace, node)
@@ -165,8 +171,8 @@ def named(trace: Trace, wrong: Sequence[WrongPush], right_ones: Right) -> Iterat
             yield _in_numbers(push)
             continue
         most = max(votes[push.node.op, key] for key in texts)
-        first, *others = [t for key, t in texts.items() if votes[push.node.op, key] == most]
-        yield " Or ".join([first, *others[: ALSO - 1]])
+        likely = dict.fromkeys(t for key, t in texts.items() if votes[push.node.op, key] == most)
+        yield " Or ".join(list(likely)[:ALSO])
 
 
 def _explained(
@@ -231,7 +237,7 @@ def _right_for(trace: Trace, push: WrongPush, grads: list[Any]) -> str:
         if alike and len(other.args) == len(node.args):
             try:
                 if NodeAlone(trace, other, grads).direction_agrees(push.position, push.given):
-                    return trace.name(other.index)
+                    return with_line(trace, other.index)
             except (NotReplayable, ValueError, TypeError, IndexError):
                 continue
     return ""
