@@ -98,7 +98,7 @@ class Block:
 
     @property
     def choices(self) -> list[tuple[bool, str, str]]:
-        """Whether it is right, its text, and what is said to it."""
+        """Per choice whether it is right, its text, and its feedback."""
         cells = (_cells(text, 3) for text in self.all("choice"))
         return [(right == "yes", text, says) for right, text, says in cells]
 
@@ -113,7 +113,7 @@ class Block:
 
     @property
     def answer(self) -> float:
-        """Of a question that asks for a number."""
+        """The answer of a question that asks for a number."""
         return self.number(self.one("answer"))
 
     def fault(self) -> LessonFault | None:
@@ -164,7 +164,7 @@ class Block:
             raise _Wrong("twice", "yes")
 
     def _computed(self, text: str) -> float | None:
-        """A quantity as the page knows it; None if it is none, or no finite number."""
+        """A quantity as the page computes it; None if it is unknown or not finite."""
         number = read_number(text)
         if number is None:
             match = _QUANTITY.fullmatch(text)
@@ -179,7 +179,7 @@ class Block:
 
 
 def told_apart(one: float, other: float) -> bool:
-    """Far enough from each other that a rounded answer is one of them only."""
+    """Whether two numbers are so far apart that a rounded answer fits only one."""
     return not math.isclose(one, other, rel_tol=_NEAR, abs_tol=1e-9)
 
 

@@ -31,7 +31,7 @@ from gradwalk.inspect.report import Report
 __all__ = ["CheckedFile", "CheckedStage", "check_file", "check_files", "starter"]
 
 LARGEST_FILE = 2**20
-MOST_RESTARTS = 3  # of a process that did not come back
+MOST_RESTARTS = 3  # of a process that did not answer
 _STARTER = Path(__file__).with_name("starter.txt")
 
 
@@ -56,15 +56,15 @@ class CheckedFile(Report):
     out_of: int = OUT_OF
     stages: list[CheckedStage] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
-    reason: str = ""  # why it scores nothing, where it was not graded at all
+    reason: str = ""  # why it was not graded, if it was not
 
     @property
     def passed(self) -> bool:
-        """Whether everything is right."""
+        """Whether the file has all points."""
         return self.points == self.out_of
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """The grade as plain data."""
         mistakes = [mistake._asdict() for mistake in self.mistakes]
         return {**Report.to_dict(self), "passed": self.passed, "mistakes": mistakes}
 
@@ -83,7 +83,7 @@ class CheckedFile(Report):
 
 
 def starter() -> str:
-    """The file a learner begins with; it says what is asked."""
+    """The file a learner begins with; it describes the exercise."""
     return _STARTER.read_text(encoding="utf-8")
 
 
@@ -158,7 +158,7 @@ def _read(path: Path) -> bytes:
 
 
 def _run(source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits) -> list[Outcome]:
-    """Ask everything; after a trial that did not come back go on with the next in a new process."""
+    """Run every trial; after one without an answer, go on with the next in a new process."""
     outcomes: list[Outcome] = []
     for _ in range(1 + MOST_RESTARTS):
         with LearnerProcess(source, limits) as process:

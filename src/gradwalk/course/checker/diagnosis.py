@@ -1,6 +1,6 @@
-"""From wrong numbers to words: what an engine does wrong, each cause once, without what follows.
+"""Name what an engine does wrong: each cause once, and not its consequences.
 
-What is tried here is `gradwalk.inspect.mistakes`: its wrong rules on single operations, its wrong
+The names come from `gradwalk.inspect.mistakes`: wrong rules are tried on single operations, wrong
 walks on graphs of + and ·, whose local derivatives are known to be right by then.
 """
 
@@ -17,13 +17,13 @@ from gradwalk.inspect.mistakes.diagnosis import diagnose as diagnose_numbers
 from gradwalk.inspect.mistakes.walks import first_early_visit, walk_that_fits
 from gradwalk.inspect.mistakes.wrong_rules import WrongRule, wrong_rule
 
-# What is often made of what, so that one mistake is not reported twice: a + (−b), a·b**−1.
+# Ops often built from others, a + (−b) and a·b**−1: one mistake is not reported twice.
 _MADE_OF = {"sub": "neg", "div": "power"}
-_BASIC = ("add", "mul")  # in everything else
+_BASIC = ("add", "mul")  # every other graph uses them
 
 
 def diagnose(outcomes: Sequence[Outcome]) -> list[Mistake]:
-    """What is wrong, the first cause first; empty if everything is right."""
+    """List the mistakes, the first cause first; empty if everything is right."""
     if all(outcome.right for outcome in outcomes):
         return []
     stages: dict[str, list[Outcome]] = {}
@@ -101,7 +101,7 @@ def _exchanged(op: str, operands: list[Any], outcome: Outcome) -> str:
 
 
 def _wrong_seed(outcomes: list[Outcome]) -> Mistake | None:
-    """The root's own gradient is 1, and everything is that times something."""
+    """Whether the walk begins with another gradient of the root than 1."""
     told = [o for o in outcomes if o.numbers is not None]
     unlike_one = [o for o in told if not close(o.of("f"), 1.0)]
     if not unlike_one:
@@ -138,7 +138,7 @@ class _Local:
         return [o for o, x, y in zip(self.outcomes, self.got, self.want) if not close(x, y)]
 
     def is_that_of(self, rule: WrongRule, made_of: bool = False) -> bool:
-        """Whether a rule gives these numbers; `made_of`: to the op that this one is made of."""
+        """Whether a rule gives these numbers, here or (`made_of`) in the op it is built from."""
         for (x, y, out), got in zip(self.numbers, self.got):
             if not made_of:
                 predicted = rule.rule(x, y, out)
@@ -166,7 +166,7 @@ class _Local:
 
 
 def _locals(outcomes: list[Outcome]) -> list[_Local]:
-    """Causes first: what others are made of, and Values before plain numbers."""
+    """All local derivatives: ops that others are built from first, Values before numbers."""
     locals_: dict[tuple[str, str, int], _Local] = {}
     for outcome in outcomes:
         if outcome.numbers is None:
@@ -201,7 +201,7 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> list[Mistake]:
             continue
         inner = rules.get(_MADE_OF.get(op, ""))
         if inner is not None and local.argument == 1 and local.is_that_of(inner, made_of=True):
-            continue  # it follows from the mistake in what it is made of
+            continue  # a consequence of the mistake in the op it is built from
         rules[op] = wrong_rule(op, local.argument, local.is_that_of)
         mistakes.append(local.mistake(rules[op]))
         if op in _BASIC:

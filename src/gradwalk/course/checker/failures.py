@@ -1,4 +1,4 @@
-"""Exceptions in a learner's code: what the class lacks, and what simply goes wrong."""
+"""Exceptions in a learner's code: missing methods, and other errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METHOD = {
 MOST = 3  # exceptions that are reported
 _IN_A_WALK = ("recursion-limit", "plain-recursion", "every-path")  # which explain RecursionError
 _NO_VALUE = re.compile(r"'(int|float)' object has no attribute")
-# By key: title and text, of the methods that lack, their reflected forms, an example, a line.
+# Title and text by key; they name the missing methods, their reflected forms, an example, a line.
 LACKS = {
     "unwritten": (
         "is not finished",
@@ -38,13 +38,13 @@ LACKS = {
 
 
 def not_written(outcomes: Sequence[Outcome]) -> list[Mistake]:
-    """What the class does not have, or has and does not finish."""
+    """Methods that the class lacks, or has and does not finish."""
     lacking: dict[str, dict[str, Outcome]] = {key: {} for key in LACKS}
     for outcome in outcomes:
         key, method = _lack(outcome)
         if key:
             lacking[key].setdefault(method, outcome)
-    # With neither a + b nor 1 + a, the first is what to write first.
+    # Without a + b and 1 + a, only the first is reported: it comes first.
     for method in [*lacking["missing"], *lacking["unwritten"]]:
         lacking["no-reflected"].pop(method, None)
         lacking["no-numbers"].pop(method, None)
@@ -62,7 +62,7 @@ def not_written(outcomes: Sequence[Outcome]) -> list[Mistake]:
 
 
 def _lack(outcome: Outcome) -> tuple[str, str]:
-    """What an exception shows to be absent: the key of the mistake and the method, or ""."""
+    """What is missing, told from an exception: a key of LACKS and the method, or "" twice."""
     failure = outcome.failure
     if failure is None:
         return "", ""
@@ -78,7 +78,7 @@ def _lack(outcome: Outcome) -> tuple[str, str]:
     method = METHOD.get(op, op)
     if _NO_VALUE.match(failure.message):
         return "no-numbers", method
-    if failure.function not in ("", "<module>"):  # it is there, and does something wrong
+    if failure.function not in ("", "<module>"):  # the method exists, and fails
         return "", ""
     if op in METHOD and not isinstance(operands[0], tuple):
         return "no-reflected", method

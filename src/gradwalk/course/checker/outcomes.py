@@ -1,4 +1,4 @@
-"""What a learner's engine made of each trial, and the words for it."""
+"""The outcome of each trial of a learner's engine, and the words for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradwalk.course.checker.process import Failure
 from gradwalk.course.checker.trials import GraphTrial
 from gradwalk.printers.scalars import number
 
-SLOW, NOT_TRIED = "slow", "not tried"  # how a trial may end, beside what a process says
+SLOW, NOT_TRIED = "slow", "not tried"  # endings that are not a message of the process
 TOLERANCE = 1e-9  # relative above 1, absolute below
 
 
@@ -43,7 +43,7 @@ class Outcome:
 
     @functools.cached_property
     def differences(self) -> list[Difference]:
-        """Of the numbers that came back, those that are wrong."""
+        """The numbers that are wrong."""
         pairs = zip(self.numbers or (), self.trial.expected)
         return [
             Difference(self.trial.watched[i // 2], "gradient" if i % 2 else "value", got, want)
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def right(self) -> bool:
-        """Whether everything came back and all of it is right."""
+        """Whether all numbers came back and are right."""
         return self.numbers is not None and not self.differences
 
     def of(self, name: str, what: str = "gradient") -> float:
@@ -86,7 +86,7 @@ class Outcome:
 
 
 def precise(x: float) -> str:
-    """A number as people write it, with as many digits as tell it from others."""
+    """A number as people write it, with enough digits to tell it from others."""
     short = not math.isfinite(x) or close(float(f"{x:.4f}"), x)
     return number(x) if short else f"{x:.6g}".replace("-", "−")
 

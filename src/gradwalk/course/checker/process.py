@@ -28,12 +28,12 @@ _NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # by a Python outsi
 class ProcessLimits:
     """What a learner's file may use."""
 
-    seconds: int = 2  # of the processor, for each graph; the clock may show a few times as many
+    seconds: int = 2  # of processor time per graph; wall-clock time may be a few times longer
     megabytes: int = 1024
 
     @property
     def patience(self) -> float:
-        """Seconds by the clock: a process that sleeps uses no processor."""
+        """The wall-clock limit in seconds: a sleeping process uses no processor time."""
         return 5.0 * self.seconds + 10.0
 
 
@@ -115,7 +115,7 @@ class LearnerProcess:
                 stream.close()
 
     def load(self) -> Failure | None:
-        """Run the learner's file; what it raised, if anything."""
+        """Run the learner's file; return what it raised, if anything."""
         self._exchange(self._first_request)  # nothing of the learner's has run so far
         kind, payload = self._exchange(b"")
         if kind == runner.LOADED and not payload:
@@ -191,7 +191,7 @@ class LearnerProcess:
         raise Forbidden(f"ends the process before its answers are there (status {status})")
 
     def _message(self) -> tuple[bytes, bytes] | None:
-        """The next message, if all of it has arrived and the key made it."""
+        """The next message, if all of it has arrived; its tag must be made with the key."""
         header = runner.HEADER
         if len(self._data) < header.size:
             return None

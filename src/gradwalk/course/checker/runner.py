@@ -108,7 +108,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 class StepError(Exception):
-    """A step that did not work; the exception it raised is the cause."""
+    """A step failed; the exception it raised is the cause."""
 
     def __init__(self, phase: str, step: int) -> None:
         super().__init__(phase, step)
@@ -174,7 +174,7 @@ def _number(thing: Any, name: str) -> float:
 def tag(
     key: bytes, number: int, kind: bytes, payload: bytes, digest: Any = hashlib.blake2b
 ) -> bytes:
-    """What proves that an answer comes from this file: made of the key and the answer's number."""
+    """The tag that proves an answer's origin, made of the key and the answer's number."""
     return digest(b"%d%b%b" % (number, kind, payload), key=key, digest_size=16).digest()
 
 
@@ -214,7 +214,7 @@ class Channel:
             data = data[self._write(self._answers, data) :]
 
     def forbid(self, reason: str, line: int = 0) -> NoReturn:
-        """Say what the file did that no engine does, and leave."""
+        """Report a forbidden action of the file, and exit."""
         self._send(FORBIDDEN, f"{line}{SEPARATOR}{reason}".encode(errors="replace"))
         self._leave(3)
 
@@ -223,7 +223,7 @@ class Channel:
 
 
 class Watchdog:
-    """Looks at what the learner's file does, and ends the process where it must not."""
+    """Watches what the learner's file does, and ends the process at a forbidden action."""
 
     def __init__(self, channel: Channel, own_module: ModuleType) -> None:
         self._forbid = channel.forbid
@@ -236,7 +236,7 @@ class Watchdog:
         self._check = self.check_untouched  # kept, as in Channel
 
     def start(self) -> None:
-        """From now on."""
+        """Start watching."""
         real_import, audit = builtins.__import__, sys.audit
 
         # Neither of these two knows this object, which has the channel: the hook does the rest.
@@ -263,7 +263,7 @@ class Watchdog:
         sys.addaudithook(self._audit)
 
     def check_untouched(self) -> None:
-        """Everything that was there before the learner's file is still the same."""
+        """Check that nothing loaded before the learner's file was replaced."""
         for owner, now, before in self._before:  # with no builtin function: they may be replaced
             for name, thing in before.items():
                 if now.get(name) is not thing:
@@ -319,7 +319,7 @@ class Watchdog:
                 self._forbid(f"opens {path!r:.80}", self._line())
 
     def _line(self) -> int:
-        """Of the learner's file, from which all this was called."""
+        """The line of the learner's file that led to this call."""
         frame: FrameType | None = self._frame(1)
         while frame is not None and frame.f_code.co_filename != LEARNER:
             frame = frame.f_back
@@ -327,7 +327,7 @@ class Watchdog:
 
 
 def _what_stays(owner: ModuleType | type) -> dict[str, Any]:
-    """Not such names as __package__, which importlib changes in its own inner modules."""
+    """The names to check; importlib changes names such as __package__ in its own modules."""
     return {n: x for n, x in vars(owner).items() if n[:2] != "__" or callable(x)}
 
 
@@ -335,7 +335,7 @@ def _what_stays(owner: ModuleType | type) -> dict[str, Any]:
 
 
 def limit(name: str, soft: int, hard: int) -> None:
-    """Set a limit of the operating system; what it does not know stays unlimited."""
+    """Set a limit of the operating system; unsupported ones are skipped."""
     import resource
 
     try:
@@ -349,7 +349,7 @@ def limit(name: str, soft: int, hard: int) -> None:
 
 
 def limit_all(megabytes: int) -> None:
-    """Memory; and no files written, no threads, no processes."""
+    """Limit memory; forbid writing files and starting threads or processes."""
     for name in ("RLIMIT_AS", "RLIMIT_DATA"):
         limit(name, megabytes * 2**20, megabytes * 2**20)
     for name in ("RLIMIT_FSIZE", "RLIMIT_NPROC", "RLIMIT_CORE"):
@@ -357,12 +357,12 @@ def limit_all(megabytes: int) -> None:
 
 
 def allow_time(seconds: int) -> None:
-    """From now on, this much of the processor's time; then the operating system ends us."""
+    """Allow this much more processor time; then the operating system ends the process."""
     limit("RLIMIT_CPU", math.ceil(time.process_time()) + seconds, MOST_SECONDS)
 
 
 def failure(phase: str, step: int, error: BaseException) -> bytes:
-    """What went wrong, as text: phase, step, kind, message, line, function."""
+    """Describe a failure as text: phase, step, kind, message, line, function."""
     line, function = 0, ""
     trace = error.__traceback__
     if isinstance(error, SyntaxError) and error.filename == LEARNER:
@@ -392,7 +392,7 @@ def load(source: bytes) -> Any:
 
 
 def answer(value_class: Any, trial: Any, kept: list[Any]) -> tuple[bytes, bytes]:
-    """Compute one graph with the learner's class: its numbers, or why there are none."""
+    """Compute one graph with the learner's class; answer with its numbers or the failure."""
     steps, calls, watched = trial
     try:
         nodes = compute(value_class, steps)
@@ -405,12 +405,12 @@ def answer(value_class: Any, trial: Any, kept: list[Any]) -> tuple[bytes, bytes]
 
 
 def main() -> None:
-    """Answer until the checker hangs up."""
+    """Answer requests until the checker closes the channel."""
     channel = Channel()
     source, seconds, megabytes = channel.receive()
     channel.send(READY, b"")
     limit_all(megabytes)
-    # The learner's file is not to find this one under its name.
+    # The learner's file must not find this one under its name.
     own_module = sys.modules["__main__"]
     sys.modules["__main__"] = type(sys)("__main__")
     sys.argv = [MODULE]
@@ -438,7 +438,7 @@ def main() -> None:
     except BaseException as error:  # KeyboardInterrupt and such, raised to slip through
         watch.check_untouched()
         channel.forbid(f"raises {type(error).__name__}, which no engine does")
-    # Not the usual way out: nothing the file left behind for it (atexit, __del__) is run.
+    # A plain exit would run what the file left behind (atexit, __del__).
     os._exit(0)
 
 

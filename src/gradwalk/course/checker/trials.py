@@ -54,7 +54,7 @@ class GraphTrial:
     watched: tuple[int, ...]
     source: str = ""  # the expression it was made from
     values: Mapping[str, float] = field(default_factory=dict)
-    checked: tuple[float, ...] | None = None  # what PyTorch says
+    checked: tuple[float, ...] | None = None  # the numbers PyTorch computed
 
     @functools.cached_property
     def expected(self) -> tuple[float, ...]:
@@ -67,12 +67,12 @@ class GraphTrial:
 
     @property
     def request(self) -> tuple[Any, Any, Any]:
-        """What the learner's process is told."""
+        """The request to the learner's process."""
         return self.steps, self.calls, self.watched
 
     @property
     def ops(self) -> set[str]:
-        """Those it uses."""
+        """The ops it uses."""
         return {step[0] for step in self.steps} - {"leaf"}
 
     @functools.cached_property
@@ -226,7 +226,7 @@ AGAIN: tuple[tuple[str, dict[str, float], tuple[str, ...]], ...] = (
 
 @functools.lru_cache(maxsize=4)
 def trials(seed: int) -> tuple[GraphTrial, ...]:
-    """Everything an engine is tried on, in the order it is asked; the seed draws random graphs."""
+    """All trials in the order they are run; the seed draws random graphs."""
     drawn = [random_graph(f"{seed}/{i}") for i in range(RANDOM_GRAPHS)]
     return (
         *(trial("values", source, at, calls=()) for source, at in ONE_OPERATION),
@@ -254,7 +254,7 @@ def checked_trials() -> list[GraphTrial]:
 
 
 def long_trials() -> list[GraphTrial]:
-    """Deep graphs: no recursion, no walk along every path, no searching through a list."""
+    """Deep graphs, for engines that recurse, walk every path, or search a list."""
     chain: list[tuple[Any, ...]] = [("leaf", 2.0)]
     for i in range(LONG // 2):
         chain += [("mul", (2 * i,), 1), ("add", (2 * i + 1,), 0)]

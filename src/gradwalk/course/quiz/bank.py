@@ -25,8 +25,8 @@ from gradwalk.printers.scalars import number
 QUESTIONS = Path(__file__).with_name("questions")
 KINDS = ("value", "local", "gradient", "order", "paths", "shape", "choice")
 MISCONCEPTIONS = "misconceptions.toml"
-TRIES = 500  # draws until the answer is none of the misconceptions'
-APART = 0.02  # how far the answer and what mistakes give must be from each other
+TRIES = 500  # draws until no misconception gives the answer
+APART = 0.02  # between the answer and what mistakes give
 LARGEST = 10_000.0
 _PLACE = re.compile(r"\{(\w+)\}")
 _KEYS = {
@@ -73,7 +73,7 @@ class Drawn:
 
     @property
     def tolerance(self) -> float:
-        """How far a typed answer may be off: numbers that go on are rounded."""
+        """How far a typed answer may be off: long decimals are rounded."""
         assert isinstance(self.answer, float)
         return 0.001 if _is_short(self.answer) else 0.006
 
@@ -224,7 +224,7 @@ def _choice_question(
     numbers: Mapping[str, float],
     draw: ChoiceStream,
 ) -> Drawn | None:
-    """The option with the largest score is right; there must be one, and clearly."""
+    """The option with the largest score is right; it must stand out clearly."""
     scored = [
         (measure(score, **numbers), fill(text), name) for text, score, name in question.options
     ]

@@ -100,11 +100,11 @@ class Quantities:
     # -- one method per word -----------------------------------------------------------------------
 
     def value(self, name: str) -> float:
-        """Of a node."""
+        """The value of a node."""
         return float(self.trace.nodes[self.index[name]].values[0])
 
     def gradient(self, name: str) -> float:
-        """Of the root with respect to a node."""
+        """The gradient of the root with respect to a node."""
         return float(self.trace.sweep.grad(self.index[name]) or 0.0)
 
     def local(self, name: str, argument: str) -> float:
@@ -145,7 +145,7 @@ class Quantities:
         return run_order(self.trace)[self.index[name]].paths
 
     def edges(self) -> float:
-        """How many the graph has; a·a has two. Constants have none."""
+        """How many edges the graph has; a·a has two, constants have none."""
         return sum(edge.node in self.index.values() for n in self.trace for _, edge in n.edges)
 
     def uses(self, name: str) -> float:

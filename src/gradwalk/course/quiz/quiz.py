@@ -15,7 +15,7 @@ from gradwalk.printers.scalars import number
 
 COUNT = 10
 WIDTH = 80
-_RESERVED = re.compile(r"[\\~=#{}:]")  # what GIFT gives a meaning
+_RESERVED = re.compile(r"[\\~=#{}:]")  # characters with a meaning in GIFT
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def make_quiz(seed: str, count: int | None = None) -> Quiz:
 
 
 def as_text(quiz: Quiz, answers: bool) -> str:
-    """For people, at most 80 columns wide."""
+    """The quiz as text, at most 80 columns wide."""
     lines = [f"Quiz for {quiz.seed}: {len(quiz.questions)} questions"]
     for place, question in enumerate(quiz.questions, 1):
         lines += ["", *_wrapped(question.text, f"{place}. ")]
@@ -84,7 +84,7 @@ def _shown(answer: float | str) -> str:
 
 
 def as_gift(quiz: Quiz, answers: bool = True) -> str:
-    """Moodle's import format; it always has the answers in it."""
+    """The quiz in Moodle's import format, which always has the answers."""
     parts = [f"// Quiz for {' '.join(quiz.seed.split())}", "$CATEGORY: gradwalk"]
     parts += [_gift_question(question) for question in quiz.questions]
     return "\n\n".join(parts) + "\n"
@@ -115,7 +115,7 @@ def _plain(x: float | str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text in which nothing has a meaning for GIFT.
+    r"""Escape what has a meaning in GIFT.
 
     >>> print(escaped("f = a: {1}"))
     f \= a\: \{1\}
@@ -128,7 +128,7 @@ def escaped(text: str) -> str:
 
 
 def as_json(quiz: Quiz, answers: bool) -> str:
-    """For programs."""
+    """The quiz as JSON."""
     listed = [_plain_data(question, answers) for question in quiz.questions]
     data = {"schema": "gradwalk.quiz/1", "seed": quiz.seed, "questions": listed}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

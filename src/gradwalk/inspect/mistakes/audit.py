@@ -1,8 +1,8 @@
-"""audit: is a recorded backward pass right? Every push against central differences, every sum.
+"""audit: check every step of a recorded backward pass against central differences.
 
-It trusts no rule: what a node pushed is compared with what happens to its output if its operands
-are nudged. So it names a wrong rule whoever wrote it, injected by `bugs` or not, and says what is
-wrong around the rules: a contribution overwritten, a node visited too early.
+It trusts no rule: it compares what a node handed on with how its output moves if its operands are
+nudged. So it names any wrong rule, injected by `bugs` or not, and what is wrong around the rules: a
+contribution overwritten, a node visited too early.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""bugs: wrong gradients on purpose, to learn what they look like and to test the tools with them.
+"""bugs: make gradients wrong on purpose, to see what mistakes look like and to test the tools.
 
     with bugs.inject("sign", op="tanh"):
         gradcheck(gw.tanh, x)  # says: wrong sign, the rule of op 'tanh'

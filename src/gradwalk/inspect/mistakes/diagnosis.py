@@ -31,12 +31,14 @@ class NamedMistake(NamedTuple):
 
     sentence: str
     facts: Callable[[Evidence], Facts]
-    key: str = ""  # what the same mistake is counted by; "" if the sentence says more
-    by_numbers: bool = True  # told from the two arrays alone: only the first of these is named
+    key: str = ""  # "" if it is told from the two arrays alone: only the first of these is named
 
 
 def explanations(evidence: Evidence) -> dict[str, str]:
-    """Every mistake that gives these numbers: its key and a sentence, the likeliest first."""
+    """Every mistake that gives these numbers, the likeliest first: its key, a sentence.
+
+    Without a key, the sentence itself is the key.
+    """
     told: dict[str, str] = {}
     by_numbers = False
     with np.errstate(all="ignore"):
@@ -44,10 +46,10 @@ def explanations(evidence: Evidence) -> dict[str, str]:
             return {}
         table = MISTAKES if evidence.given.shape == evidence.right.shape else WRONG_SHAPES
         for mistake in table:
-            if not (by_numbers and mistake.by_numbers):
+            if mistake.key or not by_numbers:
                 facts = mistake.facts(evidence)
                 if facts is not None:
-                    by_numbers = by_numbers or mistake.by_numbers
+                    by_numbers = by_numbers or not mistake.key
                     sentence = mistake.sentence.format(*facts)
                     told.setdefault(mistake.key or sentence, sentence)
         idea = None if told else _wrong_rule(evidence)
@@ -360,14 +362,12 @@ MISTAKES = (
         _STALE,
         lambda e: (e.right_for,) if e.right_for and e.right_elsewhere else None,
         "stale",
-        by_numbers=False,
     ),
     NamedMistake(
         "not summed over a broadcast axis: only index 0 of axis {} reaches the input. "
         f"{_UNSUMMED}",
         lambda e: e.unsummed[:1] if e.unsummed and e.is_given(e.unsummed[1]) else None,
         "unsummed",
-        by_numbers=False,
     ),
     NamedMistake(
         "not finite: the function itself gives NaN or inf within eps of this input, so it has no "
@@ -413,7 +413,6 @@ MISTAKES = (
         "swapped: input {} receives the gradient of input {}. Each input must receive its own.",
         _swapped,
         "swapped",
-        by_numbers=False,
     ),
     NamedMistake(
         "{} over input axis {} and handed to every element alike; each element has a gradient of "
@@ -454,25 +453,20 @@ MISTAKES = (
         "normaliser or layer_norm's mean and variance, is left out of the rule.",
         _without_term,
         "term",
-        by_numbers=False,
     ),
     NamedMistake(
         "a factor is missing: the gradient is handed on unchanged, as if the derivative were 1 "
         "everywhere. A factor, a term or a mask is left out of the rule.",
         lambda e: _handed_on(e, np.ones(())),
         "handed on",
-        by_numbers=False,
     ),
     NamedMistake(
         "a factor or a term is missing: the derivative is taken to be the output itself, which is "
         "a part of it only.",
         lambda e: _handed_on(e, e.output),
         "output",
-        by_numbers=False,
     ),
-    NamedMistake(
-        _STALE, lambda e: (e.right_for,) if e.right_for else None, "stale", by_numbers=False
-    ),
+    NamedMistake(_STALE, lambda e: (e.right_for,) if e.right_for else None, "stale"),
 )
 WRONG_SHAPES = (
     NamedMistake(_TRANSPOSED, _transpose_fits),

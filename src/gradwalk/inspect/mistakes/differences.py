@@ -36,7 +36,6 @@ class JacobianPair:
 
     output: int
     input: int
-    output_shape: tuple[int, ...]
     input_shape: tuple[int, ...]
     analytic: Array  # (output elements, input elements), and so are the others
     ahead: Array  # one-sided differences: (f(x + eps) - f(x)) / eps
@@ -94,12 +93,12 @@ class JacobianPair:
 
     def evidence(self, others: Mapping[int, Array]) -> Evidence:
         """The two Jacobians, kinks left out, and the right ones of other inputs."""
-        kinks, shape = self.kinks, self.output_shape + self.input_shape
-        identity = np.eye(self.value.size).reshape(2 * self.output_shape)
+        kinks, shape = self.kinks, self.value.shape + self.input_shape
+        identity = np.eye(self.value.size).reshape(2 * self.value.shape)
         return Evidence(
             np.where(kinks, 0, self.analytic).reshape(shape),
             np.where(kinks, 0, self.numeric).reshape(shape),
-            self.output_shape,
+            self.value.shape,
             self.tolerance.atol,
             self.tolerance.rtol,
             argument=self.input,
@@ -124,7 +123,6 @@ def compare(func: Function, inputs: Sequence[Any], tolerance: Tolerance) -> list
                 pair = JacobianPair(
                     output=k,
                     input=position,
-                    output_shape=value.shape,
                     input_shape=numbers(inputs[position]).shape,
                     analytic=by_backward[k][place],
                     ahead=(after[k] - column) / tolerance.eps,

@@ -272,13 +272,13 @@ class _Check:
     def _facts(self, worst: JacobianPair, wrong: list[JacobianPair]) -> list[str]:
         row, column = worst.worst
         out_name, in_name = self._output_name(worst.output), self._input_name(worst.input)
-        out_place = _place(row, worst.output_shape)
+        out_place = _place(row, worst.value.shape)
         in_place = _place(column, worst.input_shape)
         analytic, numeric = _numbers(worst.analytic[row, column], worst.numeric[row, column])
         label = self.inputs[worst.input].label
         facts = {
             in_name: (f"'{label}', " if label else "") + f"shape {worst.input_shape}",
-            out_name: f"shape {worst.output_shape}",
+            out_name: f"shape {worst.value.shape}",
             "worst element": f"d {out_name}{out_place} / d {in_name}{in_place}",
             "analytic": f"{analytic}  (backward)",
             "numeric": f"{numeric}  (central differences, eps = {self.tolerance.eps:g})",

@@ -76,7 +76,7 @@ def own_rule_at_fault(
 def said(worst: JacobianPair, among: Sequence[JacobianPair] = ()) -> str | None:
     """Name the mistakes that a Jacobian may show; `among` has all that are wrong."""
     others = {
-        pair.input: pair.numeric.reshape(worst.output_shape + worst.input_shape)
+        pair.input: pair.numeric.reshape(worst.value.shape + worst.input_shape)
         for pair in among
         if pair.output == worst.output and pair.input_shape == worst.input_shape
     }

@@ -1,4 +1,4 @@
-"""Local derivatives as people get them wrong, so that wrong numbers can be given their name."""
+"""Common wrong local derivatives, so that wrong numbers can be named."""
 
 from __future__ import annotations
 
