@@ -186,23 +186,18 @@ WALKS = (
         "only once: keep them in a list or a tuple.",
         _runs(lambda graph: [consumers_first(graph)], graphs=_one_edge),
     ),
-    WrongWalk(
-        "overwrites",
-        "overwrites instead of adding",
-        _MUST_ADD,
-        _runs(_right_orders, _overwrite("add", "mul")),
-    ),
-    WrongWalk(
-        "overwrites",
-        "overwrites instead of adding, in a·b",
-        f"{_MUST_ADD} Your + does, your · does not.",
-        _runs(_right_orders, _overwrite("mul")),
-    ),
-    WrongWalk(
-        "overwrites",
-        "overwrites instead of adding, in a + b",
-        f"{_MUST_ADD} Your · does, your + does not.",
-        _runs(_right_orders, _overwrite("add")),
+    *(
+        WrongWalk(
+            "overwrites",
+            f"overwrites instead of adding{where}",
+            f"{_MUST_ADD}{contrast}",
+            _runs(_right_orders, _overwrite(*ops)),
+        )
+        for ops, where, contrast in (
+            (("add", "mul"), "", ""),
+            (("mul",), ", in a·b", " Your + does, your · does not."),
+            (("add",), ", in a + b", " Your · does, your + does not."),
+        )
     ),
     WrongWalk(
         "forgets-a-use",
@@ -210,28 +205,29 @@ WALKS = (
         f"What arrives later at the same value is ignored. {_MUST_ADD}",
         _runs(_right_orders, _keep_first),
     ),
-    WrongWalk(
-        "before-complete",
-        "visits a node before its gradient is complete",
-        f"{_MUST_WAIT} These numbers are those of a depth-first walk from the root: {_IN_ORDER}",
-        _runs(RECIPES["depth-first"].passes, graphs=_turned),
-        names_the_visit=True,
-    ),
-    WrongWalk(
-        "before-complete",
-        "visits a node before its gradient is complete",
-        f"{_MUST_WAIT} These numbers are those of a breadth-first walk, nearest to the root "
-        f"first: {_IN_ORDER}",
-        _runs(RECIPES["breadth-first"].passes, graphs=_turned),
-        names_the_visit=True,
-    ),
-    WrongWalk(
-        "before-complete",
-        "visits a node before its gradient is complete",
-        f"{_MUST_WAIT} Yours is visited as soon as something has arrived, and what arrives later "
-        f"is ignored: count its uses, or {_IN_ORDER}",
-        _runs(_as_met, graphs=_turned, closed=True),
-        names_the_visit=True,
+    *(
+        WrongWalk(
+            "before-complete",
+            "visits a node before its gradient is complete",
+            f"{_MUST_WAIT} {how} {_IN_ORDER}",
+            runs,
+            names_the_visit=True,
+        )
+        for how, runs in (
+            (
+                "These numbers are those of a depth-first walk from the root:",
+                _runs(RECIPES["depth-first"].passes, graphs=_turned),
+            ),
+            (
+                "These numbers are those of a breadth-first walk, nearest to the root first:",
+                _runs(RECIPES["breadth-first"].passes, graphs=_turned),
+            ),
+            (
+                "Yours is visited as soon as something has arrived, and what arrives later is "
+                "ignored: count its uses, or",
+                _runs(_as_met, graphs=_turned, closed=True),
+            ),
+        )
     ),
     WrongWalk(
         "plain-recursion",
