@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.csgraph import connected_components
 
 from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask
 from gradwalk.inspect.mistakes.wrong_rules import wrong_rule
@@ -300,6 +299,8 @@ def _low_rank_beside(diagonal: Array, jacobian: Array, rtol: float) -> bool:
     So it is of softmax, diag(p) - p·pᵀ, and of a normalisation. Where the diagonal is NaN, it is
     unknown, and those rows are believed.
     """
+    from scipy.sparse.csgraph import connected_components
+
     tied = np.abs(jacobian) > 1e-7 * np.abs(jacobian).max(initial=0.0)
     count, block_of = connected_components(tied, directed=False)
     for block in (np.flatnonzero(block_of == b) for b in range(count)):
