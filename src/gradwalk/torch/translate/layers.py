@@ -187,7 +187,7 @@ def _layer_norm(c: AtenCall) -> Known:
 
 @entry("_fused_rms_norm")
 def _rms_norm(c: AtenCall) -> Known | None:
-    if c.eps is None:
+    if c.eps is None or "normalized_shape" not in c.values:  # PyTorch 2.8 has another operation
         return None
     x = c.values["input"]
     attrs = {"count": len(c.normalized_shape), "eps": c.eps}
