@@ -12,6 +12,8 @@ from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter
 from gradwalk.tensors.tensor import Tensor
 
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
 
 class _Listed(Module):
     """What Sequential and ModuleList share: modules named "0", "1", ..."""

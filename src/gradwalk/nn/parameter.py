@@ -8,6 +8,7 @@ import numpy as np
 
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.tensors import creation
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -49,6 +50,11 @@ class Buffer(Tensor):
         self._set(_array(data), None, 0)
         self.code, self.position = caller()
         self.persistent = persistent
+
+
+def empty_parameter(shape: Any, dtype: Any, wanted: bool = True) -> Parameter | None:
+    """A parameter whose elements are not set yet; None unless `wanted`."""
+    return Parameter(creation.empty(shape, dtype=dtype)) if wanted else None
 
 
 def _array(data: Any) -> np.ndarray[Any, Any]:
