@@ -148,7 +148,7 @@ class Optimizer(Hooked):
         raise NotImplementedError
 
     def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
-        """What `state` holds of a parameter before its first step."""
+        """The state of a parameter before its first step."""
         return {}
 
     def state_of(self, parameter: Tensor, group: Group) -> dict[str, Any]:
@@ -236,6 +236,30 @@ class Optimizer(Hooked):
         return wrap(np.array(array, parameter.dtype))
 
 
+class PerParameter(Optimizer):
+    """An optimizer that moves one parameter at a time; subclasses write `move`."""
+
+    def buffers(self, group: Group) -> list[str]:
+        """The names of the zeros like a parameter that `state` begins with."""
+        return []
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and zeros."""
+        return {"step": 0} | {name: new_state(parameter) for name in self.buffers(group)}
+
+    def update(self, parameters: list[Tensor], group: Group) -> None:
+        """One step of each parameter, in place."""
+        for p in parameters:
+            state = self.state_of(p, group)
+            state["step"] += 1
+            gradient = descent(p._array, p._grad._array, group)  # type: ignore[union-attr]
+            self.move(p._array, gradient, state, group)
+
+    def move(self, parameter: Array, gradient: Array, state: dict[str, Any], group: Group) -> None:
+        """Change `parameter` and its state in place."""
+        raise NotImplementedError
+
+
 def as_array(value: Any) -> Array:
     """The elements of a tensor, ours or PyTorch's, or of an array."""
     if isinstance(value, Tensor):
@@ -251,16 +275,30 @@ def new_state(parameter: Tensor, fill: float = 0.0) -> Tensor:
 
 
 def descent(parameter: Array, gradient: Array, group: Group) -> Array:
-    """The gradient to go down: negated for `maximize`, the weight decay added; new if changed."""
+    """The gradient, negated for `maximize` and with weight decay; a new array if it changed.
+
+    Decoupled weight decay shrinks the parameter instead.
+    """
     if group["maximize"]:
         gradient = np.negative(gradient)
     decay = group["weight_decay"]
-    if decay:
-        decayed = np.empty_like(parameter)
-        np.multiply(parameter, decay, out=decayed)
-        decayed += gradient
-        return decayed
-    return gradient
+    if not decay:
+        return gradient
+    if group.get("decoupled_weight_decay"):
+        parameter *= 1 - group["lr"] * decay
+        return gradient
+    decayed = np.empty_like(parameter)
+    np.multiply(parameter, decay, out=decayed)
+    decayed += gradient
+    return decayed
+
+
+def follow(average: Array, values: Array, rate: float, scratch: Array) -> None:
+    """Move a running average of squares: average × rate + values² × (1 − rate), in place."""
+    average *= rate
+    np.multiply(values, values, out=scratch)
+    scratch *= 1 - rate
+    average += scratch
 
 
 def _number(value: Any) -> Any:
