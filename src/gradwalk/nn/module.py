@@ -18,7 +18,7 @@ from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.tensor import Tensor
 
 
-class Module(_hooks.Hooked):
+class Module(_hooks.ModuleHooks):
     """A piece of a model: parameters, buffers and other modules, found by assigning them.
 
     A subclass calls `super().__init__()` first, assigns its pieces, and writes `forward`.
@@ -72,7 +72,7 @@ class Module(_hooks.Hooked):
         try:
             if self._hooks is None:
                 return self.forward(*args, **keywords)
-            return _hooks.call(self, self._hooks, args, keywords)
+            return _hooks.call(self, args, keywords)
         finally:
             if watcher is not None:
                 watcher.left()

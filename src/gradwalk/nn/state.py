@@ -52,9 +52,7 @@ def collect(
     module: Any, found: OrderedDict[str, Any], prefix: str, keep_vars: bool
 ) -> OrderedDict[str, Any]:
     """Add the state of a module and of all inside it to `found`, in PyTorch's order."""
-    hooks = module._hooks
-    if hooks is not None:
-        hooks.run("before_state", module, prefix, keep_vars)
+    module._run_hooks("before_state", module, prefix, keep_vars)
     for name, tensor in _own(module):
         found[prefix + name] = tensor if keep_vars else tensor.detach()
     if _has(module, "get_extra_state"):
@@ -62,8 +60,7 @@ def collect(
     for name, inner in module._modules.items():
         if inner is not None:
             inner.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-    if hooks is not None:
-        hooks.run("after_state", module, found, prefix, {})
+    module._run_hooks("after_state", module, found, prefix, {})
     return found
 
 
@@ -86,7 +83,7 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
     if hooked:
         given = OrderedDict(given)  # hooks may change it
         for prefix, owner in hooked:
-            owner._hooks.run(
+            owner._run_hooks(
                 "before_load", owner, given, prefix, {}, strict, missing, unexpected, problems
             )
     plan = _Plan(given, missing, problems)
@@ -94,12 +91,12 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
         plan.add(owner, prefix)
     unexpected += [name for name in given if name not in plan.known]
     keys = IncompatibleKeys(missing, unexpected)
-    excusable = any(owner._hooks.after_load for _, owner in hooked)
+    excusable = any(owner._hooks_of("after_load") for _, owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
     plan.write(assign)
     if excusable:
         for _, owner in reversed(hooked):  # from the inside out
-            owner._hooks.run("after_load", owner, keys)
+            owner._run_hooks("after_load", owner, keys)
         _judge(module, [], keys, strict, "the names that fit were loaded")
     return keys
 

@@ -12,7 +12,7 @@ from gradwalk.engine.modes import enable_grad, quietly
 from gradwalk.engine.modes import state as modes
 from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
-from gradwalk.optim.hooks import Hooked, watched
+from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
@@ -27,7 +27,7 @@ FUSED = {**FOREACH, "fused": None}
 CAPTURABLE_AND_FUSED = {**CAPTURABLE, **FUSED}
 
 
-class Optimizer(Hooked):
+class Optimizer(OptimizerHooks):
     """Parameter groups with their options, and state per parameter; subclasses write `update`.
 
     `state[parameter]` and `state_dict()` have PyTorch's names and layout.

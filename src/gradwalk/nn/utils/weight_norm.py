@@ -70,5 +70,5 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
 
 
 def _norms(module: Module) -> list[_WeightNorm]:
-    hooks = {} if module._hooks is None else module._hooks.before
-    return [entry.hook for entry in hooks.values() if isinstance(entry.hook, _WeightNorm)]
+    entries = module._hooks_of("before")
+    return [entry.hook for entry in entries if isinstance(entry.hook, _WeightNorm)]
