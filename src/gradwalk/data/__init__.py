@@ -23,8 +23,14 @@ from gradwalk.data.dataset import (
 )
 from gradwalk.data.datasets import Characters, characters, circles, digits, moons, spirals
 from gradwalk.data.loader import DataLoader
-from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from gradwalk.data.weighted import SubsetRandomSampler, WeightedRandomSampler
+from gradwalk.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 __all__ = [
     "BatchSampler", "Characters", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",

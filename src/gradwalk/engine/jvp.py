@@ -7,15 +7,17 @@ rule, which is linear in g, is transposed by differentiating it in g.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from gradwalk.engine import gradients
 from gradwalk.engine.modes import filled
-from gradwalk.engine.pull import pull, saved_of, tied
+from gradwalk.engine.pull import expanded, pull, saved_of, tied
 from gradwalk.graph.order import inputs_first
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.shape.reshaping import alias, broadcast_to
+from gradwalk.ops.shape.reshaping import broadcast_to
 
 Tangents = dict[tuple[Any, int], Any]  # (node, output) -> tangent
 
@@ -127,19 +129,11 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
 
 def _through_expansion(node: Any, saved: dict[str, Any], arriving: list[Any]) -> list[Any]:
     """An op whose rule keeps residuals: through its definition in other ops."""
-    inputs: list[Any] = []
-    for name in node.op.inputs:
-        value = tied(node, name, saved[name], gradients.wrap)
-        inputs += list(value) if isinstance(value, tuple) else [value]
-    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
-    out = node.op.expand(*inputs, **node.attrs)
+    inputs, out = expanded(node, saved, gradients.wrap)
     moving = [(i, t) for i, t in zip(inputs, arriving, strict=True) if t is not None]
     outs = out if node.op.multiple else (out,)
     return push(outs, [i for i, _ in moving], [t for _, t in moving])
 
 
 def _total(terms: list[Any]) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+    return functools.reduce(operator.add, terms)

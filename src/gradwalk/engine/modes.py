@@ -6,7 +6,6 @@ import contextvars
 import functools
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -34,14 +33,14 @@ class ThreadState:
         self.run = self._quiet.run
 
 
-class _State(threading.local):
+class _ThreadLocal(threading.local):
     """`state.here` is this thread's ThreadState; one look-up instead of one per question."""
 
     def __init__(self) -> None:
         self.here = ThreadState()
 
 
-state = _State()
+state = _ThreadLocal()
 
 
 def quietly(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
@@ -106,16 +105,11 @@ class set_grad_enabled:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         state.here.grad_enabled = self.before
 
 
-class _Mode:
+class _GradMode:
     """A grad mode as a context manager that can be entered again, and as a decorator."""
 
     mode = False
@@ -128,12 +122,7 @@ class _Mode:
         state.here.grad_enabled = self.mode
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         state.here.grad_enabled = self._before.pop()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -156,7 +145,7 @@ class _Mode:
         return self
 
 
-class no_grad(_Mode):
+class no_grad(_GradMode):
     """Record nothing inside; also a decorator, with or without parentheses.
 
     >>> import gradwalk as gw
@@ -167,13 +156,13 @@ class no_grad(_Mode):
     """
 
 
-class enable_grad(_Mode):
+class enable_grad(_GradMode):
     """Record again inside a `no_grad` block."""
 
     mode = True
 
 
-class inference_mode(_Mode):
+class inference_mode(_GradMode):
     """The same as `no_grad` here: nothing is recorded.
 
     PyTorch's also forbids later use of its results in recorded code; ours has no such trap.

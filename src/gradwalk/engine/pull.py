@@ -127,6 +127,17 @@ def _tied_input(node: Any, position: int, value: Any, wrap: Callable[..., Any]) 
     return wrap(value, node.inputs[position], node.picks[position])
 
 
+def expanded(node: Any, saved: dict[str, Any], wrap: Callable[..., Any]) -> tuple[list[Any], Any]:
+    """The inputs of a node as tensors, and its op's definition in other ops applied to them."""
+    inputs: list[Any] = []
+    for name in node.op.inputs:
+        value = tied(node, name, saved[name], wrap)
+        inputs += list(value) if isinstance(value, tuple) else [value]
+    # An alias each: an input used twice must receive two separate contributions.
+    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
+    return inputs, node.op.expand(*inputs, **node.attrs)
+
+
 def _pull_expanded(
     node: Any,
     g: Any,
@@ -138,19 +149,13 @@ def _pull_expanded(
     from gradwalk.engine.backward import walk
 
     op = node.op
-    inputs = []
-    for name in op.inputs:
-        value = tied(node, name, saved[name], wrap)
-        inputs += list(value) if isinstance(value, tuple) else [value]
-    # An alias each: an input used twice must receive two separate contributions.
-    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
-    out = op.expand(*inputs, **node.attrs)
-    found: dict[Any, Any] = {}
+    inputs, out = expanded(node, saved, wrap)
+    gradients: dict[Any, Any] = {}
     ends = [i._node for i in inputs if getattr(i, "requires_grad", False)]
     outs, gs = (out, g) if op.multiple else ((out,), (g,))
     roots = [(o._node, o._index, gk) for o, gk in zip(outs, gs, strict=True) if o.requires_grad]
-    walk(roots, found.__setitem__, wrap, wanted=ends, stop=ends, graph=True, retain=True)
+    walk(roots, gradients.__setitem__, wrap, wanted=ends, stop=ends, graph=True, retain=True)
+    wanted = [s is not None and (needed is None or s in needed) for s in node.inputs]
     return [
-        found.get(i._node) if source is not None and (needed is None or source in needed) else None
-        for source, i in zip(node.inputs, inputs, strict=True)
+        gradients.get(i._node) if wants else None for i, wants in zip(inputs, wanted, strict=True)
     ]

@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
 
-class _Run:
+class _TransformRun:
     """A function run once on stand-ins: what came out, and how to differentiate it."""
 
     def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
@@ -154,7 +154,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
 
     @functools.wraps(function)
     def both(*args: Any, **keywords: Any) -> Any:
-        run = _Run(function, args, keywords, _numbers(argnums), has_aux)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
         if len(run.outputs) != 1 or run.outputs[0].numel() != 1:
             shapes = [tuple(o.shape) for o in run.outputs]
             raise AutogradError(
@@ -195,7 +195,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     >>> pull(gw.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
-    run = _Run(function, primals, {}, tuple(range(len(primals))), has_aux)
+    run = _TransformRun(function, primals, {}, tuple(range(len(primals))), has_aux)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         listed = _matching("cotangent", leaves(cotangents), run.outputs)
@@ -216,7 +216,7 @@ def jvp(
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp takes tuples: jvp(f, (x,), (direction,))")
-    run = _Run(function, tuple(primals), {}, tuple(range(len(primals))), has_aux)
+    run = _TransformRun(function, tuple(primals), {}, tuple(range(len(primals))), has_aux)
     listed = _matching("tangent", leaves(tangents), run.inputs)
     moved = rebuild(run.result, iter(run.push(listed)))
     return (run.value(), moved, run.aux) if has_aux else (run.value(), moved)
@@ -248,7 +248,7 @@ def jacrev(function: Function, argnums: Argnums = 0) -> Function:
 
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _Run(function, args, keywords, _numbers(argnums), False)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), False)
         zeros = [gradients.wrap(filled(o.shape, o.dtype, 0)) for o in run.outputs]
         blocks = []
         for which, output in enumerate(run.outputs):
@@ -277,7 +277,7 @@ def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
 
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _Run(function, args, keywords, _numbers(argnums), False)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), False)
         zeros = [gradients.wrap(filled(i.shape, i.dtype, 0)) for i in run.inputs]
         columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
         for which, variable in enumerate(run.inputs):

@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Point:
+class LinePoint:
     """A step length, the loss there, its gradient, and the slope along the direction."""
 
     t: float
@@ -41,19 +41,19 @@ def strong_wolfe(
     narrow by cubic interpolation.
     """
 
-    def at(t: float) -> Point:
+    def at(t: float) -> LinePoint:
         found, g = evaluate(t)
-        return Point(t, found, g, float(g @ direction))
+        return LinePoint(t, found, g, float(g @ direction))
 
-    def too_high(point: Point) -> bool:
+    def too_high(point: LinePoint) -> bool:
         return point.loss > loss + armijo * point.t * slope
 
-    def flat_enough(point: Point) -> bool:
+    def flat_enough(point: LinePoint) -> bool:
         return abs(point.slope) <= -curvature * slope
 
-    start = Point(0.0, loss, gradient, slope)
+    start = LinePoint(0.0, loss, gradient, slope)
     before, new = start, at(t)
-    bracket: list[Point] | None = None
+    bracket: list[LinePoint] | None = None
     tries = 0
     while tries < longest:
         if too_high(new) or (tries > 1 and new.loss >= before.loss):
@@ -101,12 +101,12 @@ def strong_wolfe(
     return best.loss, best.gradient, best.t
 
 
-def _order(bracket: list[Point]) -> tuple[int, int]:
+def _order(bracket: list[LinePoint]) -> tuple[int, int]:
     """The positions of the lower and the higher end."""
     return (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
 
 
-def _cubic(a: Point, b: Point, bounds: tuple[float, float]) -> float:
+def _cubic(a: LinePoint, b: LinePoint, bounds: tuple[float, float]) -> float:
     """Where the cubic through both points, with their slopes, is lowest; kept within bounds."""
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
     square = d1 * d1 - a.slope * b.slope

@@ -329,7 +329,8 @@ class _Several(LRScheduler):
             raise ValueError(f"{type(self).__name__} needs at least one schedule")
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         for scheduler in schedulers:
-            if not isinstance(scheduler, LRScheduler) or scheduler.optimizer is not self.optimizer:
+            by_epoch = isinstance(scheduler, LRScheduler) and scheduler._by_epoch
+            if not by_epoch or scheduler.optimizer is not self.optimizer:
                 raise ValueError("every schedule must be an LRScheduler of this optimizer")
         self._schedulers = list(schedulers)
 

@@ -45,6 +45,7 @@ class LRScheduler:
     """
 
     _unsaved: tuple[str, ...] = ("optimizer",)
+    _by_epoch = True  # whether `step` needs no argument
     _is_initial = False
     _get_lr_called_within_step = False  # PyTorch's; a `get_lr` written for it may ask
 
@@ -54,8 +55,7 @@ class LRScheduler:
             cls.step = untraced(cls.step)  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
+        self._check_optimizer(optimizer)
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
@@ -69,6 +69,11 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self._last_lr: list[float] = []
         self._initial_step()
+
+    @staticmethod
+    def _check_optimizer(optimizer: Any) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
 
     def _initial_step(self) -> None:
         self._step_count = 0

@@ -39,7 +39,7 @@ class BadQuestion(ValueError):
     """What was asked cannot be answered, and why."""
 
 
-class TooLarge(ValueError):
+class AnswerTooLarge(ValueError):
     """The answer would be too large for a page."""
 
 
@@ -218,7 +218,7 @@ def _number(name: str, value: Any) -> float:
 def _described(trace: Trace) -> dict[str, Any]:
     """A trace for the page alone: of its larger arrays the statistics."""
     if len(trace) > MOST_NODES_SENT:
-        raise TooLarge(
+        raise AnswerTooLarge(
             f"it has {len(trace):,} operations on numbers, too many to be drawn (at most "
             f"{MOST_NODES_SENT:,})"
         )

@@ -18,7 +18,7 @@ from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.io.errors import FileError
 from gradwalk.studio import answers
-from gradwalk.studio.answers import BadQuestion, TooLarge
+from gradwalk.studio.answers import AnswerTooLarge, BadQuestion
 from gradwalk.studio.exporting import document_of
 from gradwalk.studio.guard import Application, Guard
 from gradwalk.studio.pages import STATIC, NotBuilt, page
@@ -288,7 +288,7 @@ def _safely(handler: Handler) -> Handler:
             return _json({"error": "the server is busy with other requests: try again"}, 503)
         except TookTooLong:
             return _json({"error": "this took too long, and was given up"}, 504)
-        except (TooLarge, MemoryError) as error:
+        except (AnswerTooLarge, MemoryError) as error:
             return _json({"error": str(error) or "too large for this machine"}, 413)
         except NotBuilt as error:
             return _json({"error": str(error)}, 500)

@@ -153,13 +153,13 @@ def function_text(function: Callable[..., Any], names: Sequence[str]) -> str:
     own = [a.arg for a in (*tree.args.args, *tree.args.kwonlyargs)]
     if own != list(names):
         raise Unwritable(f"its parameters are {own}, not {list(names)}")
-    writer = _Writer(_names_seen_by(function), set(own))
+    writer = _JavaScript(_names_seen_by(function), set(own))
     if isinstance(tree, ast.Lambda):
         return writer.number(tree.body)
     return writer.block(tree.body)
 
 
-class _Writer:
+class _JavaScript:
     def __init__(self, seen: dict[str, Any], own: set[str]) -> None:
         self.seen = seen
         self.own = own

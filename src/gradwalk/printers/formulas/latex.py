@@ -49,10 +49,10 @@ SPELLED: dict[str, Callable[..., str]] = {
 def latex(expression: Any) -> str:
     r"""An expression of symbols (or a number) as LaTeX, without the dollar signs.
 
-        >>> from gradwalk.ops.core.symbol import Symbol
-        >>> x, y = Symbol("x1"), Symbol("y")
-        >>> print(latex((1 - x * x) / y))
-        \frac{1 - x_{1}^{2}}{y}
+    >>> from gradwalk.ops.core.symbol import Symbol
+    >>> x, y = Symbol("x1"), Symbol("y")
+    >>> print(latex((1 - x * x) / y))
+    \frac{1 - x_{1}^{2}}{y}
     """
     return latex_part(expression)[0]
 

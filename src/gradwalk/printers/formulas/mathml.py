@@ -32,9 +32,9 @@ LETTERS = {"sigmoid": "σ", "ndtr": "Φ"}
 def mathml(expression: Any, block: bool = False) -> str:
     """An expression of symbols (or a number) as a <math> element.
 
-        >>> from gradwalk.ops.core.symbol import Symbol
-        >>> mathml(Symbol("x") ** 2)
-        '<math><msup><mi>x</mi><mn>2</mn></msup></math>'
+    >>> from gradwalk.ops.core.symbol import Symbol
+    >>> mathml(Symbol("x") ** 2)
+    '<math><msup><mi>x</mi><mn>2</mn></msup></math>'
     """
     display = ' display="block"' if block else ""
     return f"<math{display}>{mathml_part(expression)[0]}</math>"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.printers.graphs.view import View, ViewEdge, ViewNode, view_of
+from gradwalk.printers.graphs.view import GraphView, ViewEdge, ViewNode, norm_of, view_of
 
 SCHEMA = "gradwalk.walk/1"
 
@@ -33,7 +33,7 @@ def graph_data(graph: Any) -> dict[str, Any]:
     }
 
 
-def _node(view: View, node: ViewNode) -> dict[str, Any]:
+def _node(view: GraphView, node: ViewNode) -> dict[str, Any]:
     gate, adder = view.badges(node)
     found: dict[str, Any] = {
         "index": node.index,
@@ -56,7 +56,7 @@ def _node(view: View, node: ViewNode) -> dict[str, Any]:
     return found
 
 
-def _edge(view: View, edge: ViewEdge) -> dict[str, Any]:
+def _edge(view: GraphView, edge: ViewEdge) -> dict[str, Any]:
     found: dict[str, Any] = {"node": edge.source, "argument": edge.position}
     if edge.output:
         found["output"] = edge.output
@@ -69,14 +69,9 @@ def _kept(kept: Any) -> Any:
     """A number as it is, an array as its norm."""
     if kept is None or isinstance(kept, (int, float)):
         return jsonable(kept)
-    norm = getattr(kept, "norm", None)
-    if norm is None:
-        array = np.asarray(kept, dtype=np.float64)
-        if array.ndim == 0:
-            return jsonable(float(array))
-        with np.errstate(all="ignore"):
-            norm = float(np.sqrt(np.square(array).sum()))
-    return {"norm": jsonable(norm)}
+    if getattr(kept, "norm", None) is None and np.ndim(kept) == 0:
+        return jsonable(float(kept))
+    return {"norm": jsonable(norm_of(kept))}
 
 
 def jsonable(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.printers.graphs.view import View, ViewNode, amount, view_of
+from gradwalk.printers.graphs.view import GraphView, ViewNode, amount, view_of
 from gradwalk.printers.scalars import number
 
 LONGEST = 120  # letters in a caption
@@ -73,7 +73,7 @@ def _add(frames: list[Frame], phase: str, text: str, known: set[int], **more: An
     frames.append(Frame(len(frames), 0, [phase, text], known, **more))
 
 
-def _backward(view: View, frames: list[Frame], known: set[int]) -> None:
+def _backward(view: GraphView, frames: list[Frame], known: set[int]) -> None:
     root = view.nodes[view.root]
     total: dict[int, Any] = {view.root: root.grad}
     text = f"backward begins at {root.name}: its gradient is {view.grad_text(root)}"
@@ -96,7 +96,7 @@ def _backward(view: View, frames: list[Frame], known: set[int]) -> None:
         _add(frames, "Backward", text, known, focus=index, live=live, grads=_texts(total, missing))
 
 
-def _pushed(view: View, node: ViewNode, slope: float | None, pushed: Any) -> str:
+def _pushed(view: GraphView, node: ViewNode, slope: float | None, pushed: Any) -> str:
     """`0.5 × −3 = −1.5`: gradient times local derivative."""
     if view.scalar and slope is not None and node.grad is not None:
         return f"{number(node.grad)} × {number(slope)} = {amount(pushed)}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gradwalk.printers.graphs.view import View, ViewEdge, ViewNode
+from gradwalk.printers.graphs.view import GraphView, ViewEdge, ViewNode
 
 
-def close_groups(view: View, trace: Any, depth: int = 1) -> View:
+def close_groups(view: GraphView, trace: Any, depth: int = 1) -> GraphView:
     """The same graph with what lies `depth` groups deep drawn as one node per group.
 
     Depth 1 shows the outermost calls, 2 the calls inside them, and so on. A group that lies less
@@ -39,10 +39,10 @@ def close_groups(view: View, trace: Any, depth: int = 1) -> View:
     for node, members in made:
         node.operands = _joined(node, members, place)
     nodes = [node for node, _ in made]
-    return View(nodes, place[view.root], scalar=view.scalar, swept=view.swept)
+    return GraphView(nodes, place[view.root], scalar=view.scalar, swept=view.swept)
 
 
-def _homes(view: View, trace: Any, depth: int) -> list[int | None]:
+def _homes(view: GraphView, trace: Any, depth: int) -> list[int | None]:
     """The group each node is closed into; None where it stays on its own."""
     home: list[int | None] = []
     opened = {group.above for group in trace.groups}  # those with groups inside
@@ -72,7 +72,7 @@ def _homes(view: View, trace: Any, depth: int) -> list[int | None]:
     return home
 
 
-def _closed(view: View, members: list[ViewNode], group: Any, index: int) -> ViewNode:
+def _closed(view: GraphView, members: list[ViewNode], group: Any, index: int) -> ViewNode:
     last = members[-1]
     operations = sum(1 for m in members if not m.is_leaf)
     leaves = sum(1 for m in members if m.is_leaf and m.needs_grad)

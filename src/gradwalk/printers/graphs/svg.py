@@ -12,7 +12,14 @@ from typing import Any
 
 from gradwalk.printers.graphs.frames import Frame
 from gradwalk.printers.graphs.layout import Layout, layout
-from gradwalk.printers.graphs.view import MOST_NODES, View, ViewEdge, ViewNode, shortened, view_of
+from gradwalk.printers.graphs.view import (
+    MOST_NODES,
+    GraphView,
+    ViewEdge,
+    ViewNode,
+    shortened,
+    view_of,
+)
 
 WIDTH, HEIGHT = 104, 56  # of a node, at least
 WIDEST = 216
@@ -67,7 +74,7 @@ class Row:
 class Sheet:
     """A graph laid out once; every frame of a walk is drawn on the same places."""
 
-    def __init__(self, view: View, drawing: str = "nodes") -> None:
+    def __init__(self, view: GraphView, drawing: str = "nodes") -> None:
         if len(view.nodes) > MOST_NODES:
             raise ValueError(
                 f"{len(view.nodes):,} nodes are too many to draw (at most {MOST_NODES:,}). Fix: "
@@ -120,14 +127,6 @@ class Sheet:
         """The text on an edge; none where there is no room between many."""
         beside = sum(1 for e in self.view.nodes[edge.target].edges if e.source not in self.hidden)
         return "" if self.height / (beside + 1) < 10.5 else self._text_of(edge)
-
-    def kind(self, node: ViewNode) -> str:
-        """How a node is drawn: leaf, constant, group or op."""
-        if node.detail:
-            return "group"
-        if node.constant or (node.is_leaf and not node.needs_grad):
-            return "constant"
-        return "leaf" if node.is_leaf else "op"
 
     def _point(self, column: int, row: float) -> tuple[float, float]:
         return column * (self.width + self.gap), row * (self.height + DOWN)
@@ -195,7 +194,7 @@ class Sheet:
         x, y = self.corner(node.index)
         later = ' class="later"' if frame is not None and node.index not in frame.known else ""
         focus = " focus" if frame is not None and node.index == frame.focus else ""
-        kind = self.kind(node)
+        kind = node.kind
         round_corner = round(self.height / 2) if self.on_edges else 7
         parts = [
             f'<g transform="translate({x:.0f} {y:.0f})"{later}>',

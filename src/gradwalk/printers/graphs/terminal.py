@@ -8,7 +8,7 @@ from typing import Any
 
 from gradwalk.printers.graphs.view import (
     GATES,
-    View,
+    GraphView,
     ViewEdge,
     ViewNode,
     amount,
@@ -79,7 +79,7 @@ def show_tree(graph: Any, console: Any, rows: int = ROWS) -> None:
         console.print(f"[dim]… and {left_out:,} more nodes below these[/dim]")
 
 
-def _tree_line(view: View, node: ViewNode, edge: ViewEdge | None, again: bool = False) -> Any:
+def _tree_line(view: GraphView, node: ViewNode, edge: ViewEdge | None, again: bool = False) -> Any:
     from rich.text import Text
 
     line = Text(no_wrap=True, overflow="ellipsis")
@@ -169,7 +169,7 @@ def _bare(kept: Any) -> str:
     return amount(kept).removeprefix("norm ")
 
 
-def _forward_table(view: View, most: int) -> _Table:
+def _forward_table(view: GraphView, most: int) -> _Table:
     columns: tuple[tuple[str, str], ...]
     if view.scalar:
         columns = (("node", "left"), ("computed as", "left"), ("value", "right"))
@@ -184,7 +184,7 @@ def _forward_table(view: View, most: int) -> _Table:
     return _Table(columns, "computed as").filled(view.nodes, row, most)
 
 
-def _tensor_row(view: View, n: ViewNode) -> Row:
+def _tensor_row(view: GraphView, n: ViewNode) -> Row:
     source = ", ".join(shortened(view.nodes[e.source].name, 14) for e in n.edges)
     if n.op and not n.nameless:
         source = f"{n.op}({source})"
@@ -195,7 +195,7 @@ def _tensor_row(view: View, n: ViewNode) -> Row:
     return shortened(n.name, 21), source, _size(n), _bare(n.value) if floats else n.dtype
 
 
-def _backward_table(view: View, most: int) -> _Table:
+def _backward_table(view: GraphView, most: int) -> _Table:
     start = (("node", "left"), ("g", "right"), ("to", "left"))
     end: tuple[tuple[str, str], ...]
     if view.scalar:
@@ -214,7 +214,7 @@ def _backward_table(view: View, most: int) -> _Table:
     return table.filled(pushes, lambda push: _push_row(view, *push), most)
 
 
-def _push_row(view: View, edge: ViewEdge, first: bool) -> Row:
+def _push_row(view: GraphView, edge: ViewEdge, first: bool) -> Row:
     node, source = view.nodes[edge.target], view.nodes[edge.source]
     room = 20 if view.scalar else 18
     row = (
@@ -227,7 +227,7 @@ def _push_row(view: View, edge: ViewEdge, first: bool) -> Row:
     return (*row, GATES.get(node.op, "") if first else "") if view.scalar else row
 
 
-def _derivative(view: View, edge: ViewEdge) -> str:
+def _derivative(view: GraphView, edge: ViewEdge) -> str:
     """Formula and number: `1 − o² = 0.5`; only one where they are the same."""
     rule = view.rule(edge)
     if len(rule) > LONGEST_FORMULA:
@@ -238,7 +238,7 @@ def _derivative(view: View, edge: ViewEdge) -> str:
     return slope if rule in ("", slope) else f"{rule} = {slope}"
 
 
-def _gradient_table(view: View, most: int) -> _Table:
+def _gradient_table(view: GraphView, most: int) -> _Table:
     columns: tuple[tuple[str, str], ...]
     leaves = [n for n in view.nodes if n.is_leaf and n.needs_grad]
     if view.scalar:

@@ -127,7 +127,7 @@ def _cm(pixels: float) -> str:
 
 def _node(sheet: Sheet, node: ViewNode, frame: Frame | None) -> str:
     x, y = sheet.corner(node.index)
-    styles = [f"gw{sheet.kind(node)}"]
+    styles = [f"gw{node.kind}"]
     if sheet.on_edges:
         styles.append("gwround")
     if frame is not None and node.index not in frame.known:
@@ -170,13 +170,12 @@ def _edge(sheet: Sheet, i: int, edge: ViewEdge, frame: Frame | None) -> str:
 
 def _gates(sheet: Sheet, node: ViewNode) -> list[str]:
     """Gates: on top what an op does to a gradient, below that several gradients add."""
-    gate, adder = sheet.gates(node)
-    found = []
-    if gate:
-        found.append(rf"\node[gwgate] at ([xshift=-0.5cm]n{node.index}.north east) {{{gate}}};")
-    if adder:
-        found.append(rf"\node[gwgate] at ([xshift=-0.5cm]n{node.index}.south east) {{{adder}}};")
-    return found
+    sides = zip(("north", "south"), sheet.gates(node))
+    return [
+        rf"\node[gwgate] at ([xshift=-0.5cm]n{node.index}.{side} east) {{{gate}}};"
+        for side, gate in sides
+        if gate
+    ]
 
 
 def latex(text: str) -> str:

@@ -80,6 +80,15 @@ class ViewNode:
         return self.function.symbol
 
     @property
+    def kind(self) -> str:
+        """How it is drawn: leaf, constant, group or op."""
+        if self.detail:
+            return "group"
+        if self.constant or (self.is_leaf and not self.needs_grad):
+            return "constant"
+        return "leaf" if self.is_leaf else "op"
+
+    @property
     def nameless(self) -> bool:
         """Whether it is called by its op and its number only: mul#12."""
         return self.name == f"{self.op or 'leaf'}#{self.key}"
@@ -92,7 +101,7 @@ class ViewNode:
         return (self.grad < 0) - (self.grad > 0)
 
 
-class View:
+class GraphView:
     """Nodes after their inputs, the last reached one being the root."""
 
     def __init__(
@@ -213,7 +222,7 @@ class View:
         return f"{name}[{operand.output}]" if operand.output else name
 
 
-def view_of(graph: Any) -> View:
+def view_of(graph: Any) -> GraphView:
     """The view of a trace, or of the graph behind a Value with the gradients it has now.
 
     >>> from gradwalk import Value
@@ -221,7 +230,7 @@ def view_of(graph: Any) -> View:
     >>> view_of(a * a).uses
     [2, 0]
     """
-    if isinstance(graph, View):
+    if isinstance(graph, GraphView):
         return graph
     if hasattr(graph, "sweeps"):
         return _of_trace(graph)
@@ -233,7 +242,7 @@ def view_of(graph: Any) -> View:
     )
 
 
-def _of_values(root: Any) -> View:
+def _of_values(root: Any) -> GraphView:
     order = inputs_first([root])
     names = names_of([v for v in order if v.inputs or v.label])
     place = {v: i for i, v in enumerate(order)}
@@ -260,10 +269,10 @@ def _of_values(root: Any) -> View:
             for edge in operands:
                 edge.slope = _slope(known, edge.position, [i.data for i in v.inputs], node)
                 edge.pushed = None if edge.slope is None else v.grad * edge.slope
-    return View(nodes, place[root], scalar=True, swept=True)
+    return GraphView(nodes, place[root], scalar=True, swept=True)
 
 
-def _of_trace(trace: Any) -> View:
+def _of_trace(trace: Any) -> GraphView:
     """Of what the root was computed from; what else was recorded is not part of the picture."""
     sweep = trace.sweeps[-1] if trace.sweeps else None
     kept = _behind(trace, [edge.node for edge in sweep.seeds] if sweep else [trace.root])
@@ -299,7 +308,7 @@ def _of_trace(trace: Any) -> View:
         _fill_edges(trace, sweep, node)
     visits = [place[i] for i in sweep.visits if i in place] if sweep else []
     root = place[trace.root]
-    return View(nodes, root, scalar=trace.scalar, swept=sweep is not None, visits=visits)
+    return GraphView(nodes, root, scalar=trace.scalar, swept=sweep is not None, visits=visits)
 
 
 def _fill_edges(trace: Any, sweep: Any, node: ViewNode) -> None:
@@ -357,12 +366,17 @@ def amount(kept: Any) -> str:
     return f"norm {size_of(kept)}"
 
 
-def size_of(kept: Any) -> str:
-    """The norm of an array, or of one whose statistics were kept; of a number its size."""
+def norm_of(kept: Any) -> float:
+    """The norm of an array, or of one whose statistics were kept."""
     norm = getattr(kept, "norm", None)
     if norm is None:
-        array = np.asarray(kept, dtype=np.float64)
         with np.errstate(all="ignore"):
-            norm = float(np.sqrt(np.square(array).sum()))
+            norm = np.sqrt(np.square(np.asarray(kept, dtype=np.float64)).sum())
+    return float(norm)
+
+
+def size_of(kept: Any) -> str:
+    """The norm of an array, or of one whose statistics were kept; of a number its size."""
+    norm = norm_of(kept)
     broken = getattr(kept, "nans", 0) or getattr(kept, "infs", 0)
     return "nan" if broken and math.isfinite(norm) else number(float(norm))
