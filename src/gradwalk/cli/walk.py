@@ -101,7 +101,7 @@ def _answers(
 
     trace = source.trace
     sizes = [(name, size) for name, _, size in (text.partition("=") for text in nudge)]
-    answers = {
+    answers: dict[str, list[Any]] = {
         "why": [inspect.why(source.find(name), trace) for name in why],
         "nudge": [
             inspect.nudge(source.find(name), _size(name, size), trace) for name, size in sizes
@@ -148,18 +148,18 @@ def _print(
         screen.print(f"({note})", style="dim", markup=False)
     screen.print()
     (show_tree if tree else show_walk)(picture._view, screen, rows)
-    for question, found in answers.items():
-        for answer in found:
+    for question, listed in answers.items():
+        for answer in listed:
             text = answer.latex if latex and question == "derive" else str(answer)
             screen.print()
             screen.print(text, markup=False, soft_wrap=True)
 
 
 def _print_json(source: Source, picture: Picture, answers: dict[str, list[Any]]) -> None:
-    found = {"title": source.title, "notes": source.notes, **picture.to_dict()}
+    data = {"title": source.title, "notes": source.notes, **picture.to_dict()}
     for question, listed in answers.items():
-        found[question] = [jsonable(answer.to_dict()) for answer in listed]
-    typer.echo(json_text.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
+        data[question] = [jsonable(answer.to_dict()) for answer in listed]
+    typer.echo(json_text.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _write_files(

@@ -1,4 +1,4 @@
-"""Data for training: sets, samplers, a loader that can be resumed, and sets that come along.
+"""Data for training: datasets, samplers, a resumable loader, and bundled datasets.
 
 >>> import gradwalk as gw
 >>> _ = gw.manual_seed(0)

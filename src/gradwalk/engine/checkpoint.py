@@ -76,10 +76,10 @@ class _Region:
         """What node `index` saved, and its clocks, of a second run."""
         if index not in self.again:
             self._run_again()
-        found = self.again.pop(index)
-        if isinstance(found, Recompute):  # of a region within this one
-            return found.region.saved_of(found.index)
-        return found
+        saved = self.again.pop(index)
+        if isinstance(saved, Recompute):  # of a region within this one
+            return saved.region.saved_of(saved.index)
+        return saved
 
     def _run_again(self) -> None:
         for tensor in leaves((self.args, self.keywords)):
@@ -159,15 +159,15 @@ _SAMPLED = 64  # elements of each result that are compared when a region is run 
 
 def _traces(result: Any) -> list[Any]:
     """Of each result some elements and two sums: enough to notice other numbers."""
-    found = []
+    samples = []
     for tensor in leaves(result):
         array = numbers_of(tensor) if hasattr(tensor, "_array") else None
         if array is not None and array.size:
             flat = array.reshape(-1)
             some = flat[:: -(-flat.size // _SAMPLED)].astype(np.float64)
             size = np.abs(flat).sum(dtype=np.float64)
-            found.append((some, flat.sum(dtype=np.float64), size))
-    return found
+            samples.append((some, flat.sum(dtype=np.float64), size))
+    return samples
 
 
 def _alike(before: list[Any], after: list[Any]) -> bool:

@@ -80,10 +80,10 @@ class _FunctionOp:
         context._restore = functools.partial(_restore, node)
         try:
             with enable_grad() if graph else no_grad():
-                found = self.function.backward(context, *tensors)
+                result = self.function.backward(context, *tensors)
         finally:
             context._restore = None
-        listed = list(found) if isinstance(found, (tuple, list)) else [found]
+        listed = list(result) if isinstance(result, (tuple, list)) else [result]
         while len(listed) > len(node.inputs) and listed[-1] is None:
             listed.pop()
         if len(listed) != len(node.inputs):
@@ -108,15 +108,15 @@ class _FunctionOp:
 
 def _restore(node: Any) -> tuple[Any, ...]:
     """The saved tensors, tied to the graph again."""
-    found = []
+    tensors = []
     for kind, value, place in node.saved.get("tensors", ()):
         if kind == "output":
-            found.append(gradients.wrap(value, node, place))
+            tensors.append(gradients.wrap(value, node, place))
         elif kind == "input":
-            found.append(gradients.wrap(value, node.inputs[place], node.picks[place]))
+            tensors.append(gradients.wrap(value, node.inputs[place], node.picks[place]))
         else:
-            found.append(value)
-    return tuple(found)
+            tensors.append(value)
+    return tuple(tensors)
 
 
 class Function:
@@ -205,13 +205,13 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
         return output
     flat = output.dtype.kind != "f" or id(output) in context._flat
     # A new tensor: a result that is one of the inputs must not drag that one's history along.
-    found = gradients.wrap(output._array, None if flat else node, index)
+    tensor = gradients.wrap(output._array, None if flat else node, index)
     for argument in args:
         if hasattr(argument, "_array") and np.may_share_memory(argument._array, output._array):
             base = argument if argument._view is None else argument._view.base
             lock = f"it was made inside {node.op.name}.forward"
-            found._view = View(base, base._node, (), lock)
-    return found
+            tensor._view = View(base, base._node, (), lock)
+    return tensor
 
 
 def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> tuple[str, Any, int]:

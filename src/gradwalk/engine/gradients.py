@@ -83,13 +83,13 @@ def grad(
     ins = [inputs] if hasattr(inputs, "_node") else list(inputs)
     sources = [_source(t, "grad") for t in ins]
     roots = [_root(t, g, create_graph) for t, g in zip(outs, seeds, strict=True)]
-    found: dict[Any, Any] = {}
+    arrived: dict[Any, Any] = {}
     retain = create_graph if retain_graph is None else bool(retain_graph)
-    _sweep(roots, found.__setitem__, set(sources), create_graph, retain)
+    _sweep(roots, arrived.__setitem__, set(sources), create_graph, retain)
     results = []
     handed_out = {id(getattr(seed, "_array", seed)) for seed in seeds}
     for tensor, source in zip(ins, sources, strict=True):
-        g = found.get(source)
+        g = arrived.get(source)
         if isinstance(g, list):
             g = g[tensor._index]
         if g is None and materialize_grads:
@@ -181,11 +181,11 @@ def _owned(g: Any, handed_out: set[int]) -> Any:
     array = g._array if hasattr(g, "_node") else g if is_array(g) else np.asarray(g)
     alone = array.base is None and array.flags.writeable and id(array) not in handed_out
     if hasattr(g, "_node"):
-        found = g if alone else clone(g)
+        owned = g if alone else clone(g)
     else:
-        found = wrap(array if alone else array.copy())
-    handed_out.add(id(found._array))
-    return found
+        owned = wrap(array if alone else array.copy())
+    handed_out.add(id(owned._array))
+    return owned
 
 
 def _outputs_and_seeds(asked_by: str, outputs: Any, seeds: Any) -> tuple[list[Any], list[Any]]:

@@ -51,8 +51,8 @@ def _through(node: Any, arriving: list[Any]) -> Sequence[Any]:
     if op.elementwise:
         return [_elementwise(node, operands, arriving)]
     if op.linear:
-        found = op(*_in_place_of_inputs(node, operands, arriving), **node.attrs)
-        return found if op.multiple else [found]
+        moved = op(*_in_place_of_inputs(node, operands, arriving), **node.attrs)
+        return moved if op.multiple else [moved]
     if op.multilinear:
         terms = []
         for position, tangent in enumerate(arriving):
@@ -115,7 +115,7 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     floats = [d for d in dummies if d.requires_grad]
     if not pairs:
         return [None] * len(dummies)
-    found = iter(
+    tangents = iter(
         gradients.grad(
             [c for c, _ in pairs],
             floats,
@@ -124,7 +124,7 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
             allow_unused=True,
         )
     )
-    return [next(found) if d.requires_grad else None for d in dummies]
+    return [next(tangents) if d.requires_grad else None for d in dummies]
 
 
 def _through_expansion(node: Any, saved: dict[str, Any], arriving: list[Any]) -> list[Any]:

@@ -54,13 +54,13 @@ class _TransformRun:
         if any(i._node is not None for i in self.inputs):
             return True
         ours = set(self.inputs)
-        found = [*self.outputs, *(t for t in leaves(self.aux) if hasattr(t, "_array"))]
-        roots = [o.grad_fn or o for o in found if o.requires_grad]
+        results = [*self.outputs, *(t for t in leaves(self.aux) if hasattr(t, "_array"))]
+        roots = [o.grad_fn or o for o in results if o.requires_grad]
         return any(not n.inputs and n not in ours for n in inputs_first(roots, ours))
 
     def pull(self, cotangents: Sequence[Any], retain: bool) -> list[Any]:
         """Cotangents of the outputs to gradients of the inputs, zeros where nothing arrives."""
-        found: dict[Any, Any] = {}
+        arrived: dict[Any, Any] = {}
         roots = []
         for output, cotangent in zip(self.outputs, cotangents, strict=True):
             if output.requires_grad:
@@ -69,10 +69,10 @@ class _TransformRun:
         ends = {i._node or i for i in self.inputs}
         with enable_grad() if self.graph else no_grad(), np.errstate(all="ignore"):
             walk(
-                roots, found.__setitem__, gradients.wrap, wanted=ends, stop=ends,
+                roots, arrived.__setitem__, gradients.wrap, wanted=ends, stop=ends,
                 graph=self.graph, retain=retain or self.graph,
             )  # fmt: skip
-        return [self._gradient(found.get(i._node or i), i) for i in self.inputs]
+        return [self._gradient(arrived.get(i._node or i), i) for i in self.inputs]
 
     def _gradient(self, g: Any, of: Any) -> Any:
         if g is None:
@@ -82,12 +82,12 @@ class _TransformRun:
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
         with enable_grad(), np.errstate(all="ignore"):
-            found = push(self.outputs, self.inputs, tangents)
+            moved = push(self.outputs, self.inputs, tangents)
         return [
             gradients.wrap(filled(o.shape, o.dtype, 0))
             if t is None
             else (t if self._keeps(t, tangents) else t.detach())
-            for o, t in zip(self.outputs, found, strict=True)
+            for o, t in zip(self.outputs, moved, strict=True)
         ]
 
     def _keeps(self, tangent: Any, tangents: Sequence[Any]) -> bool:
@@ -137,9 +137,9 @@ def _numbers(argnums: Argnums) -> tuple[int, ...]:
     return numbers
 
 
-def _like_arguments(args: tuple[Any, ...], argnums: Argnums, found: list[Any]) -> Any:
+def _like_arguments(args: tuple[Any, ...], argnums: Argnums, results: list[Any]) -> Any:
     """Results in the containers of the arguments; a tuple if argnums is one."""
-    parts = iter(found)
+    parts = iter(results)
     built = tuple(rebuild(args[n], parts) for n in _numbers(argnums))
     return built[0] if isinstance(argnums, int) else built
 
@@ -163,9 +163,9 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
             )
         (output,) = run.outputs
         one = gradients.wrap(filled(output.shape, output.dtype, 1))
-        found = _like_arguments(args, argnums, run.pull([one], retain=False))
+        gradient = _like_arguments(args, argnums, run.pull([one], retain=False))
         value = run.value()
-        return ((value, run.aux), found) if has_aux else (value, found)
+        return ((value, run.aux), gradient) if has_aux else (value, gradient)
 
     return both
 
@@ -181,8 +181,8 @@ def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Fun
 
     @functools.wraps(function)
     def gradient(*args: Any, **keywords: Any) -> Any:
-        value, found = both(*args, **keywords)
-        return (found, value[1]) if has_aux else found
+        value, gradients = both(*args, **keywords)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
@@ -199,8 +199,8 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         listed = _matching("cotangent", leaves(cotangents), run.outputs)
-        found = iter(run.pull(listed, retain=True))
-        return tuple(rebuild(p, found) for p in primals)
+        gradients = iter(run.pull(listed, retain=True))
+        return tuple(rebuild(p, gradients) for p in primals)
 
     return (run.value(), pull, run.aux) if has_aux else (run.value(), pull)
 
@@ -322,12 +322,12 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
 
 def _basis(tensor: Any) -> list[Any]:
     """One tensor per element, 1 there and 0 elsewhere."""
-    found = []
+    units = []
     for place in range(tensor.numel()):
         unit = np.zeros(tensor.numel(), tensor.dtype)
         unit[place] = 1
-        found.append(gradients.wrap(unit.reshape(tensor.shape)))
-    return found
+        units.append(gradients.wrap(unit.reshape(tensor.shape)))
+    return units
 
 
 def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:

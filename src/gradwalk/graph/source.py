@@ -78,16 +78,16 @@ class SourceLine:
 
     def __str__(self) -> str:
         place = f"{Path(self.file).name}:{self.line}"
-        found = f"{place}: {self.text}" if self.text else place
-        return found if self.caller is None else f"{found} [from {self.caller}]"
+        text = f"{place}: {self.text}" if self.text else place
+        return text if self.caller is None else f"{text} [from {self.caller}]"
 
 
 def source_line(code: CodeType | None, position: int) -> SourceLine | None:
     """Turn what `caller` recorded into file, line and text; None if nothing was recorded."""
     if code is None:
         return None
-    found = next(islice(code.co_positions(), max(position, 0) // 2, None), (None,))
-    line = found[0] or code.co_firstlineno
+    lines = next(islice(code.co_positions(), max(position, 0) // 2, None), (None,))
+    line = lines[0] or code.co_firstlineno
     text = linecache.getline(code.co_filename, line).strip()
     return SourceLine(code.co_filename, line, text, code.co_name)
 

@@ -127,16 +127,16 @@ def stamp_for(array: np.ndarray[Any, Any]) -> Stamp:
 
 def put_together(stamps: Sequence[Stamp], lines: Sequence[tuple[CodeType | None, int]]) -> Together:
     """Let these stamps be changed at once, at these lines, by `touch_together`."""
-    found = stamps[0].together
-    if found is None or found.stamps != tuple(stamps):
+    together = stamps[0].together
+    if together is None or together.stamps != tuple(stamps):
         for stamp in stamps:
             if stamp.together is not None:
                 stamp.together.part()
-        found = Together(stamps)
+        together = Together(stamps)
     for stamp, line in zip(stamps, lines, strict=True):
         stamp.settle()
         stamp.line = line
-    return found
+    return together
 
 
 def touch_together(noted: Together) -> None:

@@ -1,4 +1,4 @@
-"""Parameter and Buffer: tensors that a Module finds by itself."""
+"""Parameter and Buffer: tensors that a Module registers on assignment."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def empty_parameter(shape: Any, dtype: Any, wanted: bool = True) -> Parameter | 
 
 
 def _array(data: Any) -> np.ndarray[Any, Any]:
-    """The elements, on the same memory where there is some, as in PyTorch."""
+    """The elements; shares the memory of a tensor or array, as in PyTorch."""
     if isinstance(data, Tensor):
         data._leaves_as("Parameter(...)")
         return data._array

@@ -19,8 +19,8 @@ from gradwalk.tensors.tensor import Tensor
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
 
-# PyTorch's choices of how a step runs on a device. They change no result, and mean nothing here;
-# state dicts have them, as PyTorch's do.
+# PyTorch's choices of how a step runs on a device. They change no result and are ignored here;
+# state dicts contain them, as PyTorch's do.
 FOREACH = {"foreach": None, "differentiable": False}
 CAPTURABLE = {**FOREACH, "capturable": False}
 FUSED = {**FOREACH, "fused": None}
@@ -69,7 +69,7 @@ class Optimizer(OptimizerHooks):
                 f"{type(params).__name__}. Fix: put it in a list."
             )
         options = {**defaults, **self._without_meaning, **unused}
-        self.made_at = source_line(*caller())  # for tools that say where a rate came from
+        self.made_at = source_line(*caller())  # for tools that report where a rate was set
         self.defaults = {name: _number(value) for name, value in options.items()}
         _check(self.defaults)
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
@@ -81,7 +81,7 @@ class Optimizer(OptimizerHooks):
             self.add_param_group(group)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters with options of their own.
+        """Add parameters with their own options.
 
         >>> import gradwalk as gw
         >>> a, b = gw.zeros(1, requires_grad=True), gw.zeros(1, requires_grad=True)
@@ -111,7 +111,7 @@ class Optimizer(OptimizerHooks):
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         tracer = modes.here.tracer
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -124,7 +124,7 @@ class Optimizer(OptimizerHooks):
 
     @watched
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move every parameter that has a gradient; returns what `closure` returned.
+        """Move every parameter that has a gradient; return the result of `closure`.
 
         `closure`, if given, computes the loss again and calls its backward.
         """
@@ -153,10 +153,10 @@ class Optimizer(OptimizerHooks):
 
     def state_of(self, parameter: Tensor, group: Group) -> dict[str, Any]:
         """The state of a parameter, made if this is its first step."""
-        found = self.state.get(parameter)
-        if found is None:
-            self.state[parameter] = found = self.fresh_state(parameter, group)
-        return found
+        state = self.state.get(parameter)
+        if state is None:
+            self.state[parameter] = state = self.fresh_state(parameter, group)
+        return state
 
     def __repr__(self) -> str:
         lines = []
@@ -179,17 +179,17 @@ class Optimizer(OptimizerHooks):
         for group in self.param_groups:
             for parameter in group["params"]:
                 positions[id(parameter)] = len(positions)
-        found = {
+        state_dict = {
             "state": {positions[id(p)]: dict(kept) for p, kept in self.state.items()},
             "param_groups": [
                 {**group, "params": [positions[id(p)] for p in group["params"]]}
                 for group in self.param_groups
             ],
         }
-        return self._run_hooks("after_state", found)
+        return self._run_hooks("after_state", state_dict)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned, here or in PyTorch; copies what it takes.
+        """Restore a copy of a `state_dict`, ours or PyTorch's.
 
         Everything is checked before anything changes.
         """
@@ -302,7 +302,7 @@ def follow(average: Array, values: Array, rate: float, scratch: Array) -> None:
 
 
 def _number(value: Any) -> Any:
-    """A one-element tensor, ours or PyTorch's, as a Python number; anything else as it is."""
+    """Convert a one-element tensor, ours or PyTorch's, to a Python number; keep anything else."""
     if isinstance(value, tuple):
         return tuple(_number(v) for v in value)
     if hasattr(value, "item") and not isinstance(value, (bool, int, float, str)):
@@ -311,12 +311,12 @@ def _number(value: Any) -> Any:
 
 
 def _like(own: Any, saved: Any) -> Any:
-    """JSON turns tuples into lists: turn them back."""
+    """Turn a list from JSON back into a tuple."""
     return tuple(saved) if isinstance(own, tuple) and isinstance(saved, list) else saved
 
 
 def _check(group: Group) -> None:
-    """Refuse options that make no sense, as PyTorch does."""
+    """Reject options that make no sense, as PyTorch does."""
     for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "momentum_decay", "alpha"):
         value = group.get(name, 0)
         if not value >= 0:

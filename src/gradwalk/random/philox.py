@@ -104,8 +104,8 @@ class PhiloxStream:
             self.engine = np.random.Philox(key=self.seed % 2**64, counter=counter)
         blocks = -(-count // _BLOCK)
         self.offset += blocks
-        found: Any = self.engine.random_raw(_BLOCK * blocks)
-        return found[:count]
+        words: Any = self.engine.random_raw(_BLOCK * blocks)
+        return words[:count]
 
     def _halves(self, count: int) -> Array:
         words = self.words((count + 1) // 2)
@@ -167,10 +167,10 @@ class PhiloxStream:
         out = np.empty(math.prod(size), np.uint64)
         for part in _parts(out):
             part[...] = _scaled(self.words(part.size), int(high) - int(low))
-        found = out.view(np.int64)
+        numbers = out.view(np.int64)
         if low:
-            found += low
-        return found.reshape(size)
+            numbers += low
+        return numbers.reshape(size)
 
     def permutation(self, n: int) -> Array:
         """0 to n − 1 in random order."""

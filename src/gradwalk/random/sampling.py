@@ -33,11 +33,11 @@ def _stream(generator: Generator | None) -> Stream:
 
 
 def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
-    found = get_default_dtype() if dtype is None else np.dtype(dtype)
-    if found is not float32 and found is not float64:
-        category(found)
-        raise TypeError(f"{name} draws float32 or float64, not {found}")
-    return found
+    kind = get_default_dtype() if dtype is None else np.dtype(dtype)
+    if kind is not float32 and kind is not float64:
+        category(kind)
+        raise TypeError(f"{name} draws float32 or float64, not {kind}")
+    return kind
 
 
 def rand(
@@ -191,8 +191,8 @@ def normal(
             raise ValueError("normal: a standard deviation in std is below 0")
         drawn = stream.normal(shape, kind) * given[-1].astype(kind, copy=False)
     start = given[0] if hasattr(mean, "_array") else kind.type(mean)
-    found = drawn + start
-    return leaf(found if is_array(found) else np.asarray(found), requires_grad, device)
+    result = drawn + start
+    return leaf(result if is_array(result) else np.asarray(result), requires_grad, device)
 
 
 def _normal(
@@ -212,8 +212,8 @@ def bernoulli(
     >>> gw.bernoulli(gw.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
     """
-    found = _bernoulli(_stream(generator), input if p is None else p, input.shape)
-    return leaf(found.astype(input.dtype, copy=False))
+    drawn = _bernoulli(_stream(generator), input if p is None else p, input.shape)
+    return leaf(drawn.astype(input.dtype, copy=False))
 
 
 def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
@@ -286,10 +286,10 @@ def _with_replacement(stream: Stream, weights: Array, count: int) -> Array:
     u = stream.uniform((*weights.shape[:-1], count), np.float64)
     if weights.ndim == 1:
         return np.searchsorted(upto, u, "right")
-    found = np.empty(u.shape, np.int64)
-    for row in range(len(found)):
-        found[row] = np.searchsorted(upto[row], u[row], "right")
-    return found
+    indices = np.empty(u.shape, np.int64)
+    for row in range(len(indices)):
+        indices[row] = np.searchsorted(upto[row], u[row], "right")
+    return indices
 
 
 class RandomMethods:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gradwalk.nn import functional
 from gradwalk.nn.layers.options import Options, layer
@@ -52,7 +52,7 @@ class Hardtanh(_InPlace):
     max_val: float = 1.0
     inplace: bool = False
     _function = functional.hardtanh
-    _shown = ("min_val", "max_val")
+    _shown: ClassVar[tuple[str, ...]] = ("min_val", "max_val")
 
     def _check(self) -> None:
         if self.max_val <= self.min_val:

@@ -35,17 +35,19 @@ class Options(Module):
 def layer(cls: type[Layer]) -> type[Layer]:
     """Give a class a constructor that stores its annotated attributes, as a dataclass has.
 
-    It is no `dataclasses.dataclass`: those are trees of arguments to compiled functions.
+    It is no `dataclasses.dataclass`, because compiled functions treat one as a tree of arguments.
     """
-    cls._options = tuple(inspect.get_annotations(cls))
+    annotations = inspect.get_annotations(cls)
+    options = {name: kind for name, kind in annotations.items() if not name.startswith("_")}
+    cls._options = tuple(options)
     parameters = [
         inspect.Parameter(
             name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=vars(cls).get(name, inspect.Parameter.empty),
-            annotation=annotation,
+            annotation=kind,
         )
-        for name, annotation in inspect.get_annotations(cls).items()
+        for name, kind in options.items()
     ]
     signature = inspect.Signature(parameters)
 

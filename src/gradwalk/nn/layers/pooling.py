@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gradwalk.nn import functional
 from gradwalk.nn.layers.options import Options, layer, several
@@ -16,7 +16,7 @@ __all__ = [
 class _Pool(Options):
     kernel_size: Any
     stride: Any
-    _shown = ("kernel_size", "stride", "padding")
+    _shown: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding")
 
     def _check(self) -> None:
         if self.stride is None:

@@ -36,15 +36,15 @@ _SIGNS = {
 
 def scalar_ops() -> dict[str, Op]:
     """The ops that mean something for plain numbers and can be written in JavaScript."""
-    found = {}
+    ops = {}
     for op in TABLE.values():
         if op.elementwise and op.name not in _OF_BITS:
             try:
                 value_function(op)
             except Unwritable:
                 continue
-            found[op.name] = op
-    return found
+            ops[op.name] = op
+    return ops
 
 
 _OF_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")  # no ops on floats
@@ -148,12 +148,12 @@ def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any 
             )
             return choose(name, None, without, given)
     attrs = {name: fixed.get(name, _Attribute(name)) for name in op.attributes}
-    found = _run(op, position, attrs, g)
+    expression = _run(op, position, attrs, g)
     if not any(isinstance(a, _Attribute) and a.compared for a in attrs.values()):
         # As symbols like all others, which stay on the side of a comparison where they were put.
         plain = {n: Symbol(n) if isinstance(a, _Attribute) else a for n, a in attrs.items()}
-        found = _run(op, position, plain, g)
-    written = write(found)
+        expression = _run(op, position, plain, g)
+    written = write(expression)
     for name, attribute in attrs.items():
         for number in reversed(attribute.compared if isinstance(attribute, _Attribute) else ()):
             special = write(_run(op, position, attrs | {name: number}, g))
@@ -211,7 +211,7 @@ def _shared(expression: Any) -> Symbol | None:
             return part
         seen.add(id(part))
         inside = (look(argument) for argument in (*part.args, *part.attrs.values()))
-        return next((found for found in inside if found is not None), None)
+        return next((shared for shared in inside if shared is not None), None)
 
     return look(expression)
 

@@ -17,11 +17,9 @@ SIGNS = {
     "less_equal": "≤", "greater": ">", "greater_equal": "≥", "bitwise_and": "∧",
     "bitwise_or": "∨", "floor_divide": "//", "remainder": "mod",
 }  # fmt: skip
+AROUND = {"abs": ("|", "|"), "floor": ("⌊", "⌋"), "ceil": ("⌈", "⌉")}
 SPELLED: dict[str, Callable[[str], str]] = {
-    "abs": lambda x: f"<mrow><mo>|</mo>{x}<mo>|</mo></mrow>",
-    "ceil": lambda x: f"<mrow><mo>⌈</mo>{x}<mo>⌉</mo></mrow>",
     "exp": lambda x: f"<msup><mi>e</mi><mrow>{x}</mrow></msup>",
-    "floor": lambda x: f"<mrow><mo>⌊</mo>{x}<mo>⌋</mo></mrow>",
     "reciprocal": lambda x: f"<mfrac><mn>1</mn><mrow>{x}</mrow></mfrac>",
     "rsqrt": lambda x: f"<mfrac><mn>1</mn><msqrt>{x}</msqrt></mfrac>",
     "sqrt": lambda x: f"<msqrt>{x}</msqrt>",
@@ -89,6 +87,9 @@ class _MathML(Notation):
     def call(self, expression: Symbol) -> Part:
         name, attrs = expression.op.name, expression.attrs  # type: ignore[union-attr]
         listed = [mathml_part(a)[0] for a in expression.args]
+        if name in AROUND and len(listed) == 1 and not attrs:
+            left, right = (operator(sign) for sign in AROUND[name])
+            return f"<mrow>{left}{listed[0]}{right}</mrow>", ATOM
         if name in SPELLED and len(listed) == 1 and not attrs:
             return SPELLED[name](listed[0]), POWER if name == "exp" else ATOM
         listed += [

@@ -35,7 +35,7 @@ def graph_data(graph: Any) -> dict[str, Any]:
 
 def _node(view: GraphView, node: ViewNode) -> dict[str, Any]:
     gate, adder = view.badges(node)
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "index": node.index,
         "name": node.name,
         "op": node.op or None,
@@ -48,21 +48,21 @@ def _node(view: GraphView, node: ViewNode) -> dict[str, Any]:
         "gates": [badge for badge in (gate, adder) if badge],
     }
     if not view.scalar:
-        found |= {"shape": list(node.shape), "dtype": node.dtype, "group": node.group or None}
+        data |= {"shape": list(node.shape), "dtype": node.dtype, "group": node.group or None}
     if node.line:
-        found["line"] = node.line
+        data["line"] = node.line
     if view.scalar and node.is_leaf and not node.constant:
-        found["to_lower_the_root"] = {1: "raise", -1: "lower"}.get(node.raises)
-    return found
+        data["to_lower_the_root"] = {1: "raise", -1: "lower"}.get(node.raises)
+    return data
 
 
 def _edge(view: GraphView, edge: ViewEdge) -> dict[str, Any]:
-    found: dict[str, Any] = {"node": edge.source, "argument": edge.position}
+    data: dict[str, Any] = {"node": edge.source, "argument": edge.position}
     if edge.output:
-        found["output"] = edge.output
+        data["output"] = edge.output
     if view.scalar:
-        found |= {"local_derivative": jsonable(edge.slope), "formula": view.rule(edge)}
-    return found | {"pushed": _kept(edge.pushed)}
+        data |= {"local_derivative": jsonable(edge.slope), "formula": view.rule(edge)}
+    return data | {"pushed": _kept(edge.pushed)}
 
 
 def _kept(kept: Any) -> Any:

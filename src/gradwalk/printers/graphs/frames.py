@@ -111,8 +111,8 @@ def _sum(one: Any, other: Any) -> Any:
 
 
 def _texts(total: dict[int, Any], missing: list[int] | None = None) -> dict[int, str]:
-    found = {index: amount(grad) for index, grad in total.items()}
-    for index, text in found.items():
+    texts = {index: amount(grad) for index, grad in total.items()}
+    for index, text in texts.items():
         if missing is not None and missing[index] > 0:
-            found[index] = f"{text} + …"
-    return found
+            texts[index] = f"{text} + …"
+    return texts

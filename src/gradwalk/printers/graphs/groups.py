@@ -101,15 +101,15 @@ def _joined(node: ViewNode, members: list[ViewNode], place: dict[int, int]) -> t
             replace(o, source=place[o.source], target=node.index) if isinstance(o, ViewEdge) else o
             for o in members[0].operands
         )
-    found: dict[int, ViewEdge] = {}
+    edges: dict[int, ViewEdge] = {}
     for member in members:
         for edge in member.edges:
             source = place[edge.source]
             if source == node.index:
                 continue
-            if source in found:
-                found[source].pushed = None  # several: no one norm says it
+            if source in edges:
+                edges[source].pushed = None  # several: no one norm says it
             else:
                 pushed = edge.pushed
-                found[source] = ViewEdge(source, node.index, len(found), edge.output, None, pushed)
-    return tuple(found.values())
+                edges[source] = ViewEdge(source, node.index, len(edges), edge.output, None, pushed)
+    return tuple(edges.values())

@@ -48,8 +48,8 @@ class _Places:
 def layout(count: int, arcs: Sequence[Arc]) -> Layout:
     """Place `count` nodes, numbered so that every arc goes from a smaller to a larger number.
 
-    >>> found = layout(3, [(0, 2), (1, 2)])
-    >>> found.columns, found.rows
+    >>> placed = layout(3, [(0, 2), (1, 2)])
+    >>> placed.columns, placed.rows
     ([0, 0, 1], [0.0, 1.0, 0.5])
     """
     column = _columns(count, arcs)

@@ -261,7 +261,7 @@ class Sheet:
 
         In the order they come from above, so that they do not cross on the last stretch.
         """
-        found = [0.0] * len(self.edges)
+        heights = [0.0] * len(self.edges)
         arriving: dict[int, list[int]] = {}
         for i, edge in enumerate(self.edges):
             arriving.setdefault(edge.target, []).append(i)
@@ -269,8 +269,8 @@ class Sheet:
             top = self.corner(target)[1]
             edges.sort(key=lambda i: (self._comes_from(i), self.edges[i].position))
             for place, i in enumerate(edges, 1):
-                found[i] = top + self.height * place / (len(edges) + 1)
-        return found
+                heights[i] = top + self.height * place / (len(edges) + 1)
+        return heights
 
     def _comes_from(self, i: int) -> float:
         route = self.places.routes[i]

@@ -134,25 +134,25 @@ class _Table:
         return sum(widths) + 3 * len(widths) - 1
 
 
-def _print_table(found: _Table, console: Any) -> None:
+def _print_table(content: _Table, console: Any) -> None:
     """As a table; where the terminal is too narrow for one, as a list, so that nothing is cut."""
     from rich.box import SIMPLE_HEAD
     from rich.padding import Padding
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading, justify in found.columns:
-        table.add_column(heading, justify=justify, no_wrap=heading != found.wraps)
-    for row in found.rows:
+    for heading, justify in content.columns:
+        table.add_column(heading, justify=justify, no_wrap=heading != content.wraps)
+    for row in content.rows:
         table.add_row(*map(_plain, row))
-    more = f"… and {found.left_out:,} more rows" if found.left_out else ""
+    more = f"… and {content.left_out:,} more rows" if content.left_out else ""
     if more:
         table.caption, table.caption_justify = more, "left"
-    if found.least_width() <= console.width:
+    if content.least_width() <= console.width:
         console.print(table)
         return
-    for first, *cells in found.rows:
-        words = zip((heading for heading, _ in found.columns[1:]), cells)
+    for first, *cells in content.rows:
+        words = zip((heading for heading, _ in content.columns[1:]), cells)
         told = ", ".join(f"[dim]{heading}[/dim] {_plain(cell)}" for heading, cell in words if cell)
         if first:
             console.print(f"[bold]{_plain(first)}[/bold]")

@@ -134,10 +134,10 @@ class GraphView:
     @cached_property
     def uses(self) -> list[int]:
         """How many edges leave each node."""
-        found = [0] * len(self.nodes)
+        counts = [0] * len(self.nodes)
         for edge in self.edges:
-            found[edge.source] += 1
-        return found
+            counts[edge.source] += 1
+        return counts
 
     def badges(self, node: ViewNode) -> tuple[str, str]:
         """What the node's gate does to a gradient, and whether several gradients add in it."""
@@ -167,12 +167,12 @@ class GraphView:
 
     def folded(self) -> set[int]:
         """Constants that an edge can speak of: 3·a is the edge `× 3` from a."""
-        found = {node.index for node in self.nodes if node.constant and self.uses[node.index]}
+        constants = {node.index for node in self.nodes if node.constant and self.uses[node.index]}
         for node in self.nodes:
             sources = {edge.source for edge in node.edges}
-            if sources <= found:  # nothing else goes in: they must be seen
-                found -= sources
-        return found
+            if sources <= constants:  # nothing else goes in: they must be seen
+                constants -= sources
+        return constants
 
     def computed_as(self, node: ViewNode) -> str:
         """`x1 × w1`, `tanh(n)`; for arrays `x @ W`, `softmax(x)`."""
@@ -333,11 +333,11 @@ def _slope(op: Op, position: int, operands: Sequence[float], node: ViewNode) -> 
 
 def _behind(trace: Any, roots: Iterable[int]) -> list[int]:
     """The nodes that the roots were computed from, in computed order."""
-    found = set(roots)
-    for index in range(max(found, default=-1), -1, -1):
-        if index in found:
-            found.update(trace.nodes[index].inputs)
-    return sorted(found)
+    reached = set(roots)
+    for index in range(max(reached, default=-1), -1, -1):
+        if index in reached:
+            reached.update(trace.nodes[index].inputs)
+    return sorted(reached)
 
 
 def _is_number(thing: Any) -> bool:
