@@ -1,4 +1,4 @@
-"""Asking for gradients: `backward` into `.grad`, and `grad` as a function of what is asked."""
+"""Computing gradients: `backward` into `.grad`, and `grad` as a function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.shape.reshaping import clone
 
-# Makes a tensor of an array (and a node); tensor.py, which imports this module, puts it here.
+# Makes a tensor of an array (and a node); tensor.py, which imports this module, sets it.
 wrap: Any = None
 
 
@@ -44,7 +44,7 @@ def backward(
         if not listed:
             raise ValueError("backward(inputs=[]): name at least one tensor, or leave inputs out")
         wanted = {_source(t, "backward(inputs=...)"): [] for t in listed}
-        for tensor in dict.fromkeys(listed):  # several may be outputs of one node; each once
+        for tensor in dict.fromkeys(listed):  # several may be outputs of one node; list each once
             wanted[tensor._node or tensor].append(tensor)
     if create_graph:
         warnings.warn(
@@ -71,7 +71,7 @@ def grad(
     allow_unused: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """d(outputs)/d(inputs) as a tuple, leaving every `.grad` alone.
+    """d(outputs)/d(inputs) as a tuple; no `.grad` changes.
 
     >>> import gradwalk as gw
     >>> x = gw.tensor(2.0, requires_grad=True)
@@ -105,8 +105,8 @@ def grad(
     return tuple(results)
 
 
-# References to an array that nobody but the walk holds, as `accumulate` sees them. They differ
-# between versions of Python, so they are measured; 0 is safe: it makes every gradient a copy.
+# The reference count of an array that only the walk holds, as `accumulate` sees it. It differs
+# between versions of Python, so it is measured; 0 is safe: every gradient is copied.
 _alone = 0
 
 
@@ -177,7 +177,7 @@ def _sweep(
 
 
 def _owned(g: Any, handed_out: set[int]) -> Any:
-    """A gradient as a tensor that is the user's to write to: its memory is no other result's."""
+    """A gradient as a tensor that the user may write to: no other result shares its memory."""
     array = g._array if hasattr(g, "_node") else g if is_array(g) else np.asarray(g)
     alone = array.base is None and array.flags.writeable and id(array) not in handed_out
     if hasattr(g, "_node"):

@@ -79,7 +79,7 @@ def _elementwise(node: Any, operands: dict[str, Any], arriving: list[Any]) -> An
 def _in_place_of_inputs(
     node: Any, operands: dict[str, Any], tangents: list[Any], others_stay: bool = False
 ) -> list[Any]:
-    """Arguments for the op: tangents where there are some, else zeros (or the input itself)."""
+    """Arguments for the op: tangents where they exist, else zeros (or the input itself)."""
     op = node.op
     args = []
     for position, tangent in enumerate(tangents):

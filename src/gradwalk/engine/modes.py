@@ -15,16 +15,17 @@ R = TypeVar("R")
 
 
 class ThreadState:
-    """What each thread has for itself."""
+    """The state of one thread."""
 
     __slots__ = ("_quiet", "grad_enabled", "listener", "run", "tracer", "watcher")
 
     def __init__(self) -> None:
         self.grad_enabled = True
         self.listener: Any = None  # called with every node made (a checkpoint region does)
-        self.watcher: Any = None  # told of every operation and visit (inspect/trace/recorder.py)
-        # While a function is traced (compiler/tracing): operations are noted, not computed. A
-        # tracer is the watcher as well, so that only the slow paths have to ask for it.
+        # notified of every operation and visit (inspect/trace/recorder.py)
+        self.watcher: Any = None
+        # While a function is traced (compiler/tracing), operations are noted, not computed. A
+        # tracer is the watcher as well, so that only the slow paths check for it.
         self.tracer: Any = None
         # NumPy keeps its warning settings in a context variable. Running a forward inside a
         # context of our own silences it for 25 ns, where np.errstate would cost 600.
@@ -34,7 +35,7 @@ class ThreadState:
 
 
 class _ThreadLocal(threading.local):
-    """`state.here` is this thread's ThreadState; one look-up instead of one per question."""
+    """`state.here` is this thread's ThreadState; one look-up instead of one per attribute."""
 
     def __init__(self) -> None:
         self.here = ThreadState()
@@ -62,7 +63,7 @@ def filled(shape: tuple[int, ...], dtype: Any, number: int) -> Any:
 
 
 def hold(*tensors: Any) -> None:
-    """These are about to be changed or looked at: a trace, if there is one, must know them."""
+    """Report tensors that are about to be changed or read to the tracer, if there is one."""
     if state.here.tracer is not None:
         state.here.tracer.hold(*tensors)
 
@@ -92,7 +93,7 @@ class set_grad_enabled:
         state.here.grad_enabled = self.mode
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        state.here.grad_enabled = self.before  # as a decorator it changes nothing by itself
+        state.here.grad_enabled = self.before  # a decorator does not change the mode by itself
         mode = self.mode
 
         @functools.wraps(function)
@@ -130,7 +131,7 @@ class _GradMode:
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **keywords: P.kwargs) -> R:
-            entered = kind()  # one of its own per call: calls may nest, in several threads
+            entered = kind()  # one per call: calls may nest, in several threads
             entered.mode = mode
             with entered:
                 return function(*args, **keywords)
@@ -163,9 +164,9 @@ class enable_grad(_GradMode):
 
 
 class inference_mode(_GradMode):
-    """The same as `no_grad` here: nothing is recorded.
+    """The same as `no_grad`: nothing is recorded.
 
-    PyTorch's also forbids later use of its results in recorded code; ours has no such trap.
+    PyTorch's also forbids later use of its results in recorded code; ours does not.
     """
 
     def __init__(self, mode: bool = True) -> None:

@@ -19,7 +19,7 @@ from gradwalk.ops.shape.reshaping import alias, cast, reshape
 def pull(
     node: Any, g: Any, needed: Collection[Any] | None, wrap: Callable[..., Any] | None
 ) -> Sequence[Any]:
-    """What each input receives, None where it wants nothing.
+    """The contribution to each input, None where none is wanted.
 
     With `wrap` the rules are read as a graph: saved arrays become tensors again, tied to the
     inputs they came from, so that the result can itself be differentiated.
@@ -51,19 +51,19 @@ def pull(
 
 
 def saved_of(node: Any) -> dict[str, Any]:
-    """What a node saved, checked to be there and unchanged."""
+    """The saved arrays of a node, checked to exist and to be unchanged."""
     saved = node.saved
     if saved.__class__ is not dict:
         if saved.__class__ is Freed:
             raise second_time(node)
-        saved = node.saved = saved.take(node)  # in a checkpointed region: computed again
+        saved = node.saved = saved.take(node)  # in a checkpointed region: recomputed
     if node.clock != clock.now:
         _check_unchanged(node, saved)
     return saved
 
 
 def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
-    """Some memory was changed in place since the node was made: was it what it saved?"""
+    """Raise if memory that the node saved was changed in place since."""
     for name, value in saved.items():
         # The output of an in-place operation was itself written after the node's time.
         written = node.out_clock is not None and name in node.op.outputs
@@ -76,7 +76,7 @@ def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
 
 
 def fit(contribution: Any, node: Any, position: int) -> Any:
-    """Sum over what was broadcast forward, and cast to the dtype of the input."""
+    """Sum over broadcast dimensions, and cast to the dtype of the input."""
     metas = node.metas
     shape, dtype = (node.shape, node.dtype) if metas is None else metas[position]
     given = getattr(contribution, "shape", None)
@@ -98,7 +98,7 @@ def fit(contribution: Any, node: Any, position: int) -> Any:
 
 
 def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[Any, ...]:
-    """Zeros for outputs nobody used, so that rules need not ask; integer outputs stay None."""
+    """Zeros for unused outputs, so that rules need not check; integer outputs stay None."""
     full = []
     for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
         if part is None and dtype.kind == "f":

@@ -1,8 +1,8 @@
-"""Functions of functions: grad, vjp, jvp, Jacobians, Hessians. They nest to any order.
+"""Function transforms: grad, vjp, jvp, Jacobians, Hessians. They nest to any order.
 
-Each runs the function once on fresh stand-ins for its arguments and differentiates what was
-recorded. A stand-in for a tensor that itself needs a gradient stays tied to it, so an outer
-transform (or an outer backward) sees through the inner one.
+Each runs the function once on fresh stand-ins for its arguments and differentiates the recorded
+graph. A stand-in for a tensor that itself needs a gradient stays tied to it, so an outer transform
+(or backward) differentiates through the inner one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Argnums = int | Sequence[int]
 
 
 class _TransformRun:
-    """A function run once on stand-ins: what came out, and how to differentiate it."""
+    """One run of a function on stand-ins: its outputs, and how to differentiate them."""
 
     def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
                  argnums: tuple[int, ...], has_aux: bool) -> None:  # fmt: skip
-        recording = state.here.grad_enabled  # inside no_grad nothing may hang on the outside
+        recording = state.here.grad_enabled  # inside no_grad nothing is tied to the outer graph
         arguments = list(args)
         with enable_grad():
             for number in argnums:
@@ -46,11 +46,11 @@ class _TransformRun:
         self.result = result
         self.outputs = [_checked_output(o) for o in leaves(result)]
         self.graph = recording and self._reaches_outside()
-        if not self.graph:  # nobody outside can follow the graph: what else came out is cut off
+        if not self.graph:  # no outer transform uses the graph: detach other results
             self.aux = mapped(lambda t: t.detach() if hasattr(t, "_array") else t, self.aux)
 
     def _reaches_outside(self) -> bool:
-        """Whether someone outside may ask for gradients through this: then keep the graph."""
+        """Whether an outer transform may differentiate through this run: then keep the graph."""
         if any(i._node is not None for i in self.inputs):
             return True
         ours = set(self.inputs)
@@ -94,7 +94,7 @@ class _TransformRun:
         return self.graph or (state.here.grad_enabled and any(t.requires_grad for t in tangents))
 
     def value(self) -> Any:
-        """The result; cut off from the graph if nobody outside needs it."""
+        """The result; detached if no outer transform needs its graph."""
         return self.result if self.graph else mapped(lambda t: t.detach(), self.result)
 
 
@@ -117,7 +117,7 @@ def _stand_in(argument: Any, recording: bool) -> Any:
         return alias(argument)
     fresh = gradients.wrap(argument._array)
     fresh.code, fresh.position, fresh.label = argument.code, argument.position, argument.label
-    fresh.requires_grad = True  # refuses integers, and says why
+    fresh.requires_grad = True  # raises for integers
     return fresh
 
 
@@ -321,7 +321,7 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
 
 
 def _basis(tensor: Any) -> list[Any]:
-    """One tensor per element, 1 there and 0 elsewhere."""
+    """One unit tensor per element."""
     units = []
     for place in range(tensor.numel()):
         unit = np.zeros(tensor.numel(), tensor.dtype)

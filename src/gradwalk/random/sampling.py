@@ -1,6 +1,6 @@
 """Random tensors: PyTorch's functions and methods that draw from a generator.
 
-None of them lets a gradient through: what was drawn does not change with what it was drawn by.
+None of them passes a gradient on: a draw is not differentiable in its parameters.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _integers(
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """The whole numbers a dtype can hold, each exactly."""
+    """The range of integers that a dtype represents exactly."""
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind == "f":
@@ -164,7 +164,8 @@ def normal(
     requires_grad: bool = False,
     device: Any = None,
 ) -> Tensor:
-    """Normal: `mean` and `std` are tensors, each element drawn by its own, or numbers with a size.
+    """Normal numbers: `mean` and `std` are tensors with one entry per element, or numbers with a
+    size.
 
     >>> import gradwalk as gw
     >>> gw.normal(2.0, 0.0, (3,))
@@ -206,7 +207,7 @@ def _normal(
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """1 with the probability each element of `input` says (or all with probability p), else 0.
+    """1 with the probability in each element of `input` (or p for all), else 0.
 
     >>> import gradwalk as gw
     >>> gw.bernoulli(gw.tensor([0.0, 1.0, 1.0]))
@@ -239,7 +240,7 @@ def multinomial(
 ) -> Tensor:
     """Indices drawn with the given weights, from a vector or from each row of a matrix.
 
-    The weights need not add up to 1. Without replacement an index comes at most once.
+    The weights need not sum to 1. Without replacement an index is drawn at most once.
 
     >>> import gradwalk as gw
     >>> gw.multinomial(gw.tensor([0.0, 3.0, 0.0]), 1)
@@ -280,7 +281,7 @@ def multinomial(
 
 
 def _with_replacement(stream: Stream, weights: Array, count: int) -> Array:
-    """The first index up to which a share above u of all weights lies, for each uniform u."""
+    """For each uniform u, the first index whose cumulative share of the weights exceeds u."""
     upto = np.cumsum(weights, axis=-1, dtype=np.float64)
     upto /= upto[..., -1:]
     u = stream.uniform((*weights.shape[:-1], count), np.float64)
@@ -293,12 +294,12 @@ def _with_replacement(stream: Stream, weights: Array, count: int) -> Array:
 
 
 class RandomMethods:
-    """The methods of a tensor that draw: with a trailing underscore, into its own memory."""
+    """The random methods of a tensor; those with a trailing underscore write to its memory."""
 
     __slots__ = ()
 
     def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-        """1 with the probability each element says (or all with probability p), else 0."""
+        """1 with the probability in each element (or p for all), else 0."""
         me: Any = self
         return bernoulli(me, p, generator=generator)
 
@@ -344,7 +345,7 @@ class RandomMethods:
     def random_(self, *bounds: int | None, generator: Generator | None = None) -> Self:
         """Every element becomes an integer: `random_()`, `random_(to)` or `random_(low, to)`.
 
-        Without `to`, up to the largest that the dtype holds.
+        Without `to`, up to the largest integer of the dtype.
         """
         if len(bounds) > 2:
             raise TypeError(f"random_ takes at most two bounds, not {len(bounds)}")

@@ -61,7 +61,7 @@ def scaled_dot_product_attention(
 
 
 def _masked(scores: Any, mask: Any) -> tuple[Any, Any]:
-    """The scores with the mask applied, and the queries without any key (None if there are none)."""
+    """The scores with the mask applied, and the queries without any key (or None)."""
     numbers = numbers_of(mask)
     values = mask if numbers is None else numbers
     boolean = mask.dtype.kind == "b"

@@ -75,7 +75,7 @@ def derivative_expression(
 
 
 class _Any(Symbol):
-    """An attribute of any value: different from every number a rule may compare it with."""
+    """A symbolic attribute: different from every number a rule may compare it with."""
 
     __slots__ = ()
     __hash__ = object.__hash__

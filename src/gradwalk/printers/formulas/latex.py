@@ -19,7 +19,7 @@ GREEK = dict(
     kappa="κ", mu="μ", nu="ν", xi="ξ", pi="π", rho="ρ", sigma="σ", tau="τ", phi="φ", chi="χ",
     psi="ψ", omega="ω", **{"lambda": "λ"},
 )  # fmt: skip
-# Capitals that look like Latin letters are set as those: TeX has no \Alpha.
+# Capitals that look like Latin letters are set as Latin letters: TeX has no \Alpha.
 _CAPITALS = dict(zip("ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", (
     "A", "B", r"\Gamma", r"\Delta", "E", "Z", "H", r"\Theta", "I", "K", r"\Lambda", "M", "N",
     r"\Xi", "O", r"\Pi", "P", r"\Sigma", "T", r"\Upsilon", r"\Phi", "X", r"\Psi", r"\Omega",
@@ -109,7 +109,7 @@ latex_part = _Latex().part
 
 
 def latex_name(name: str) -> str:
-    r"""A name the way it is set: `x1` with an index, `alpha` as a letter, `loss` upright.
+    r"""A typeset name: `x1` with an index, `alpha` as a letter, `loss` upright.
 
     >>> latex_name("w12"), latex_name("alpha"), latex_name("W[0, 3]"), latex_name("dL/dx1")
     ('w_{12}', '\\alpha', 'W_{0, 3}', '\\frac{dL}{dx_{1}}')

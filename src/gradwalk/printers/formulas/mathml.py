@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers and notebooks show without any script."""
+"""Formulas as MathML, which browsers and notebooks show without a script."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def in_brackets(markup: str) -> str:
 
 
 def operator(sign: str) -> str:
-    """A sign between, before or around things."""
+    """An operator element."""
     return f"<mo>{escape(sign)}</mo>"
 
 
 def mathml_name(name: str) -> str:
-    """A name, with its index below and Greek letters as letters; of a slope the d is upright.
+    """A name with its index and Greek letters; the d of a derivative is upright.
 
     >>> mathml_name("x1"), mathml_name("alpha")
     ('<msub><mi>x</mi><mn>1</mn></msub>', '<mi>α</mi>')
@@ -158,5 +158,6 @@ def mathml_number(value: Any) -> str:
             f"{mathml_number(int(exponent))}</msup></mrow>"
         )
     else:
-        shown = f"<mn>{text}</mn>"  # inf and nan as everywhere else: a reader compares them
+        # inf and nan as everywhere else, so that readers can compare them
+        shown = f"<mn>{text}</mn>"
     return f"<mrow>{operator('−')}{shown}</mrow>" if negative else shown

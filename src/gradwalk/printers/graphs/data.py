@@ -15,8 +15,8 @@ SCHEMA = "gradwalk.walk/1"
 def graph_data(graph: Any) -> dict[str, Any]:
     """Every node with its value, gradient and edges, in computed order.
 
-    Of an array its shape and norm are given. A number that JSON has no name for is text: "NaN",
-    "Infinity", "-Infinity".
+    An array is given by its shape and norm. Numbers that JSON lacks are text: "NaN", "Infinity",
+    "-Infinity".
 
     >>> from gradwalk import Value
     >>> a = Value(3.0, label="a")
@@ -66,7 +66,7 @@ def _edge(view: GraphView, edge: ViewEdge) -> dict[str, Any]:
 
 
 def _kept(kept: Any) -> Any:
-    """A number as it is, an array as its norm."""
+    """A number, or the norm of an array."""
     if kept is None or isinstance(kept, (int, float)):
         return jsonable(kept)
     if getattr(kept, "norm", None) is None and np.ndim(kept) == 0:
@@ -75,7 +75,7 @@ def _kept(kept: Any) -> Any:
 
 
 def jsonable(value: Any) -> Any:
-    """The same with every number that JSON cannot write as text, and arrays as lists."""
+    """Replace numbers that JSON lacks by text, and arrays by lists."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""A graph in the DOT language, for Graphviz and everything that reads it."""
+"""A graph in the DOT language of Graphviz."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _label(view: GraphView, node: ViewNode, on_edges: bool) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string of the DOT language; every line ends to the left.
+    """A DOT string with left-aligned lines.
 
     >>> print(quoted('say "hi"\\n'))
     "say \\"hi\\"\\l"

@@ -1,4 +1,4 @@
-"""A graph for the terminal: tables of every value and every push, or a tree from the root."""
+"""A graph for the terminal: tables of every value and contribution, or a tree from the root."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from gradwalk.printers.graphs.view import (
 from gradwalk.printers.scalars import number
 
 Row = tuple[str, ...]
-ROWS = 60  # of a table, unless more are asked for
-LONGEST_FORMULA = 90  # letters; of a longer one only the number is of use
+ROWS = 60  # of a table, by default
+LONGEST_FORMULA = 90  # letters; a longer formula is replaced by its number
 DEEPEST = 12  # levels of a tree: the next would leave no room for text
 
 
 def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
     """Print the forward and the backward pass of a trace, or of the graph behind a Value.
 
-    A Value shows the gradients it has: call backward() first. Of a large graph the first `rows`
-    rows of each table are printed, and how many were left out.
+    A Value shows the gradients it has: call backward() first. Each table prints at most `rows`
+    rows, and the number of omitted ones.
     """
     view = view_of(graph)
     last = _plain(view.nodes[view.root].name)
@@ -51,7 +51,7 @@ def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
 def show_tree(graph: Any, console: Any, rows: int = ROWS) -> None:
     """Print the graph as a tree: the root, below it its inputs, below each its own.
 
-    What is used twice is shown where it is met first, and only named after that.
+    A node that is used twice is expanded once, and only named after that.
     """
     from rich.tree import Tree
 
@@ -100,7 +100,7 @@ def _tree_line(view: GraphView, node: ViewNode, edge: ViewEdge | None, again: bo
 
 
 def _plain(text: str) -> str:
-    """Text that is not markup, whatever brackets are in it."""
+    """Escape brackets, which rich would read as markup."""
     from rich.markup import escape
 
     return escape(text)
@@ -108,7 +108,7 @@ def _plain(text: str) -> str:
 
 @dataclass
 class _Table:
-    """Headings with their alignment, and rows of text; only the column that `wraps` gives way."""
+    """Headings with their alignment, and rows of text; only the column named in `wraps` wraps."""
 
     columns: Sequence[tuple[str, Any]]
     wraps: str = ""
@@ -116,13 +116,13 @@ class _Table:
     left_out: int = 0
 
     def filled(self, things: list[Any], row: Callable[[Any], Row], most: int) -> _Table:
-        """One row for each thing; text is made only of those that are shown."""
+        """Fill in one row per thing; only shown rows are formatted."""
         self.rows = [row(thing) for thing in things[:most]]
         self.left_out = max(0, len(things) - most)
         return self
 
     def least_width(self) -> int:
-        """Columns of the terminal without which something would be cut."""
+        """The terminal width below which text would be cut."""
         from rich.cells import cell_len
 
         widths = []
@@ -135,7 +135,7 @@ class _Table:
 
 
 def _print_table(content: _Table, console: Any) -> None:
-    """As a table; where the terminal is too narrow for one, as a list, so that nothing is cut."""
+    """Print a table, or a list where the terminal is too narrow, so that nothing is cut."""
     from rich.box import SIMPLE_HEAD
     from rich.padding import Padding
     from rich.table import Table
@@ -165,7 +165,7 @@ def _size(node: ViewNode) -> str:
 
 
 def _bare(kept: Any) -> str:
-    """A number or a norm without the word."""
+    """A number, or a norm without the word "norm"."""
     return amount(kept).removeprefix("norm ")
 
 
