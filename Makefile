@@ -14,7 +14,7 @@ moved := moved
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test quick lint format bench docs page browser clean $(moved)
+.PHONY: help run test fresh quick lint format bench torch docs page browser clean $(moved)
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\): .*## /\1 — /p' Makefile | awk -F ' — ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ run: .venv/.run-ready ## set up what is needed and open the studio
 test: lint web/node_modules/.ready browser ## set up what is needed, then lint, format check, types and every test
 	@echo "== every test"
 	@$(pytest) $(ARGS)
+
+fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops picks some
+	@$(PYTHON) tools/fresh.py $(ARGS)
 
 quick: .venv/.dev-ready web/node_modules/.ready ## the tests to run while working; ARGS=tests/ops picks some
 	@$(pytest) -q -m "not slow" $(ARGS)
@@ -47,6 +50,13 @@ bench: .venv/.dev-ready ## run the benchmarks and print their ratios
 docs: .venv/.docs-ready ## build the documentation into build/docs; warnings are errors
 	@$(python) -m sphinx -E -W --keep-going -n -q -b html docs build/docs
 	@echo "to read it: $(python) -m http.server --directory build/docs"
+
+torch: ## test gradwalk.torch with another PyTorch, in build/: make torch VERSION=2.8.0
+	@test -n "$(VERSION)" || { echo "which version? make torch VERSION=2.8.0" >&2; exit 1; }
+	@$(PYTHON) -m venv "build/torch-$(VERSION)"
+	@"build/torch-$(VERSION)/bin/python" -m pip --disable-pip-version-check -qq install \
+	    --editable . "torch==$(VERSION)" pytest pytest-xdist hypothesis expecttest "transformers>=5"
+	@"build/torch-$(VERSION)/bin/python" -m pytest -n auto --maxprocesses 4 tests/torch $(ARGS)
 
 page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from web/
 	@$(python) -m gradwalk.studio.generate

@@ -57,5 +57,6 @@ await build({
     resolveDir: join(here, "src/style"),
     loader: "css",
   },
+  external: ["fonts/*"], // they lie beside the style already
   outfile: join(folder, "app.css"),
 });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -46,17 +47,33 @@ def need_browser() -> str:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One browser for a file of tests. (Its event loop must end before other tests have theirs.)"""
+def start_browser() -> Iterator[Any]:
+    """`start_browser(**environment)`: closed with the file of tests that asked for it.
+
+    (The event loop must end before other tests have theirs.)
+    """
     path = need_browser()
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
         pytest.fail("the studio's tests need Playwright: pip install -e '.[dev]'", pytrace=False)
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield started
-        started.close()
+        started: list[Any] = []
+
+        def start(**environment: str) -> Any:
+            options = dict(executable_path=path, args=list(ARGUMENTS))
+            started.append(playwright.chromium.launch(**options, env=os.environ | environment))
+            return started[-1]
+
+        yield start
+        for browser in started:
+            browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser(start_browser: Any) -> Any:
+    """One browser for a file of tests."""
+    return start_browser()
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):

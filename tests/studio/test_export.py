@@ -126,6 +126,7 @@ def test_the_policy_allows_its_own_script_and_style_and_nothing_else(
         "style-src": sha256(found.text("style")),
         "connect-src": "'none'",
         "img-src": "data: blob:",
+        "font-src": "data:",
         "base-uri": "'none'",
         "form-action": "'none'",
     }

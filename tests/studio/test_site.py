@@ -79,6 +79,7 @@ def test_every_address_in_it_is_relative(tmp_path: Path, static: Path) -> None:
         "style-src": "'self'",
         "connect-src": "'self'",
         "img-src": "'self' data: blob:",
+        "font-src": "'self'",
         "base-uri": "'none'",
         "form-action": "'none'",
     }  # and no frame-ancestors: it may stand in a frame

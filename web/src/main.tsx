@@ -81,4 +81,9 @@ effect(() => {
 const root = document.createElement("div");
 root.id = "app";
 document.body.append(root);
-render(<App />, root);
+
+// Drawn once the fonts are there, so that nothing moves; a network that is slow is not waited for.
+void Promise.race([
+  Promise.allSettled(Array.from(document.fonts, (font) => font.load())),
+  new Promise((done) => setTimeout(done, 1000)),
+]).then(() => render(<App />, root));

@@ -20,6 +20,7 @@ from gradwalk.compiler.introspect.methods import Looking, warn_of_numpy
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
+from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.modes import state
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
@@ -94,6 +95,7 @@ class Compiled(Looking):
             self.variants[oldest].pop(0)
             if not self.variants[oldest]:
                 del self.variants[oldest]
+        keep_freed_memory()
         call = (args, keywords)
         variant = pipeline.specialize(
             self.name, self.function, given, call, self.static, self.names, self._build

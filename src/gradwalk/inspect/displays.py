@@ -1,4 +1,4 @@
-"""What a notebook shows of a walk and of an answer: the graph itself, where it is small."""
+"""Notebook displays of walks and answers: the graph itself if it is small."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _at(view: GraphView, forward: Sequence[int], position: int) -> Frame:
 
 
 def ways_html(trace: Trace | None, node: int, text: str) -> str:
-    """The graph with every way from `node` to the loss marked, and below it the text."""
+    """The graph with every path from `node` to the loss marked, above the text."""
     if trace is None or not trace.sweeps:
         return _preformatted(text)
     # Counted before anything is laid out: the trace of a training run is long.

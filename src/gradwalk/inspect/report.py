@@ -26,7 +26,7 @@ class Report:
             cls.__repr__ = Report.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
-        """What `print` shows: at a prompt the answer is to be read."""
+        """Show what `print` shows, so that a prompt displays a readable answer."""
         if type(self).__str__ is object.__str__:
             return object.__repr__(self)
         return str(self)
@@ -44,7 +44,7 @@ class Report:
 
 
 def plain(value: Any) -> Any:
-    """Anything a report holds, as plain data."""
+    """Convert the contents of a report to plain data."""
     if isinstance(value, Report):
         return value.to_dict()
     if isinstance(value, np.ndarray):
@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:
 
 
 def short(number: float | None) -> str:
-    """A number in at most nine characters or so: 0.7071, −1.5, 1.2e-09."""
+    """A number in about nine characters: 0.7071, −1.5, 1.2e-09."""
     if number is None:
         return "none"
     text = f"{float(number):.4g}"

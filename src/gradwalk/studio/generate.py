@@ -21,6 +21,7 @@ from gradwalk.printers.formulas import formula, latex, mathml
 from gradwalk.printers.formulas.javascript import op_facts, op_functions, scalar_ops
 from gradwalk.printers.formulas.javascript_source import literal
 from gradwalk.studio import presets
+from gradwalk.studio.pages import CLOSED_POLICY
 from gradwalk.studio.rules import array_rules
 
 FOLDER = Path(__file__).parents[3] / "web" / "src" / "generated"
@@ -52,6 +53,7 @@ def tables() -> dict[str, Any]:
         "functions": {name: [f.op, f.arity] for name, f in sorted(FUNCTIONS.items())},
         "constants": {name: literal(value) for name, value in CONSTANTS.items()},
         "presets": presets.as_data(),
+        "closed": CLOSED_POLICY,
     }
 
 

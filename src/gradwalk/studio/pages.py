@@ -1,7 +1,8 @@
 """The page: `static/index.html` with what it boots from, and its content security policy.
 
-A page is one of four modes. `server` and `site` load script and style from beside them; `export`
-and `widget` hold both, so that they work from disk or inside a frame with no network at all.
+A page is one of four modes. `server` and `site` load script, style and fonts from beside them;
+`export` and `widget` hold all of it, so that they work from disk or inside a frame with no network
+at all.
 """
 
 from __future__ import annotations
@@ -22,21 +23,36 @@ TITLE = "gradwalk studio"
 MODES = ("server", "site", "export", "widget")
 SELF_CONTAINED = ("export", "widget")
 
+
+def _written(policy: dict[str, str]) -> str:
+    return "; ".join(f"{name} {value}" for name, value in policy.items())
+
+
 _POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",
     "style-src": "'self'",
     "connect-src": "'self'",
     "img-src": "'self' data: blob:",
+    "font-src": "'self'",
     "base-uri": "'none'",
     "form-action": "'none'",
 }
-# What a page that holds everything may do: nothing but run its own script.
-_CLOSED = _POLICY | {"connect-src": "'none'", "img-src": "data: blob:"}
+# What a page that holds everything may do beside running its own script in its own style: nothing.
+_CLOSED = {
+    "default-src": "'none'",
+    "connect-src": "'none'",
+    "img-src": "data: blob:",
+    "font-src": "data:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+}
 # Said in a header only: browsers ignore it in a <meta>, and a site may stand in a frame.
-SERVER_POLICY = "; ".join(f"{k} {v}" for k, v in _POLICY.items()) + "; frame-ancestors 'none'"
+SERVER_POLICY = _written(_POLICY | {"frame-ancestors": "'none'"})
+CLOSED_POLICY = _written(_CLOSED)
 
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
+_FONT = re.compile(r"(?<=url\()fonts/[\w-]+\.woff2(?=\))")
 _ENDS_A_SCRIPT = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
 
 
@@ -78,7 +94,7 @@ def page(
     else:
         slots |= {
             "policy": "" if mode == "server" else _meta(_POLICY),
-            "style": '<link rel="stylesheet" href="app.css">',
+            "style": _preloaded(static) + '<link rel="stylesheet" href="app.css">',
             "script": '<script src="app.js"></script>',
         }
     template = _read(static, "index.html")
@@ -92,6 +108,12 @@ def data_block(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def beside(static: Path = STATIC) -> dict[str, Path]:
+    """What a page that holds nothing loads from beside it, and the fonts' licences."""
+    found = {name: static / name for name in ("app.js", "app.css")}
+    return found | {f"fonts/{path.name}": path for path in sorted((static / "fonts").glob("*"))}
+
+
 def widget_module(static: Path = STATIC) -> str:
     """What anywidget loads in a notebook: it puts a page into a frame."""
     return _read(static, "widget.js")
@@ -103,13 +125,13 @@ def built(static: Path = STATIC) -> bool:
 
 
 def _inside(static: Path) -> dict[str, str]:
-    """Script and style as part of the page, each allowed by its hash and nothing else is."""
+    """Script, style and fonts as part of the page: script and style are allowed by their hashes."""
     # In a JavaScript text \x3C is the same as <, and it cannot end the element around it.
     script = _ENDS_A_SCRIPT.sub(r"\\x3C", _read(static, "app.js"))
-    style = _read(static, "app.css")
+    style = _FONT.sub(lambda name: _font(static, name[0]), _read(static, "app.css"))
     if "</style" in style.lower():
         raise ValueError(f"{static / 'app.css'} holds </style, which would end it")
-    policy = _CLOSED | {"script-src": _hash(script), "style-src": _hash(style)}
+    policy = {"script-src": _hash(script), "style-src": _hash(style)} | _CLOSED
     return {
         "policy": _meta(policy),
         "style": f"<style>{style}</style>",
@@ -117,10 +139,27 @@ def _inside(static: Path) -> dict[str, str]:
     }
 
 
+def _preloaded(static: Path) -> str:
+    """Fonts are asked for with the script, not after it: the page is drawn once they are there."""
+    return "".join(
+        f'<link rel="preload" href="{name}" as="font" type="font/woff2" crossorigin>\n'
+        for name in beside(static)
+        if name.endswith(".woff2")
+    )
+
+
+def _font(static: Path, name: str) -> str:
+    return f"data:font/woff2;base64,{base64.b64encode(_bytes(static, name)).decode()}"
+
+
 def _read(static: Path, name: str) -> str:
+    # Line ends as they are in the page: a hash is of what the browser reads.
+    return _bytes(static, name).decode("utf-8").replace("\r\n", "\n")
+
+
+def _bytes(static: Path, name: str) -> bytes:
     try:
-        # Line ends as they are in the page: a hash is of what the browser reads.
-        return (static / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+        return (static / name).read_bytes()
     except FileNotFoundError:
         raise NotBuilt(
             f"the page is not complete: {static / name} is missing. Fix: in a checkout, "
@@ -129,8 +168,7 @@ def _read(static: Path, name: str) -> str:
 
 
 def _meta(policy: dict[str, str]) -> str:
-    text = "; ".join(f"{name} {value}" for name, value in policy.items())
-    return f'<meta http-equiv="Content-Security-Policy" content="{text}">'
+    return f'<meta http-equiv="Content-Security-Policy" content="{_written(policy)}">'
 
 
 def _hash(text: str) -> str:

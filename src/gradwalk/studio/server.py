@@ -21,7 +21,7 @@ from gradwalk.studio import answers
 from gradwalk.studio.answers import AnswerTooLarge, BadQuestion
 from gradwalk.studio.exporting import document_of
 from gradwalk.studio.guard import Application, Guard
-from gradwalk.studio.pages import STATIC, NotBuilt, page
+from gradwalk.studio.pages import STATIC, NotBuilt, beside, page
 from gradwalk.studio.sessions import Session, Sessions
 from gradwalk.studio.work import Crew, TooBusy, TookTooLong
 
@@ -40,6 +40,8 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".md": "text/markdown; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".woff2": "font/woff2",
 }
 _log = logging.getLogger("gradwalk.studio")
 
@@ -105,7 +107,7 @@ class _Studio:
         self._catalogue = catalogue
         self._crew = crew
         # All that is served from disk: a name that is not in here does not exist.
-        self.files = {name: static / name for name in ("app.js", "app.css")}
+        self.files = beside(static)
         self.files |= {f"lessons/{name}": path for name, path in catalogue.files.items()}
 
     # -- the page ----------------------------------------------------------------------------------

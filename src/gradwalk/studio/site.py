@@ -13,7 +13,7 @@ from pathlib import Path
 from gradwalk import __version__
 from gradwalk.course.catalogue import LESSONS, Catalogue
 from gradwalk.io.atomic import write_atomically
-from gradwalk.studio.pages import STATIC, page
+from gradwalk.studio.pages import STATIC, beside, page
 
 MANIFEST = "gradwalk-site.json"  # which files are ours
 
@@ -32,7 +32,7 @@ def write_site(
     out = Path(out)
     catalogue = Catalogue([LESSONS, *map(Path, lessons)])
     index = page("site", catalogue=catalogue, static=static).encode()
-    files = {name: (static / name).read_bytes() for name in ("app.js", "app.css")}
+    files = {name: path.read_bytes() for name, path in beside(static).items()}
     files |= {f"lessons/{name}": path.read_bytes() for name, path in catalogue.files.items()}
     files["lessons/index.json"] = _json(catalogue.index())
     earlier = _earlier(out)

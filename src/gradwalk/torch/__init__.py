@@ -3,13 +3,12 @@
 `record()` writes a trace of what happens in its block, which every tool of gradwalk reads;
 `watch()` stops training at the first NaN; `import_graph()` brings a model over.
 
-    record   recorder (operations), graphs (autograd nodes), modules, memories, source, values,
-             unrecorded (a loss that nobody recorded), guest (what the tools ask for)
-    watch    start_watching, watching (the hooks), checking, faults, explosions, gradients (what is
-             looked at); places, sites, snapshots, states, holders (what is noted before a call);
-             statements, rerun, recordings (the step once more); names, step_report (what is said)
-    import   importing, exporting, steps, import_checks
-    all      translate/ (PyTorch's operations as ops of our table), private (PyTorch's own parts)
+    record/     a program as a trace: operations, autograd nodes, module calls, storages
+    watch/      the hooks on a training loop, what they check, and the report of a stopped step
+    rerun/      snapshots of a step, and running it again
+    imports/    a model as a gradwalk function
+    translate/  PyTorch's operations as ops of our table
+    private.py  everything private of PyTorch that gradwalk uses
 """
 
 from __future__ import annotations

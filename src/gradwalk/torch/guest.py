@@ -7,7 +7,7 @@ from typing import Any
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch.record.from_autograd import structure_of_tensor
 from gradwalk.torch.record.from_autograd import trace_of_tensor as trace_of
-from gradwalk.torch.record.module_calls import Names, outermost_alive
+from gradwalk.torch.record.module_calls import ModuleNames, outermost_alive
 from gradwalk.torch.record.recorder import TorchRecorder
 from gradwalk.torch.update_sizes import moves
 from gradwalk.torch.values import array_of
@@ -16,19 +16,19 @@ __all__ = ["array_of", "moves", "name_of", "recorder", "structure_of", "trace_of
 
 
 def recorder(budget: int | None) -> TorchRecorder:
-    """Of PyTorch's operations and of ours."""
+    """A recorder of PyTorch's operations and of ours."""
     return TorchRecorder(budget=budget)
 
 
 def name_of(tensor: Any) -> str:
-    """What a parameter is called in the models that are alive, "" if it is in none."""
-    names = Names()
+    """The name of a parameter in a live model; "" if it is in none."""
+    names = ModuleNames()
     for module in outermost_alive():
-        for _ in names.give(module):  # a name is given when it is asked for
+        for _ in names.give(module):  # names are assigned on demand
             pass
     return names.of(tensor) or ""
 
 
 def structure_of(root: Any) -> Trace:
-    """The operations behind a tensor, without any numbers."""
+    """The operations behind a tensor, without values."""
     return structure_of_tensor(root, "stats")

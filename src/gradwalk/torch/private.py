@@ -1,8 +1,8 @@
 """Everything private of PyTorch that gradwalk uses, and the one error for other versions.
 
-Public hooks tell almost all there is to know. What is here has no public form: that a backward
-pass begins (`Tensor.backward`, `torch.autograd.backward` and `grad` alike), which autograd node
-belongs to an operation, and whether someone packs what is saved.
+Public hooks report almost everything. What is here has no public form: the beginning of a backward
+pass (`Tensor.backward`, `torch.autograd.backward` and `grad` alike), the autograd node of an
+operation, and whether saved tensors are packed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 
 import torch
 
-TRIED = "2.13"  # the version gradwalk is tested on
+TESTED = ">=2.8,<2.16"  # the versions of PyTorch at whose ends gradwalk is tested
 
 
 def missing(what: str) -> RuntimeError:
-    """The error on a version of PyTorch that has not what is needed."""
+    """The error for a PyTorch version that lacks a part that gradwalk needs."""
     return RuntimeError(
         f"gradwalk.torch needs {what}, which PyTorch {torch.__version__} does not have. "
-        f"Fix: pip install 'torch=={TRIED}.*', the version gradwalk is tested on."
+        f"Fix: pip install 'torch{TESTED}', the versions gradwalk is tested with."
     )
 
 
@@ -47,7 +47,7 @@ except ImportError as error:
 
 
 def nodes_made() -> int:
-    """How many autograd nodes this thread has made; the last one has this number less one."""
+    """The number of autograd nodes this thread has made; the last one has this number − 1."""
     try:
         return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
     except AttributeError:
@@ -63,7 +63,7 @@ def number_of(grad_fn: Any) -> int:
 
 
 def mark(grad_fn: Any) -> dict[Any, Any]:
-    """A dictionary that lives as long as an autograd node does, whose Python object may not."""
+    """A dictionary that lives as long as the autograd node; its Python object may not."""
     try:
         return grad_fn.metadata
     except AttributeError:
@@ -76,28 +76,52 @@ def _saved_names(kind: Any) -> tuple[str, ...]:
 
 
 def saved_names(grad_fn: Any) -> tuple[str, ...]:
-    """The attributes of an autograd node that are what it saved."""
+    """The attributes of an autograd node that hold saved tensors."""
     kind: Any = type(grad_fn)
     return (*_saved_names(kind), *(("saved_tensors",) if is_custom(grad_fn) else ()))
 
 
 def is_packed(grad_fn: Any, name: str) -> bool:
-    """Whether someone packed what was saved (checkpoint, offloading): to look would unpack it."""
+    """Whether a saved tensor is packed (checkpoint, offloading): reading it would unpack it."""
     try:
         raw = getattr(grad_fn, f"_raw_{name.removeprefix('_')}", None)
-    except RuntimeError:  # backward has let it go
+    except RuntimeError:  # freed by backward
         return False
     several = raw if isinstance(raw, list | tuple) else (raw,)
     try:
         return any(saved is not None and saved.unpack_hook is not None for saved in several)
-    except AttributeError:
-        raise missing("saved tensors whose hooks can be asked for") from None
+    except AttributeError:  # older versions do not show the hook
+        return _runs_python(grad_fn, name)
+
+
+class _Stopped(Exception):
+    """A function of Python was about to run."""
+
+
+def _runs_python(grad_fn: Any, name: str) -> bool:
+    """Whether reading an attribute of a node calls Python, as an unpack hook is; stop that call."""
+
+    def stop(*call: Any) -> None:
+        raise _Stopped
+
+    before = sys.gettrace()
+    with unseen():
+        sys.settrace(stop)
+        try:
+            getattr(grad_fn, name)
+        except _Stopped:
+            return True
+        except RuntimeError:  # backward has let it go
+            return False
+        finally:
+            sys.settrace(before)
+    return False
 
 
 def outputs_of(grad_fn: Any) -> list[tuple[tuple[int, ...], torch.dtype] | None]:
-    """The shape and dtype of each output of what an autograd node is the gradient of.
+    """The shape and dtype of each forward output of an autograd node.
 
-    None of an output that has no gradient, and of one whose shape is not made of numbers.
+    None for an output without a gradient or with a symbolic shape.
     """
     try:
         metas = grad_fn._input_metadata
@@ -114,24 +138,24 @@ def outputs_of(grad_fn: Any) -> list[tuple[tuple[int, ...], torch.dtype] | None]
 
 
 def is_custom(grad_fn: Any) -> bool:
-    """Whether an autograd node is that of a custom `torch.autograd.Function`."""
+    """Whether an autograd node belongs to a custom `torch.autograd.Function`."""
     return isinstance(grad_fn, torch.autograd.function.BackwardCFunction)
 
 
 def storage_of(tensor: torch.Tensor) -> tuple[StorageWeakRef, int, int] | None:
-    """The memory of a tensor: a weak reference, its address, its bytes; None if it has none."""
+    """The storage of a tensor: a weak reference, address and bytes; None if it has none."""
     if tensor.layout != torch.strided or tensor.is_meta:
         return None
     try:
         storage = tensor.untyped_storage()
-    except (RuntimeError, TypeError):  # a tensor of torch.func, or of a class of its own
+    except (RuntimeError, TypeError):  # a tensor of torch.func, or a subclass
         return None
     weakly = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
     return weakly, storage._cdata, storage.nbytes()
 
 
 def memory_of(tensor: torch.Tensor) -> int | None:
-    """Which memory a tensor lies in, as a number; None if that cannot be told."""
+    """A number that identifies the storage of a tensor; None if unknown."""
     if tensor.layout != torch.strided:
         return None
     try:
@@ -145,7 +169,7 @@ def memory_of(tensor: torch.Tensor) -> int | None:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """What happens inside is not seen by dispatch and function modes, the user's or ours."""
+    """Hide operations from dispatch and function modes, the user's and ours."""
     try:
         dispatch, function = torch._C._DisableTorchDispatch, torch._C.DisableTorchFunction
     except AttributeError:
@@ -155,7 +179,7 @@ def unseen() -> Iterator[None]:
 
 
 def is_transformed(tensor: Any) -> bool:
-    """Whether a tensor stands for another inside `torch.func.grad`, `vmap` or the like."""
+    """Whether a tensor is a wrapper inside `torch.func.grad`, `vmap` or the like."""
     from torch._C import _functorch
 
     legacy = _functorch.is_legacy_batchedtensor  # of `torch.autograd.grad(is_grads_batched=True)`
@@ -169,14 +193,14 @@ def is_transformed(tensor: Any) -> bool:
 
 @dataclass
 class BackwardCall:
-    """What the engine was asked to do, and, once it is done, what came out."""
+    """A backward pass: its arguments and, once it is done, its results."""
 
     outputs: tuple[Any, ...]  # the tensors it starts from
     seeds: tuple[Any, ...]  # a gradient for each
     create_graph: bool
-    accumulates: bool  # into .grad, not `torch.autograd.grad`
-    inputs: tuple[Any, ...]  # what `grad` asks for
-    result: tuple[Any, ...] = ()  # a gradient for each of the inputs, of `grad`
+    accumulates: bool  # into .grad, unlike `torch.autograd.grad`
+    inputs: tuple[Any, ...]  # the inputs of `grad`
+    result: tuple[Any, ...] = ()  # the gradients that `grad` returns
 
 
 Listener = Callable[[BackwardCall], AbstractContextManager[None]]
@@ -186,7 +210,7 @@ _original: Any = None
 
 @contextmanager
 def told_of_backward(listener: Listener) -> Iterator[None]:
-    """While inside, `listener(call)` is entered around every backward pass of the process."""
+    """Enter `listener(call)` around every backward pass of the process."""
     _install()
     _listeners.append(listener)
     try:
@@ -236,15 +260,15 @@ def _run_backward(
 # -- that compiled code runs -----------------------------------------------------------------------
 
 
-# What the wrapper of a compiled function calls before it looks which modes there are; and what it
-# calls to switch compiled code on, and at last off.
+# What the wrapper of a compiled function calls before it checks modes, and what it calls to switch
+# compiled code on and finally off.
 _PREPARES, _SWITCHES = "set_skip_guard_eval_unsafe", "_maybe_set_eval_frame"
 _RUNS = "compile_wrapper"
 
 
 @dataclass
 class _Compiled:
-    """Who wants to know of compiled code that a thread runs."""
+    """Listeners for compiled code that a thread runs."""
 
     thread: int
     begins: Callable[[], None]
@@ -253,16 +277,16 @@ class _Compiled:
 
 
 _compiled: list[_Compiled] = []
-_before: dict[str, Any] = {}  # what stood in the place of `_prepared` and `_switched`
+_before: dict[str, Any] = {}  # the functions replaced by `_prepared` and `_switched`
 _changing = threading.Lock()
 
 
 @contextmanager
 def told_of_compiled(begins: Callable[[], None], ends: Callable[[], None]) -> Iterator[None]:
-    """While inside, `begins` and `ends` are called around what this thread runs compiled.
+    """Call `begins` and `ends` around compiled code that this thread runs.
 
-    Hooks and modes that are there while such code runs would make it compile itself anew, with
-    other rounding.
+    Hooks and modes that are active while such code runs would make it recompile, with other
+    rounding.
     """
     from torch._dynamo import eval_frame
 
@@ -300,7 +324,7 @@ def _switched(*given: Any) -> Any:
     for told in list(_compiled):
         if told.running and told.running[0] is frame:
             told.running.append(frame)
-            if len(told.running) > 2:  # it was on
+            if len(told.running) > 2:  # it was enabled
                 told.running.clear()
                 told.ends()
     return _before[_SWITCHES](*given)
@@ -308,7 +332,7 @@ def _switched(*given: Any) -> Any:
 
 @contextmanager
 def mode_taken_off(mode: TorchDispatchMode) -> Iterator[None]:
-    """Without this dispatch mode, if it is the innermost one."""
+    """Remove a dispatch mode for a while, if it is the innermost one."""
     modes = _get_current_dispatch_mode_stack()
     if not modes or modes[-1] is not mode:
         yield
@@ -323,13 +347,12 @@ def mode_taken_off(mode: TorchDispatchMode) -> Iterator[None]:
 # -- for watch: what is looked at in every step ----------------------------------------------------
 
 
-# Elements: of fewer, on a CPU, it takes less time to copy them all side by side than to make one
-# number of each tensor.
+# Elements: below this, on a CPU, concatenating all tensors is faster than one norm for each.
 _FEW = 1 << 18
 
 
 def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The length of all these together, not waited for; NaN or inf if one element is."""
+    """The norm of all tensors together, without waiting; NaN or inf if any element is."""
     if (
         tensors[0].is_cpu
         and set(map(type, tensors)) == {torch.Tensor}
@@ -348,7 +371,7 @@ def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _total_norm_of_groups(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Of tensors of several kinds, or many: those of one device and dtype at once."""
+    """The same for many tensors, or several kinds: by device and dtype."""
     groups: dict[tuple[torch.device, torch.dtype], list[torch.Tensor]] = {}
     for tensor in tensors:
         if tensor.is_sparse:
@@ -367,12 +390,12 @@ def _total_norm_of_groups(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype | None:
-    """A sum of squares of half precision would overflow at numbers that are no cause for alarm."""
+    """Widen half precision: its sum of squares overflows at harmless sizes."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
 
 
 def has_rng(device: torch.device) -> bool:
-    """Whether a device has a generator of random numbers of its own."""
+    """Whether a device has its own random generator."""
     return device.type not in ("cpu", "meta")
 
 
@@ -383,7 +406,7 @@ def rng_state(device: torch.device) -> torch.Tensor:
 
 
 def set_rng_state(device: torch.device, state: torch.Tensor) -> None:
-    """Set it back."""
+    """Restore the state of a device's generator."""
     of_kind = torch.get_device_module(device)
     if device.type == "mps":
         of_kind.set_rng_state(state)
@@ -395,7 +418,7 @@ def set_rng_state(device: torch.device, state: torch.Tensor) -> None:
 
 
 def flattened(given: Any) -> tuple[list[Any], Any]:
-    """What lies in nested tuples, lists and dicts, in order, and how it lay there."""
+    """Flatten nested tuples, lists and dicts; return the leaves and the structure."""
     try:
         from torch.utils._pytree import tree_flatten
     except ImportError:
@@ -404,14 +427,14 @@ def flattened(given: Any) -> tuple[list[Any], Any]:
 
 
 def rebuilt(leaves: Sequence[Any], spec: Any) -> Any:
-    """The other way round."""
+    """The inverse of `flattened`."""
     from torch.utils._pytree import tree_unflatten
 
     return tree_unflatten(leaves, spec)
 
 
 def is_overload(func: Any) -> bool:
-    """Whether it is an operation of PyTorch's, with the types it takes: aten.add.Tensor."""
+    """Whether a value is an operator overload such as aten.add.Tensor."""
     return isinstance(func, torch._ops.OpOverload)
 
 
@@ -422,7 +445,7 @@ def lines_kept(after: str) -> Iterator[None]:
     from torch.fx.proxy import TracerBase
 
     before = getattr(TracerBase, "_filter_traceback_frames", None)
-    if before is None:  # then with the lines it notes by itself
+    if before is None:  # fall back to the lines that it notes by itself
         yield
         return
     own = torch.__file__.removesuffix("__init__.py")

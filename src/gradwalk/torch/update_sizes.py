@@ -1,4 +1,4 @@
-"""How far one step of a PyTorch optimizer would move its parameters; nothing is changed."""
+"""How far one step of a PyTorch optimizer would move its parameters, without making it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 
 
 def moves(optimizer: Any, gradients: dict[Any, Any]) -> dict[Any, float]:
-    """The norm of the next move of each parameter, were these (arrays) its gradients.
+    """The norm of the next update of each parameter, given these gradients (arrays).
 
-    The optimizer's own step runs on copies. One that needs more than gradients (LBFGS), or that
-    cannot be made again from its groups, gives nothing.
+    The optimizer's own step runs on copies. An optimizer that needs more than gradients (LBFGS), or
+    that cannot be rebuilt from its groups, gives an empty result.
     """
     copies: dict[Any, torch.Tensor] = {}
     groups = []

@@ -1,7 +1,7 @@
 """Which line of the program called PyTorch.
 
-The innermost line outside PyTorch is the one that asked for an operation. If it lies in a library
-(`transformers`), the user's own line that led there is told beside it.
+The innermost line outside PyTorch called the operation. If it lies in a library (`transformers`),
+the user's own line that led there is given as well.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gradwalk.graph.source import SourceLine, own_files, source_line
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _PYTHON = sysconfig.get_paths()["stdlib"] + os.sep
-NOBODY, LIBRARY, USER = 0, 1, 2  # whose a file is; nobody's: PyTorch's, gradwalk's, Python's
+NOBODY, LIBRARY, USER = 0, 1, 2  # owners; NOBODY: PyTorch, gradwalk and Python
 
 
 class _Files(dict[str, int]):
-    """File name -> whose it is."""
+    """File name -> owner of the file."""
 
     def __missing__(self, filename: str) -> int:
         self[filename] = found = self._whose(filename)
@@ -43,7 +43,7 @@ Place = tuple[CodeType, int] | None
 
 
 def caller() -> tuple[Place, Place]:
-    """The innermost place that led here, and, if that is in a library, the user's own."""
+    """The innermost line that led here and, if that is in a library, the user's own line."""
     if not own_files.recording:
         return None, None
     inner = _outwards(sys._getframe(2), LIBRARY)
@@ -64,7 +64,7 @@ def _place(frame: FrameType | None) -> Place:
 
 
 def line_at(inner: Place, user: Place) -> SourceLine | None:
-    """What `caller` found, as file, line and text."""
+    """The result of `caller` as file, line and text."""
     found = None if inner is None else source_line(*inner)
     if found is None or user is None:
         return found

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch as NumPy arrays, wherever they live and whatever they are made of."""
+"""PyTorch tensors of any device and dtype as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 
 from gradwalk.torch import private
 
-# NumPy has no such numbers; all of them are float32 numbers too.
+# NumPy lacks these dtypes; float32 represents all their values.
 _AS_FLOAT32 = frozenset(
     getattr(torch, name)
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
     if hasattr(torch, name)
 )
-# A complex number is two real ones: the array has one dimension more, of length 2.
+# A complex array gets one more dimension, of length 2.
 _PARTS = {
     torch.complex32: torch.float16,
     torch.complex64: torch.float32,
@@ -24,17 +24,17 @@ _PARTS = {
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
-    """The numbers of a tensor; of one on this machine's memory the same memory, where possible.
+    """The elements of a tensor as an array, sharing memory with a CPU tensor where possible.
 
-    None of a tensor that has no numbers (meta and fake tensors) or whose numbers have no form in
-    NumPy (quantised ones, those of a class with a `__torch_dispatch__` of its own).
+    None for tensors without elements (meta and fake tensors) or without a NumPy form (quantized
+    ones, subclasses with a `__torch_dispatch__`).
     """
     if tensor.is_meta or tensor.is_quantized:
         return None
     with private.unseen():
         plain = _buffer(tensor)
         if type(plain).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-            return None  # its own memory, if any, is not what it stands for
+            return None  # its own memory, if any, does not hold its values
         try:
             plain = plain.detach()
             if plain.layout != torch.strided:
@@ -44,8 +44,8 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
             plain = plain.cpu().resolve_conj().resolve_neg()
             if plain.dtype in _PARTS:
                 plain = torch.view_as_real(plain)
-            return plain.numpy(force=True)  # by force, where all are 0 and nothing is in memory
-        except (RuntimeError, TypeError):  # a kind of tensor that does not lend its numbers
+            return plain.numpy(force=True)  # force: it may be all zeros without memory
+        except (RuntimeError, TypeError):  # a tensor type without access to its elements
             return None
 
 
@@ -53,7 +53,7 @@ Form = tuple[tuple[int, ...], str]
 
 
 def form_of(tensor: torch.Tensor) -> Form:
-    """The shape and the dtype that the array of a tensor has, the dtype as text."""
+    """The shape and the dtype, as text, of a tensor's array."""
     if not tensor.is_nested:
         return form(tuple(tensor.shape), tensor.dtype)
     with private.unseen():
@@ -61,14 +61,14 @@ def form_of(tensor: torch.Tensor) -> Form:
 
 
 def form(shape: tuple[int, ...], dtype: torch.dtype) -> Form:
-    """As `form_of`, of a tensor with this shape and dtype."""
+    """As `form_of`, for a given shape and dtype."""
     if dtype in _PARTS:
         shape, dtype = (*shape, 2), _PARTS[dtype]
     return shape, _texts[dtype]
 
 
 class _Texts(dict[torch.dtype, str]):
-    """What NumPy calls the numbers that we hold these in."""
+    """NumPy's names of the dtypes that we keep PyTorch's in."""
 
     def __missing__(self, dtype: torch.dtype) -> str:
         self[dtype] = str(torch.float32 if dtype in _AS_FLOAT32 else dtype).removeprefix("torch.")
@@ -79,7 +79,7 @@ _texts = _Texts()
 
 
 def _buffer(tensor: torch.Tensor) -> torch.Tensor:
-    """The rows of a nested tensor, one after another; any other tensor is that itself."""
+    """The concatenated rows of a nested tensor; any other tensor itself."""
     if not tensor.is_nested:
         return tensor
     rows = getattr(tensor, "_values", None)
@@ -87,7 +87,7 @@ def _buffer(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def described(value: Any) -> Any:
-    """What was given to an operation we do not know, as plain data."""
+    """Arguments of an unknown operation as plain data."""
     if isinstance(value, bool | int | float | str) or value is None:
         return value
     if isinstance(value, torch.Tensor):

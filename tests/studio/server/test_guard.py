@@ -157,6 +157,7 @@ def test_every_answer_has_the_headers(served: Served, path: str, status: int) ->
         "style-src": "'self'",
         "connect-src": "'self'",
         "img-src": "'self' data: blob:",
+        "font-src": "'self'",
         "base-uri": "'none'",
         "form-action": "'none'",
         "frame-ancestors": "'none'",

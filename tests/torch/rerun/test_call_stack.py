@@ -6,23 +6,23 @@ import sys
 from collections import deque
 from typing import Any
 
-from gradwalk.torch.rerun.call_stack import Everything, Place, places_from
+from gradwalk.torch.rerun.call_stack import Everything, FrameSnapshot, frames_from
 
 
-def take(names: Any) -> Place:
+def take(names: Any) -> FrameSnapshot:
     """The place of the caller."""
-    return places_from(sys._getframe(1), lambda depth, _: names if depth == 0 else None)[0]
+    return frames_from(sys._getframe(1), lambda depth, _: names if depth == 0 else None)[0]
 
 
 def test_variables_are_copied_and_lists_with_them() -> None:
     number, items, waiting = 1, [1, 2], deque([3])
-    place = take({"number", "items", "waiting"})
+    snapshot = take({"number", "items", "waiting"})
     items.append(4)
     waiting.clear()
     number += 1
-    assert place.variables == {"number": 1, "items": [1, 2], "waiting": deque([3])}
+    assert snapshot.variables == {"number": 1, "items": [1, 2], "waiting": deque([3])}
     assert take({"number"}).variables == {"number": 2}
-    assert places_from(sys._getframe())[0].variables is None
+    assert frames_from(sys._getframe())[0].variables is None
 
 
 def test_a_program_that_holds_its_variables_keeps_them() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradwalk.torch.rerun.call_stack import Everything, Place, places_from
+from gradwalk.torch.rerun.call_stack import Everything, FrameSnapshot, frames_from
 from gradwalk.torch.rerun.statements import (
     LeftTheBlock,
     NotRepeatable,
@@ -18,7 +18,7 @@ from gradwalk.torch.rerun.statements import (
     statements_between,
 )
 
-Run = Callable[[str], tuple[Statements, Place]]
+Run = Callable[[str], tuple[Statements, FrameSnapshot]]
 
 
 @pytest.fixture
@@ -26,19 +26,19 @@ def run(tmp_path: Path) -> Run:
     """Run a function's body, in which model() and backward() are called; what lies between them."""
     count = 0
 
-    def run(body: str) -> tuple[Statements, Place]:
+    def run(body: str) -> tuple[Statements, FrameSnapshot]:
         nonlocal count
         count += 1
         path = tmp_path / f"program{count}.py"
         path.write_text(f"def work(x, log):\n{indent(dedent(body), '    ')}\n")
-        found: dict[str, Place] = {}
+        found: dict[str, FrameSnapshot] = {}
 
         def model(value: Any = 0) -> Any:
-            found["start"] = places_from(sys._getframe(1), lambda *_: Everything())[0]
+            found["start"] = frames_from(sys._getframe(1), lambda *_: Everything())[0]
             return value + 1
 
         def backward(*_: Any) -> None:
-            found["end"] = places_from(sys._getframe(1))[0]
+            found["end"] = frames_from(sys._getframe(1))[0]
 
         names: dict[str, Any] = {"model": model, "backward": backward}
         exec(compile(path.read_text(), str(path), "exec"), names)
@@ -48,12 +48,12 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def again(statements: Statements, place: Place) -> list[Any]:
+def again(statements: Statements, snapshot: FrameSnapshot) -> list[Any]:
     """What the statements log when run again."""
     log: list[Any] = []
-    assert place.variables is not None
-    place.variables["log"] = log
-    statements.run(place)
+    assert snapshot.variables is not None
+    snapshot.variables["log"] = log
+    statements.run(snapshot)
     return log
 
 
@@ -138,16 +138,16 @@ def test_comprehensions_and_functions_see_the_variables(run: Run) -> None:
 
 
 def test_a_way_that_was_not_taken_is_an_error(run: Run) -> None:
-    statements, place = run("""
+    statements, snapshot = run("""
         out = model(x)
         if log:
             return
         backward(out)
     """)
-    assert place.variables is not None
-    place.variables["log"] = [1]
+    assert snapshot.variables is not None
+    snapshot.variables["log"] = [1]
     with pytest.raises(LeftTheBlock):
-        statements.run(place)
+        statements.run(snapshot)
 
 
 def test_a_backward_before_the_model_cannot_be_run_again(run: Run) -> None:
@@ -167,13 +167,15 @@ def test_a_file_that_was_changed_is_noticed(tmp_path: Path) -> None:
     code = compile("\n\n  \nmodel(1)", str(other), "exec")
     call = next(i for i, p in enumerate(code.co_positions()) if p[2] == 0 and p[3] == 8)
     with pytest.raises(NotRepeatable, match="was it changed"):
-        statements_between(Place(0, code, 2 * call, {}), Place(0, code, 2 * call, {}))
+        statements_between(
+            FrameSnapshot(0, code, 2 * call, {}), FrameSnapshot(0, code, 2 * call, {})
+        )
 
 
 def test_without_source() -> None:
     code = compile("model(1)", "<nowhere>", "exec")
     with pytest.raises(NotRepeatable, match="no source"):
-        statements_between(Place(0, code, 4, {}), Place(0, code, 4, {}))
+        statements_between(FrameSnapshot(0, code, 4, {}), FrameSnapshot(0, code, 4, {}))
 
 
 def test_a_yield_between_cannot_be_run_again(run: Run) -> None:

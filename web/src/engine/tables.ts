@@ -24,6 +24,7 @@ export interface Tables {
   functions: Record<string, [op: string, arity: number]>; // that can be typed
   constants: Record<string, string>; // as text: JSON has no infinity
   presets: Preset[];
+  closed: string; // what a page that holds everything may load from elsewhere
 }
 
 export const tables = {} as Tables;

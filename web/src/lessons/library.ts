@@ -2,6 +2,7 @@
 
 import { batch, computed, effect, signal } from "@preact/signals";
 
+import { load } from "../state/beside";
 import { boot } from "../state/boot";
 import { place } from "../state/studio";
 import { language } from "../state/words";
@@ -76,14 +77,13 @@ export function followPlace(): void {
 }
 
 function get(address: string, use: (text: string) => void): void {
-  fetch(address)
-    .then(async (answer) => {
-      if (!answer.ok) throw new Error(String(answer.status));
-      const text = await answer.text();
+  load(address)
+    .then((answer) => answer.text())
+    .then((text) =>
       batch(() => {
         failed.value = false;
         use(text);
-      });
-    })
+      }),
+    )
     .catch(() => (failed.value = true));
 }

@@ -4,8 +4,11 @@
 // inside it (in an export they are already), another boot block and the policy of pages.py for
 // pages that hold everything.
 
+import { tables } from "../engine/tables";
+import { encoded } from "../trace/source";
 import { writeLink } from "./links";
 import { currentLink, originNow } from "./address";
+import { load } from "./beside";
 import { boot, type Boot } from "./boot";
 import { titleOf } from "./studio";
 import { traceDocument } from "./traces";
@@ -23,23 +26,17 @@ export async function saveCopy(): Promise<void> {
 export async function copyOfPage(): Promise<string> {
   // In a JavaScript text \x3C is the same as <, and it cannot end the element around it.
   const script = (await text("script:not([type])", "src")).replace(/<(?=!--|\/?script)/gi, "\\x3C");
-  const style = await text("style, link[rel=stylesheet]", "href");
-  const data = JSON.stringify(await bootNow()).replace(
-    /[<>&]/g,
-    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-  const policy =
-    `default-src 'none'; script-src ${await allowed(script)}; style-src ${await allowed(style)}; ` +
-    "connect-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'";
+  const style = await withFonts(await text("style, link[rel=stylesheet]", "href"));
+  const data = JSON.stringify(await bootNow()).replaceAll("<", "\\u003c"); // so it cannot end
+  const policy = `script-src ${await allowed(script)}; style-src ${await allowed(style)}; `;
   // As text: a policy would not let us put a style into a document, not even into one nobody sees.
   const parts: [RegExp, string][] = [
-    [/<meta http-equiv="Content-Security-Policy"[^>]*>/, ""],
     [
-      /(?<=<meta charset="utf-8">)/,
-      `\n<meta http-equiv="Content-Security-Policy" content="${policy}">`,
+      /(?<=<meta charset="utf-8">\n).*/, // the policy has a line of its own
+      `<meta http-equiv="Content-Security-Policy" content="${policy}${tables.closed}">`,
     ],
     [/(?<=<script type="application\/json" id="boot">)[^<]*/, data],
-    [/<link rel="stylesheet"[^>]*>|<style>[^]*?<\/style>/, `<style>${style}</style>`],
+    [/<link rel="preload"[^]*?css">|<style>[^]*?<\/style>/, `<style>${style}</style>`],
     [/<script(?: src="[^"]*")?>[^]*?<\/script>/, `<script>${script}</script>`],
   ];
   const copy = parts.reduce((page, [part, now]) => page.replace(part, () => now), asLoaded);
@@ -62,15 +59,21 @@ async function bootNow(): Promise<Boot> {
 async function text(selector: string, address: "src" | "href"): Promise<string> {
   const element = document.querySelector(selector)!;
   const from = element.getAttribute(address);
-  if (from === null) return element.textContent ?? "";
-  const answer = await fetch(from);
-  if (!answer.ok) throw new Error(from);
-  return answer.text();
+  return from === null ? element.textContent! : (await load(from)).text();
+}
+
+/** A style with the fonts it names inside it. */
+async function withFonts(style: string): Promise<string> {
+  for (const [address] of style.matchAll(/(?<=url\()fonts[^)]+/g)) {
+    const font = await (await load(address)).arrayBuffer();
+    style = style.replace(address, `data:font/woff2;base64,${encoded(font)}`);
+  }
+  return style;
 }
 
 /** The hash that lets a policy allow exactly this text; without a secure context there is none. */
 async function allowed(inline: string): Promise<string> {
-  if (!globalThis.crypto?.subtle) return "'unsafe-inline'";
+  if (!crypto.subtle) return "'unsafe-inline'";
   const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(inline));
-  return `'sha256-${btoa(String.fromCharCode(...new Uint8Array(hash)))}'`;
+  return `'sha256-${encoded(hash)}'`;
 }

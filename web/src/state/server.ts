@@ -42,7 +42,7 @@ export async function ask<Answer>(path: string, body?: object | Blob): Promise<A
       "X-Gradwalk-Token": token,
       ...(typeof sent === "string" && { "Content-Type": "application/json" }),
     },
-    ...(sent !== undefined && { body: sent }),
+    body: sent ?? null,
   }).catch(() => {
     throw new ServerError(0, say("server.stopped"));
   });

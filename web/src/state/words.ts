@@ -4,16 +4,19 @@ import { signal } from "@preact/signals";
 
 import type { Message } from "../engine/types";
 import { announced } from "./announce";
+import { load } from "./beside";
 import { dataBlock } from "./boot";
 import { remember } from "./storage";
 
 export type Values = Record<string, string | number>;
 
+type Words = Record<string, string>;
+
 /** English stands in the page itself: every other language falls back to it. */
-const inEnglish = dataBlock("words") as Record<string, string>;
+const inEnglish = dataBlock("words") as Words;
 
 export const language = signal("en");
-const words = signal<Record<string, string>>(inEnglish);
+const words = signal(inEnglish);
 const plural = signal(new Intl.PluralRules("en"));
 
 /**
@@ -50,17 +53,12 @@ let wanted = "en"; // the language asked for last: an answer that comes late is 
 /** Load and use a language. Throws where its words cannot be fetched. */
 export async function speak(name: string): Promise<void> {
   wanted = name;
-  if (name === "en") {
-    use("en", inEnglish);
-    return;
-  }
-  const answer = await fetch(`lessons/${encodeURIComponent(name)}/strings.json`);
-  if (!answer.ok) throw new Error(String(answer.status));
-  const found = (await answer.json()) as Record<string, string>;
+  const address = `lessons/${encodeURIComponent(name)}/strings.json`;
+  const found = name === "en" ? inEnglish : ((await (await load(address)).json()) as Words);
   if (wanted === name) use(name, found);
 }
 
-function use(name: string, found: Record<string, string>): void {
+function use(name: string, found: Words): void {
   words.value = found;
   language.value = name;
   try {

@@ -88,7 +88,7 @@ export function storedArrays(find: (name: string) => StoredArray | undefined): A
     async whole(name) {
       const { dtype, shape, slice } = stored(name);
       const bytes = await slice(0, countOf(shape) * itemSize(dtype)!);
-      return { dtype, shape, base64: encoded(new Uint8Array(bytes)) };
+      return { dtype, shape, base64: encoded(bytes) };
     },
   };
 }
@@ -147,7 +147,8 @@ export function encodedArrays(arrays: Record<string, EncodedArray>): ArraySource
   });
 }
 
-function encoded(bytes: Uint8Array): string {
+export function encoded(buffer: ArrayBuffer): string {
+  const bytes = new Uint8Array(buffer);
   let found = "";
   for (let at = 0; at < bytes.length; at += 8192) {
     found += String.fromCharCode(...bytes.subarray(at, at + 8192));

@@ -64,7 +64,6 @@ export function StepBar(props: { walker?: Walker<Pick<Step, "phase" | "node">> }
             steps,
             phase: say(`phase.${phase}`),
           })}
-          style={{ "--forward": `${(stage.turn / Math.max(steps, 1)) * 100}%` }}
         />
       </div>
       <span class="where">

@@ -1,9 +1,9 @@
 """Expressions as text: `e = a·b; tanh(e + c)` becomes a graph of Values. Nothing is executed.
 
-The text is read token by token (`expression_tokens.py`), which finds every error and its column.
-What is left contains only names, brackets and signs, all of them ours; Python's `ast` says how
-they nest, and a whitelist of its nodes is turned into a flat list of steps.
-docs/inspect/expressions.md has the grammar, tests/inspect/expression/grammar.json pins it.
+The tokenizer (tokens.py) finds every error and its column. The rest contains only names, brackets
+and signs, all of our own making; Python's `ast` parses their nesting, and a whitelist of its nodes
+becomes a flat list of steps. docs/inspect/expressions.md has the grammar,
+tests/inspect/expression/grammar.json pins it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.ops import TABLE
 from gradwalk.scalar.value import Value
 
-__all__ = ["ExpressionError", "Program", "expression", "parse"]
+__all__ = ["ExpressionError", "Statements", "expression", "parse"]
 
-DEFAULT = 1.0  # of a name nobody gave a value
+DEFAULT = 1.0  # the value of a name without one
 _SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow", "neg": "neg"}
 _SPELLED = {op: sign for sign, op in _SIGNS.items()}
 _BINARY: dict[type[ast.operator], str] = {
@@ -42,8 +42,10 @@ _BINARY: dict[type[ast.operator], str] = {
 }
 
 
-class Step(NamedTuple):
-    """One step of a statement in postfix order: put something there, or apply an op to `arity`."""
+class PostfixStep(NamedTuple):
+    """One step of a statement in postfix order: push an operand, or apply an op to `arity`
+    operands.
+    """
 
     kind: str  # "number", "name" or "apply"
     text: str
@@ -52,16 +54,16 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`name = ...`, or the last expression, which needs no name."""
+    """`name = ...`, or the final expression without a name."""
 
     name: str  # "" if it has none
-    steps: tuple[Step, ...]
+    steps: tuple[PostfixStep, ...]
     text: str
     line: int
 
     @property
     def is_constant(self) -> bool:
-        """Whether it has no names in it: then it is a number."""
+        """Whether it contains no names, only numbers."""
         return not any(step.kind == "name" for step in self.steps)
 
     def tree(self) -> str:
@@ -77,20 +79,20 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """Statements that were read and found good."""
+class Statements:
+    """Well-formed statements."""
 
     source: str
     statements: tuple[Statement, ...]
 
     @property
     def assigned(self) -> list[str]:
-        """The names that stand left of a `=`."""
+        """The names on the left of `=`."""
         return [s.name for s in self.statements if s.name]
 
     @property
     def leaves(self) -> list[str]:
-        """The names that need a value from outside, in the order they are used."""
+        """The names that need a value, in order of use."""
         own = set(self.assigned)
         used = (step.text for s in self.statements for step in s.steps if step.kind == "name")
         return list(dict.fromkeys(name for name in used if name not in own))
@@ -115,9 +117,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A program at certain values: its graph."""
+    """The graph of a program at given values."""
 
-    program: Program
+    program: Statements
     root: Value
     names: dict[str, Value]  # every name in the program; leaves, and what was assigned
     assumed: tuple[str, ...]  # leaves that were given no value and were set to DEFAULT
@@ -125,7 +127,7 @@ class Built:
     lines: dict[int, Statement]  # id of an inner Value -> where it was computed
 
     def trace(self) -> Trace:
-        """Its recording, forward and backward."""
+        """Record it, forward and backward."""
         trace: Trace = record(self.root)
         for v in inputs_first([self.root]):
             statement = self.lines.get(id(v))
@@ -136,7 +138,7 @@ class Built:
 
 
 def expression(source: str, values: Mapping[str, float] | None = None, **more: float) -> Value:
-    """The graph of an expression, from text; names without a value are 1.
+    """Build the graph of an expression; names without a value are 1.
 
     >>> y = expression("x^3 + 5x", x=2)
     Traceback (most recent call last):
@@ -153,13 +155,13 @@ def expression(source: str, values: Mapping[str, float] | None = None, **more: f
     return parse(source).build(values, **more).root
 
 
-def parse(source: str) -> Program:
+def parse(source: str) -> Statements:
     """Read an expression, or several assignments separated by `;` or on lines of their own.
 
     >>> parse("tanh(x1*w1 + b)").leaves
     ['x1', 'w1', 'b']
     """
-    return Program(source, tuple(_statement(s) for s in sentences(source)))
+    return Statements(source, tuple(_statement(s) for s in sentences(source)))
 
 
 # -- from tokens to steps ------------------------------------------------------------------------
@@ -170,39 +172,39 @@ def _statement(sentence: Sentence) -> Statement:
     text = " ".join(_as_python(token, place) for place, token in enumerate(body))
     try:
         tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, RecursionError, MemoryError) as error:  # the reader let nothing such pass
+    except (SyntaxError, RecursionError, MemoryError) as error:  # the tokenizer rejects it
         raise ExpressionError(f"cannot be read: {error}", sentence.source, body[0].start) from None
     name = sentence.name.text if sentence.name else ""
     return Statement(name, tuple(_postfix(tree, body)), sentence.text, sentence.line)
 
 
 def _as_python(token: Token, place: int) -> str:
-    """Names and numbers as n0, n1, ...: Python sees no word that could mean something to it."""
+    """Replace names and numbers by n0, n1, ..., so that Python sees no word of the user."""
     if token.kind in ("name", "number", "function"):
         return f"n{place}"
     return "**" if token.text == "^" else token.text
 
 
-def _postfix(tree: ast.expr, body: tuple[Token, ...]) -> list[Step]:
-    """Operands before operators. A long sum nests as deep as it is long, so no recursion."""
-    steps: list[Step] = []
-    stack: list[ast.expr | Step] = [tree]
+def _postfix(tree: ast.expr, body: tuple[Token, ...]) -> list[PostfixStep]:
+    """Convert to postfix order, without recursion: a long sum nests as deep as it is long."""
+    steps: list[PostfixStep] = []
+    stack: list[ast.expr | PostfixStep] = [tree]
     while stack:
         match stack.pop():
-            case Step() as step:
+            case PostfixStep() as step:
                 steps.append(step)
             case ast.Name(id=name):
                 token = body[int(name[1:])]
-                steps.append(Step(token.kind, token.text))
+                steps.append(PostfixStep(token.kind, token.text))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                stack += [Step("apply", _BINARY[type(op)], 2), right, left]
+                stack += [PostfixStep("apply", _BINARY[type(op)], 2), right, left]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                stack += [Step("apply", "neg", 1), operand]
+                stack += [PostfixStep("apply", "neg", 1), operand]
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
                 stack.append(operand)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 op_name = FUNCTIONS[body[int(name[1:])].text].op
-                called = Step("apply", _SPELLED.get(op_name, op_name), len(args))
+                called = PostfixStep("apply", _SPELLED.get(op_name, op_name), len(args))
                 stack += [called, *reversed(args)]
             case other:
                 raise ExpressionError(
@@ -215,9 +217,9 @@ def _postfix(tree: ast.expr, body: tuple[Token, ...]) -> list[Step]:
 
 
 class _Builder:
-    """Numbers stay numbers until they meet a name, so 2·3·x has one constant, 6."""
+    """Build Values; numbers fold until they meet a name, so 2·3·x has one constant, 6."""
 
-    def __init__(self, program: Program, values: dict[str, float]) -> None:
+    def __init__(self, program: Statements, values: dict[str, float]) -> None:
         self.program = program
         self.given = values
         self.names: dict[str, Value] = {}
@@ -245,7 +247,7 @@ class _Builder:
         root = result if isinstance(result, Value) else Value(result)
         inside = inputs_first([root])
         self._label_the_rest(root, inside)
-        for v in inside:  # made by this file, which is nobody's source line
+        for v in inside:  # made by this file, not by a user's line
             v.code, v.position = None, -1
         ids = {id(v) for v in inside}
         unused = tuple(n for n in self.program.assigned if id(self.names[n]) not in ids)
@@ -283,7 +285,7 @@ class _Builder:
         return result
 
     def _label_the_rest(self, root: Value, inside: list[Value]) -> None:
-        """v1, v2, ... so that every tool can be asked about every node; constants stay numbers."""
+        """Label inner nodes v1, v2, ..., for tools to refer to; constants stay numbers."""
         taken = {*self.names}
         if not root.label and "out" not in taken:
             root.label = "out"

@@ -1,8 +1,8 @@
-"""Reading an expression from left to right: its tokens, and the first thing wrong with it.
+"""Tokenize an expression from left to right, and report its first error.
 
-Whether an expression is well formed needs no tree. At any place either an operand or an operator
-may follow, and a stack remembers the open brackets; so the first token that does not fit is found
-where it stands. The same few rules are the page's.
+Checking an expression needs no tree. At any position either an operand or an operator may follow,
+and a stack holds the open brackets, so the first token that does not fit is the error. The page
+uses the same rules.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ _INSTEAD = {
 }
 
 
-class Function(NamedTuple):
-    """A function that may be called: the op it is, and how many operands it takes."""
+class NamedFunction(NamedTuple):
+    """A callable function: its op and number of operands."""
 
     op: str
     arity: int
 
 
-def _functions() -> dict[str, Function]:
-    """Every elementwise op that has a derivative and a meaning for plain numbers."""
+def _functions() -> dict[str, NamedFunction]:
+    """Every elementwise op with a derivative that works on plain numbers."""
     found = {
-        op.name: Function(op.name, len(op.inputs))
+        op.name: NamedFunction(op.name, len(op.inputs))
         for op in TABLE.values()
         if op.elementwise
         and op.differentiable
@@ -82,7 +82,7 @@ FUNCTIONS = _functions()
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read; `line` and `column` (from 1) say where."""
+    """A malformed expression; `line` and `column` (from 1) say where."""
 
     def __init__(self, message: str, source: str, place: int, hint: str = "") -> None:
         before = source[:place]
@@ -96,7 +96,7 @@ class ExpressionError(ValueError):
 
 
 def _pointed(source: str, line: int, column: int) -> list[str]:
-    """The line with a caret below; of a long line the part around it, readable at 80 columns."""
+    """The line with a caret below, cut to fit 80 columns."""
     lines = source.split("\n")
     text = lines[line - 1].replace("\t", " ").replace("\r", " ")
     start = max(0, column - 50)
@@ -141,14 +141,14 @@ class Sentence(NamedTuple):
 
 
 def sentences(source: str) -> list[Sentence]:
-    """The statements of a source, all of them well formed."""
+    """Tokenize all statements of a source."""
     if len(source) > LONGEST:
         raise ExpressionError(f"longer than {LONGEST:,} characters", source, LONGEST)
     return _Reader(source).read()
 
 
 class _Bracket:
-    """An open bracket; that of a call counts what stands in it."""
+    """An open bracket; that of a call counts its arguments."""
 
     def __init__(self, token: Token, function: Token | None) -> None:
         self.token = token
@@ -220,7 +220,7 @@ class _Reader:
         shown = f"'{sign}'" if sign.isprintable() and not sign.isspace() else f"U+{ord(sign):04X}"
         return self.error(f"{shown} has no place in an expression", place, hint)
 
-    # -- where an operand may stand --------------------------------------------------------------
+    # -- an operand is expected ------------------------------------------------------------------
 
     def operand(self, token: Token) -> None:
         if self.found and not self.found[-1].name and not self.body and not self.name:
@@ -277,14 +277,14 @@ class _Reader:
             raise self.error(f"more than {DEEPEST} levels deep", token.start)
 
     def shallower(self) -> None:
-        """An operand is complete: the signs and powers before it wait no longer."""
+        """Close the signs and powers before a complete operand."""
         self.levels -= self.nested
         self.nested = 0
 
     def add(self, token: Token) -> None:
         self.body.append(token)
 
-    # -- where an operator may stand -------------------------------------------------------------
+    # -- an operator is expected -----------------------------------------------------------------
 
     def operator(self, token: Token) -> None:
         text = token.text
@@ -387,7 +387,7 @@ class _Reader:
 
 
 def _meant(name: str) -> str:
-    """What someone who calls an unknown function may have wanted."""
+    """Guess what the user of an unknown function meant."""
     if name in ("σ", "logistic"):
         return "write sigmoid(...)"
     near = difflib.get_close_matches(name, FUNCTIONS, 1, 0.75)

@@ -1,4 +1,4 @@
-"""What `health` looks for in forward and backward: one function per sickness.
+"""The checks of `health`: one function per pathology.
 
 Each takes an `Anatomy` and the `Limits` and returns findings.
 """
@@ -20,7 +20,7 @@ from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, TraceNode
 from gradwalk.ops import TABLE
 
-LARGE_INPUT = 4.0  # typical size above which an input was forgotten to be scaled
+LARGE_INPUT = 4.0  # typical size above which an input is unscaled
 
 # Ops that may be a ReLU, see `_is_relu`.
 RELUS = ("relu", "threshold", "clip", "hardtanh", "maximum", "clamp_min", "rnn")
@@ -69,7 +69,7 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
 
 
 def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
-    """Whether the gradient ends only at weights that are 0 and have a gradient of their own."""
+    """Whether the gradient ends only at zero weights that do receive a gradient."""
     zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
     by_node = {each.node: each for each in anatomy.layers}
     return bool(zeros) and all(
@@ -104,7 +104,7 @@ def _flow(
     growing: bool,
 ) -> Finding:
     ratio, layer = worst
-    if not math.isfinite(ratio):  # its factors would be 0, inf and NaN, which tell nothing
+    if not math.isfinite(ratio):  # its factors would be 0, inf or NaN
         return Finding(
             "exploding",
             layer.title,
@@ -159,7 +159,7 @@ def _change(blamed: Factor | None, growing: bool) -> str:
     return "a residual connection (x + layer(x)) around the layers between, or a normalisation"
 
 
-# -- units that no longer answer -------------------------------------------------------------------
+# -- dead and saturated units ----------------------------------------------------------------------
 
 
 def dead_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
@@ -188,7 +188,7 @@ def dead_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[in
 
 
 def _is_relu(anatomy: Anatomy, node: TraceNode) -> bool:
-    """Whether an op gives 0, with no slope, to all that is below 0."""
+    """Whether an op maps every negative input to 0 with slope 0."""
     attrs = node.attrs
     if node.op in ("relu", "threshold"):
         return not attrs.get("value")
@@ -234,7 +234,7 @@ def _bias(anatomy: Anatomy, layer: Layer) -> Any:
 
 
 def _factor(anatomy: Anatomy, node: TraceNode) -> Factor:
-    """What one node did to the gradient that it handed to its first operand."""
+    """How one node changed the gradient that it pushed to its first operand."""
     arrived = anatomy.gradient(node.index)
     pushed = anatomy.sweep.pushed.get(node.index) or (None,)
     return Factor(
@@ -411,7 +411,7 @@ def _equal_rows(matrix: Any, tolerance: float) -> bool:
 
 
 def _zero_factors(anatomy: Anatomy, layer: Layer) -> list[Factor]:
-    """The gradient's way down to the layer, as far as it got."""
+    """The factors on the gradient's path to the layer, as far as it got."""
     return [f for f in anatomy.factors(layer.node) if not math.isnan(f.value)]
 
 
@@ -419,7 +419,7 @@ def _zero_factors(anatomy: Anatomy, layer: Layer) -> list[Factor]:
 
 
 def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
-    """Parameters that should learn and get no gradient; one finding per module."""
+    """Parameters that require a gradient and get none; one finding per module."""
     groups: dict[str, list[tuple[str, Any, int | None]]] = {}
     known = {name: index for index, name in anatomy.names.items()}
     for name, parameter in model.named_parameters():
@@ -445,7 +445,7 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
 
 
 def _cut(anatomy: Anatomy, index: int) -> TraceNode | None:
-    """The first node above a parameter that no gradient goes through, and says why."""
+    """The first node above a parameter that stops gradients, and why."""
     seen, queue = {index}, [index]
     for at in queue:
         for consumer, _ in anatomy.trace.consumers[at]:

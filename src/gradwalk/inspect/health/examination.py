@@ -1,4 +1,4 @@
-"""One forward and backward pass, examined: the report that `health` and `Monitor` give."""
+"""Examine one forward and backward pass: the report of `health` and `Monitor`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADS = {"activation": "output", "saturated": "flat"}
 
 @dataclass
 class LayerHealth:
-    """The sizes at one layer: what went up through it, and what came down."""
+    """The sizes of activations and gradients at one layer."""
 
     name: str
     op: str
@@ -50,7 +50,7 @@ class HealthReport(Report):
     layers: list[LayerHealth]
     loss: float | None = None
     gradient_norm: float = 0.0  # of all parameters together
-    notes: list[str] = field(default_factory=list)  # what could not be looked at, and why
+    notes: list[str] = field(default_factory=list)  # what could not be checked, and why
 
     @property
     def healthy(self) -> bool:
@@ -134,15 +134,15 @@ def examine(
 ) -> HealthReport:
     """`health` of a trace.
 
-    `steps` has the norms of moves that were already measured; `rows` is how much of a batch is
-    looked at where a whole one would cost a pass of its own.
+    `steps` has norms of updates measured before; `rows` limits the part of a batch to look at where
+    the whole would cost another pass.
     """
     if trace.scalar:
         raise TypeError(
             "health is about the layers of a network of tensors; this is a graph of Values. "
             "Fix: why(value, loss) explains single gradients."
         )
-    with np.errstate(all="ignore"):  # the numbers may be bad: that is what is looked for
+    with np.errstate(all="ignore"):  # non-finite numbers are expected here
         return _examine(model, trace, optimizer, lr, limits or Limits(), steps, rows)
 
 
@@ -180,7 +180,7 @@ def _examine(
 
 
 def _unexplained(anatomy: Anatomy, flow: list[Finding], *explained: list[Finding]) -> list[Finding]:
-    """Vanishing gradients but for those that another finding accounts for already."""
+    """Vanishing gradients that no other finding explains."""
     causes: dict[int, Finding] = {}
     for finding in (f for found in explained for f in found):
         causes.update(dict.fromkeys((f.node for f in finding.factors), finding))

@@ -1,4 +1,4 @@
-"""What `health` finds, in words: the finding, its chain of factors, the limits it is judged by."""
+"""Findings of `health`: their text, their chains of factors, and the limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class Limits:
-    """Where healthy ends. `health(model, loss, limits=Limits(vanishing=1e-5))` moves a limit."""
+    """Thresholds. `health(model, loss, limits=Limits(vanishing=1e-5))` moves one."""
 
     vanishing: float = 1e-3  # gradient of a layer by that of the last layer
     exploding: float = 1e3
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass
 class Finding(Report):
-    """Something wrong: which layer, which line, the chain of factors that made it, what to try."""
+    """A problem: its layer, its line, the chain of factors behind it, and what to try."""
 
     kind: str  # "vanishing", "exploding", "dead", "saturated", "update", "initialisation", "unused"
     layer: str
@@ -76,7 +76,7 @@ def _row(head: str, text: str) -> str:
 
 
 def listed(names: list[str], most: int = 6) -> str:
-    """Some names, and how many more there are."""
+    """The first names, and how many more there are."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
@@ -90,7 +90,7 @@ def times(count: int) -> str:
 
 
 def describe(factors: list[Factor]) -> str:
-    """A chain of factors in words: equal operations together, the strongest first."""
+    """Describe a chain of factors: equal operations together, the strongest first."""
     if factors and all(math.isnan(f.value) for f in factors):
         return f"{factors[0].op} got a gradient of 0, ×0"
     groups: dict[str, list[Factor]] = {}
@@ -118,7 +118,7 @@ def describe(factors: list[Factor]) -> str:
 
 
 def mean(factors: list[Factor]) -> float:
-    """The geometric mean: raised to their number it gives their product."""
+    """The geometric mean of factors."""
     values = [f.value for f in factors]
     if not all(0 < v < math.inf for v in values):
         return math.prod(values)
@@ -126,7 +126,7 @@ def mean(factors: list[Factor]) -> float:
 
 
 def strongest(factors: list[Factor], growing: bool) -> Factor | None:
-    """The factor whose kind of operation did most of it, and of those the strongest."""
+    """The strongest factor of the kind of operation with the largest effect."""
     sign = 1.0 if growing else -1.0
 
     def effect(factor: Factor) -> float:
@@ -144,7 +144,7 @@ def strongest(factors: list[Factor], growing: bool) -> Factor | None:
 
 
 def percent(share: float) -> str:
-    """Whole percents, but never 0 or 100 % of what is only nearly so."""
+    """Whole percents, with 0 and 100 % reserved for exact values."""
     if 0 < share < 0.005:
         return "under 1 %"
     if 0.995 <= share < 1:
@@ -153,7 +153,7 @@ def percent(share: float) -> str:
 
 
 def together(findings: list[Finding]) -> list[Finding]:
-    """Findings of one kind at one line for one cause as one: the worst, which names the others."""
+    """Merge findings of one kind, line and cause into the worst, which names the others."""
     groups: dict[Any, list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.kind, finding.line, finding.cause), []).append(finding)

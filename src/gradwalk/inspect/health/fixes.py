@@ -1,4 +1,4 @@
-"""try_fix: the same model on the same seed and batch, with one thing changed at a time."""
+"""try_fix: run the same model on the same seed and batch with one change at a time."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Trial(Report):
 
     @property
     def cured(self) -> bool:
-        """Whether nothing is found any more."""
+        """Whether no finding is left."""
         return not self.error and self.before.healthy
 
 
 @dataclass
 class Trials(Report):
-    """What each change did, beside the model as it is."""
+    """The effect of each change, beside the unchanged model."""
 
     original: Trial
     trials: list[Trial]
@@ -63,7 +63,7 @@ class Trials(Report):
     def best(self) -> Trial | None:
         """The change that left the fewest findings, and of those the lowest loss.
 
-        None if none was better than the model as it is.
+        None if no change beats the unchanged model.
         """
         possible = [t for t in self.trials if not t.error]
         best = min(possible, key=_badness, default=None)
@@ -82,7 +82,7 @@ class Trials(Report):
 
 
 def _badness(trial: Trial) -> tuple[bool, int, float]:
-    """A loss that is no number is worst, then findings, then the loss."""
+    """Rank trials: first non-finite losses, then findings, then the loss."""
     last = trial.losses[-1] if trial.losses else math.inf
     finite = math.isfinite(last)
     return not finite, len(trial.before.findings), last if finite else math.inf
@@ -178,13 +178,13 @@ def try_fix(
 
 
 def _removed(original: Trial, trial: Trial) -> bool:
-    """Whether a change took at least one kind of finding away."""
+    """Whether a change removed at least one kind of finding."""
     before, after = ({f.kind for f in t.before.findings} for t in (original, trial))
     return not trial.error and bool(before - after)
 
 
 def _compatible(helped: list[tuple[_Change, Trial]]) -> list[_Change]:
-    """Of other activations and other weights, which are made for one another, only the best."""
+    """Keep the better of activation and initialisation: each is tuned to the other."""
     either = [pair for pair in helped if pair[0].name in ("activation", "initialisation")]
     best = min(either, key=lambda pair: _badness(pair[1]), default=None)
     return [pair[0] for pair in helped if pair not in either or pair is best]
@@ -276,7 +276,7 @@ class _Run:
 
 @contextmanager
 def _in_place_of(pair: tuple[str, str] | None) -> Iterator[None]:
-    """Inside, one op of tensors computes another: `sigmoid` is `relu`, wherever it is called."""
+    """Replace one tensor op by another everywhere: `sigmoid` computes `relu`."""
     if pair is None:
         yield
         return
@@ -335,9 +335,9 @@ def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:
 
 
 def _activations(run: _Run, hidden: bool = False) -> set[str]:
-    """The ops that the model uses, seen in one more forward pass; or those before its last layer.
+    """The activations that one forward pass uses, or those before the last layer.
 
-    An activation at the output asks for no gain: nothing has to come through it undiminished.
+    An activation at the output needs no gain.
     """
     recorder = Recorder("stats")
     with recorder, no_grad():
@@ -365,7 +365,7 @@ def _larger_eps(model: Any) -> None:
 
 
 def _initialise(model: Any, gain: float) -> None:
-    """Every matrix, but those of embeddings."""
+    """Initialise every matrix except embeddings."""
     for module in model.modules():
         if type(module).__name__.startswith("Embedding"):
             continue

@@ -1,10 +1,10 @@
-"""Output activations that are flat where the loss still wants them elsewhere.
+"""Output activations that are saturated where the loss pulls them elsewhere.
 
-A flat output may be what training was for: a classifier that is sure, and right. It is a sickness
-if its gradient is lost on the way through it. Two things tell them apart. If moving the flat
-outputs all the way to their bounds would bring the loss down, they are on their way there. And a
-loss that takes the logarithm of the output (binary cross-entropy) sends a gradient that grows as
-fast as the slope falls, so that nothing is lost until the slope is 0 exactly.
+A saturated output may be the goal of training: a confident, correct classifier. It is a problem if
+the activation swallows the gradient. Two checks tell these apart. If moving the outputs to their
+bounds would lower the loss, they are on their way there. And a loss that takes the logarithm of the
+output (binary cross-entropy) sends a gradient that grows as fast as the slope falls, so nothing is
+lost until the slope is exactly 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST = 0.05  # share of the outputs that have to be both flat and wanted elsewh
 
 
 def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
-    """Sigmoids, tanhs and softmaxes behind the last layer; also how much is flat, by node."""
+    """Saturated sigmoids, tanhs and softmaxes after the last layer; also the flat share by node."""
     found, shares = [], {}
     for node in anatomy.trace.nodes:
         if not node.needs_grad or node.op not in (*SLOPES, "softmax"):
@@ -53,7 +53,7 @@ def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], 
 
 
 def _measured(anatomy: Anatomy, node: TraceNode) -> tuple[Any, Any, float] | None:
-    """Slopes, how hard the loss pulls, and what it would gain, to first order, at the bounds."""
+    """Slopes, gradients, and the first-order gain of moving to the bounds."""
     out = array_of(anatomy.value(node.index))
     g = array_of(anatomy.sweep.grad(node.index))
     if out is None or g is None or not out.size or not np.isfinite(g).all():

@@ -1,9 +1,9 @@
 """The layers in a trace, and how the gradient changes from one to the next.
 
-A layer is an operation that multiplies by a learned matrix. Between two layers the gradient goes
-along many edges; its **main path** follows, from each node, the consumer that sent it most. The
-ratio of gradient norms at two neighbours on that path is the **factor** of the operation between
-them, and the product of the factors is the ratio at its ends, exactly.
+A layer is an operation that multiplies by a learned matrix. Between two layers the gradient flows
+along many edges; its **main path** follows, from each node, the consumer that sent most. The ratio
+of gradient norms at two neighbours on that path is the **factor** of the operation between them, so
+the product of the factors is exactly the ratio at its ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Size:
 
 
 def norm_of(kept: Kept) -> float:
-    """The root of the sum of squares; 0 of nothing, NaN or Inf where there is one."""
+    """The Euclidean norm; 0 of nothing, NaN or inf if an element is."""
     if kept is None:
         return 0.0
     if isinstance(kept, Size):
@@ -82,7 +82,7 @@ def array_of(kept: Kept) -> Any:
 
 @dataclass(slots=True)
 class Factor:
-    """What one operation did to the norm of the gradient on its way down."""
+    """How one operation changed the norm of the gradient."""
 
     node: int
     op: str
@@ -100,7 +100,7 @@ class Layer:
     name: str  # "blocks.0.mlp.2", or the parameter's own name if it belongs to the model itself
     weight: int  # the node of its matrix (the largest, if there are several)
     parameters: list[int] = field(default_factory=list)
-    call: int = 1  # the how manieth time it is used
+    call: int = 1  # number of the use, from 1
     below: int | None = None  # the layer that feeds it, as a position in the list of layers
 
     @property
@@ -110,7 +110,7 @@ class Layer:
 
 
 class Anatomy:
-    """A trace seen as layers; everything `health` asks of a trace."""
+    """A trace as layers; `health` asks it everything."""
 
     def __init__(self, trace: Trace, model: Any = None) -> None:
         self.trace = trace
@@ -257,7 +257,7 @@ class Anatomy:
     def factors(self, node: int, top: int | None = None) -> list[Factor]:
         """The factors on the main path from `top` (default: its last layer) down to a node.
 
-        Their product is the gradient norm of the node by that of `top`.
+        Their product is the gradient norm of the node relative to that of `top`.
         """
         path = self.main_path(node)
         layers = {layer.node: layer for layer in self.layers}
@@ -283,7 +283,7 @@ class Anatomy:
         return found
 
     def row_norm(self, weight: int) -> float:
-        """The norm of a matrix by the root of its number of rows."""
+        """The norm of a matrix divided by the root of its number of rows."""
         rows = self.trace.nodes[weight].shape[0]
         return norm_of(self.value(weight)) / math.sqrt(max(rows, 1))
 
@@ -296,7 +296,7 @@ class Anatomy:
 
     @cached_property
     def _computed(self) -> dict[Edge, Any]:
-        """Values that a graph nobody recorded did not keep."""
+        """Recompute values that an unrecorded graph did not save."""
         found: dict[Edge, Any] = {}
         for node in self.trace.nodes:
             missing = [k for k, value in enumerate(node.values) if value is None]

@@ -23,7 +23,7 @@ PANELS = ("gradient", "activation", "update", "dead", "saturated")
 
 
 class _NoHoldings(Holdings):
-    """What is kept for backward is not asked for: nothing is noted."""
+    """Ignore what nodes save for backward."""
 
     def note_memory(self, edge: Edge, array: Any) -> None:
         """Nothing."""
@@ -33,7 +33,7 @@ class _NoHoldings(Holdings):
 
 
 class _Step(LightRecorder):
-    """Records one step; of what the monitor does not count it keeps only the norm."""
+    """Record one step; keep only norms of what the monitor does not read."""
 
     def __init__(self, monitor: Monitor, step: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _Step(LightRecorder):
         return super()._refers(what, index)
 
     def made(self, op: Any, args: tuple[Any, ...], *rest: Any, **options: Any) -> None:
-        """As usual; of a recurrent op also refer to the operands that it keeps for backward."""
+        """Record an operation; reference the saved operands of a recurrent op."""
         super().made(op, args, *rest, **options)
         if op.name in RECURRENT:
             node = rest[1][0]._node
@@ -63,11 +63,11 @@ class _Step(LightRecorder):
 
 
 class Monitor:
-    """Examines every `every`-th training step by itself, and keeps the history.
+    """Examine every `every`-th training step automatically, and keep the history.
 
-    Give it the model and the optimizer before training; `history` has one dictionary of floats
-    per examined step (`HealthReport.metrics()` and the step's number), `report` the last report.
-    Training goes on unchanged; `close()`, or the end of a `with` block, takes the monitor off.
+    Give it the model and the optimizer before training; `history` has one dictionary of floats per
+    examined step (`HealthReport.metrics()` and the step's number), `report` the last report.
+    Training is unaffected; `close()`, or the end of a `with` block, removes the monitor.
 
     >>> import gradwalk as gw
     >>> _ = gw.manual_seed(0)
@@ -109,7 +109,7 @@ class Monitor:
         self.close()
 
     def close(self) -> None:
-        """Take the monitor off the model and the optimizer; the history stays."""
+        """Remove the monitor from the model and the optimizer; the history stays."""
         self._stop()
         for handle in self._handles:
             handle.remove()
@@ -117,17 +117,17 @@ class Monitor:
 
     @property
     def findings(self) -> list[Any]:
-        """Of the last examined step."""
+        """The findings of the last examined step."""
         return [] if self.report is None else self.report.findings
 
     # -- one step ----------------------------------------------------------------------------------
 
     def _start(self, model: Any, args: Any) -> None:
-        """The model is called: record, if this step's turn has come and nobody else does."""
+        """Start recording at a model call, if this step is due and nothing else records."""
         if not model.training or not state.here.grad_enabled or self._recorder is not None:
             return
         number = self.step
-        if self.optimizer is None:  # nobody tells us of steps: calls are counted instead
+        if self.optimizer is None:  # without an optimizer, count calls instead of steps
             self.step += 1
         if number % self.every or self._examined is not None or state.here.watcher is not None:
             return
@@ -137,7 +137,7 @@ class Monitor:
         recorder.left()
 
     def _stop(self) -> None:
-        """Backward is over, or there was none."""
+        """Stop recording, after backward or without one."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
@@ -149,7 +149,7 @@ class Monitor:
                 self._examine(None)
 
     def _before_step(self, optimizer: Any, args: Any, keywords: Any) -> None:
-        """Keep the weights as they are, to see how far the step moves them."""
+        """Copy the weights, to measure how far the step moves them."""
         self._stop()
         if self._examined is None:
             return

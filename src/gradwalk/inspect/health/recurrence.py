@@ -1,9 +1,9 @@
-"""Inside a recurrent op: its gradient from time to time, and its gates.
+"""Inside a recurrent op: its gradient over time, and its gates.
 
-`lstm`, `gru` and `rnn` are one node for a whole sequence. The sequence is cut into pieces; each is
-computed again by the op itself, and its own rule takes the gradient of the state down from the end
-of a piece to its start. So the numbers are those of the step-by-step expansion, at the price of
-one more pass through the op.
+`lstm`, `gru` and `rnn` are one node for a whole sequence. We cut the sequence into pieces,
+recompute each with the op itself, and pull the gradient of the state through it with the op's own
+rule. The numbers are those of the step-by-step expansion, at the price of one more pass through the
+op.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from gradwalk.ops.network.recurrent import GATES, times
 
 PIECES = 24  # a sequence is cut into about so many,
 FEW = 4  # or so many where only some rows are looked at
-# Gates that keep the state: that they are wide open is memory, not sickness.
+# Gates that keep the state: wide open they remember, which is healthy.
 KEEPERS = {"lstm": "forget", "gru": "update"}
 WEIGHT_OF_STATE = {"lstm": 4, "gru": 3, "rnn": 3}  # which operand multiplies the state
 
 
 @dataclass
 class Unrolled:
-    """One recurrent node, seen in time."""
+    """One recurrent node over time."""
 
     node: TraceNode
     sizes: list[float]  # norms of the gradient of the state, from the first time visited on
@@ -43,11 +43,11 @@ class Unrolled:
 
     @cached_property
     def gates(self) -> dict[str, tuple[str, Any]]:
-        """By name: its activation, and what it was."""
+        """The activation and values of each gate, by name."""
         return self.pieces.gates()
 
     def trimmed(self) -> Unrolled:
-        """Without the times that are later than anything the loss reads."""
+        """Drop the times after the last one that the loss reads."""
         count = max((k for k, size in enumerate(self.sizes, 1) if size), default=0)
         return Unrolled(self.node, self.sizes[:count], self.lengths[: count - 1], self.pieces)
 
@@ -64,7 +64,7 @@ class Unrolled:
 
 
 def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | None:
-    """The state's gradient over time, of the whole batch or of some rows; None if not known."""
+    """The state's gradient over time, for the whole batch or some rows; None if unknown."""
     given = [array_of(g) for g in anatomy.sweep.grads.get(node.index, ())]
     try:
         args = [array_of(a) for a in replay.operands(anatomy.trace, node)]
@@ -78,7 +78,7 @@ def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | No
     if any(a is None for a in args) or not all(a.size for a in args[: 1 + states]):
         return None
     some = slice(None, None, max(1, args[0].shape[1] // rows)) if rows else slice(None)
-    # In double precision: over a hundred steps a float32 ends at 0, and a chain of 0s says nothing.
+    # In float64: over a hundred steps float32 underflows to 0.
     x, *state = (np.asarray(a, np.float64)[..., some, :] for a in args[: 1 + states])
     weights = [np.asarray(a, np.float64) for a in args[1 + states :]]
     to_out = np.asarray(given[0], np.float64)[:, some]
@@ -89,7 +89,7 @@ def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | No
 def _as_lstm(
     node: TraceNode, args: list[Any], given: list[Any]
 ) -> tuple[TraceNode, list[Any], list[Any]]:
-    """PyTorch's layer, which has two biases and hands out the last state beside all of them."""
+    """PyTorch's layer as our op: it has two biases and also returns the last state."""
     *others, bias_x, bias_h = args
     out, last, cell = given
     if last is not None:
@@ -161,7 +161,7 @@ class _Pieces:
         return Unrolled(self.node, sizes[::-1], lengths[-2::-1], self)
 
     def gates(self) -> dict[str, tuple[str, Any]]:
-        """Of all pieces, without the order of time."""
+        """The gates of all pieces, in no order."""
         name = self.node.op
         if name == "rnn":
             activation = self.node.attrs["nonlinearity"]
@@ -205,11 +205,11 @@ def _flow(anatomy: Anatomy, layer: Layer, unrolled: Unrolled, limits: Limits) ->
     unrolled = unrolled.trimmed()
     growing = _ratio(unrolled) > limits.exploding
     if growing:
-        # The loss itself may pull harder at earlier outputs: only what the steps make counts.
+        # The loss may pull harder at earlier outputs: only the effect of the steps counts.
         unrolled = unrolled.pieces.unrolled(only_last=True).trimmed()
     ratio, steps = _ratio(unrolled), sum(unrolled.lengths)
-    # All times teach the same weights, so some fading is no loss. Below the square of the limit
-    # for layers (1e-6, the digits of a float32) the first times teach nothing at all.
+    # All times train the same weights, so some fading is harmless. Below the square of the limit
+    # for layers (1e-6, the precision of float32) the first times contribute nothing.
     if not (ratio > limits.exploding if growing else ratio < limits.vanishing**2):
         return None
     node = unrolled.node
@@ -230,14 +230,14 @@ def _flow(anatomy: Anatomy, layer: Layer, unrolled: Unrolled, limits: Limits) ->
 
 
 def _ratio(unrolled: Unrolled) -> float:
-    """The gradient of the first state by that of the last; 1 if that says nothing."""
+    """The gradient of the first state relative to the last; 1 if undefined."""
     sizes = unrolled.sizes
     known = len(sizes) > 1 and all(map(math.isfinite, sizes))
     return sizes[0] / sizes[-1] if known else 1.0
 
 
 def _kept_by(unrolled: Unrolled) -> str:
-    """How much of the state one step hands on, as far as one number says it."""
+    """About how much of the state one step passes on."""
     op = unrolled.node.op
     if op in KEEPERS:
         gate = KEEPERS[op]

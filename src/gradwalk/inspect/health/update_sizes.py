@@ -1,4 +1,4 @@
-"""How far one step of an optimizer moves each weight, by the weight's own size."""
+"""How far one step of an optimizer moves each weight, relative to the weight's size."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ THOUSANDTH, HUNDREDTH = 1e-3, 1e-2  # one step should move a weight by between t
 def step_norms(
     anatomy: Anatomy, optimizer: Any, lr: float | None = None, as_they_are: bool = False
 ) -> dict[int, float]:
-    """The norm of the move that the next step would make, by parameter; nothing is changed.
+    """The norm of the next update of each parameter, without making it.
 
-    It is made from the recorded gradients, or from the `.grad`s as they are (clipped, say).
+    It uses the recorded gradients, or the current `.grad`s (which may be clipped).
 
-    The optimizer's own update runs on copies of the parameters and of its state. One that needs
-    more than gradients (LBFGS) gives nothing.
+    The optimizer's own update runs on copies of the parameters and its state. An optimizer that
+    needs more than gradients (LBFGS) gives an empty result.
     """
     gradients = {}
     for index, parameter in anatomy.tensors.items():
@@ -89,7 +89,7 @@ def update_sizes(
             "thousandth to a hundredth"
         )
         return [_update(anatomy, worst, ratios, owners, large, steps, optimizer, change)], ratios
-    # Weights without a gradient are another matter.
+    # Weights without a gradient are a finding of their own.
     pulled = {i: ratio for i, ratio in ratios.items() if norm_of(anatomy.sweep.grad(i)) > 0}
     middle = sorted(pulled.values())[len(pulled) // 2] if pulled else math.inf
     if middle < limits.small_update:

@@ -1,12 +1,11 @@
-"""Where to checkpoint: cut a computation into segments so that what is alive fits a budget.
+"""Plan checkpoints: cut a computation into segments so that live memory fits a budget.
 
-The computation is seen as a row of units: calls of modules, and what is computed between them. A
-unit is kept (what it saves stays alive) or lies in a checkpointed segment (its arguments stay, and
-what it saves is alive only while the segment runs, once in forward and once more in backward).
-Among all ways to choose, the one that computes least again is found by going through the units
-once, keeping for every number of bytes held so far the cheapest way to get there. Bytes that two
-units share may be counted twice on the way, never too few; the plan that is returned is then
-played through exactly.
+The computation is a row of units: module calls, and what is computed between them. A unit is either
+kept (what it saves stays alive) or part of a checkpointed segment (its arguments stay alive, and
+what it saves lives only while the segment runs, in forward and again in backward). Dynamic
+programming over the units finds the choice that recomputes least: for every number of bytes in use
+it keeps the cheapest prefix. Memory shared by two units may count twice there, never too little;
+the final plan is then simulated exactly.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 LARGEST_SHARE = 1 / 3  # of all bytes: a unit that keeps more is opened, if it has modules inside
-WAYS = 400  # to get to one unit that are followed up; of more, as many spread over the bytes
+WAYS = 400  # plans to follow per unit; of more, a spread over the bytes
 BACKWARD = 2.0  # times the forward, where nothing was timed
 
 
 @dataclass
 class Unit:
-    """A call of a module, or what is computed between two of them."""
+    """A module call, or what is computed between two of them."""
 
     name: str  # "" between modules
     nodes: list[TraceNode]
@@ -63,7 +62,7 @@ class Segment:
 
 @dataclass
 class CheckpointPlan(Report):
-    """Which modules to wrap in `gradwalk.checkpoint`, the peak it leads to, and what it costs."""
+    """The modules to wrap in `gradwalk.checkpoint`, the resulting peak and the cost."""
 
     budget: int
     peak: int  # bytes, predicted
@@ -188,7 +187,7 @@ def make_plan(trace: Trace, saving: Saving, budget: int) -> CheckpointPlan:
 
 
 def _units(trace: Trace, saving: Saving, timed: bool) -> list[Unit]:
-    """The computation as a row of units, none of which keeps too much of it."""
+    """Split the computation into units, none of which saves too large a share."""
     sizes = {n.index: sum(s.bytes for s in saving.kept.get(n.index, ())) for n in saving.nodes}
     total = sum(sizes.values()) or 1
     inside: dict[int | None, set[int]] = {}
@@ -212,7 +211,7 @@ def _units(trace: Trace, saving: Saving, timed: bool) -> list[Unit]:
 def _row(
     trace: Trace, saving: Saving, opened: set[int], timed: bool
 ) -> list[tuple[Unit, int | None]]:
-    """Each node to the outermost group that is not opened; neighbours of one group together."""
+    """Assign each node to its outermost unopened group, and merge neighbours of one group."""
     found: list[tuple[Unit, int | None]] = []
     for node in saving.nodes:
         groups = []
@@ -238,7 +237,7 @@ def _measured(saving: Saving, units: list[Unit]) -> list[Unit]:
 
 
 def _kept(saving: Saving, nodes: list[TraceNode]) -> tuple[dict[int, int], dict[int, int]]:
-    """The memory that nodes keep: what they made, and what was given to them."""
+    """The memory that nodes save: their own outputs and their operands."""
     given = {s.memory for s in saving.read_by(nodes)}
     kept = {s.memory: s.bytes for n in nodes for s in saving.kept.get(n.index, ())}
     own = {memory: size for memory, size in kept.items() if memory not in given}
@@ -246,7 +245,7 @@ def _kept(saving: Saving, nodes: list[TraceNode]) -> tuple[dict[int, int], dict[
 
 
 def _peak(saving: Saving, units: list[Unit], ranges: list[tuple[int, int]]) -> int:
-    """The most that is alive at once, played through."""
+    """The simulated peak of live memory."""
     regions = Regions()
     for number, (first, last) in enumerate(ranges):
         nodes = [node for k in range(first, last + 1) for node in units[k].nodes]
@@ -256,7 +255,7 @@ def _peak(saving: Saving, units: list[Unit], ranges: list[tuple[int, int]]) -> i
 
 
 def _within(saving: Saving, units: list[Unit], budget: int) -> list[tuple[int, int]]:
-    """The cheapest segments whose peak, played through, is within the budget."""
+    """The cheapest segments whose simulated peak fits the budget."""
     aim = budget
     while (ranges := _cheapest(saving, units, aim)) is not None:
         if _peak(saving, units, ranges) <= budget:
@@ -270,7 +269,7 @@ def _within(saving: Saving, units: list[Unit], budget: int) -> list[tuple[int, i
 
 @dataclass(slots=True)
 class _State:
-    """A way to get through the first units."""
+    """A plan for the first units."""
 
     held: int  # bytes
     cost: float
@@ -279,7 +278,7 @@ class _State:
 
     @property
     def kept(self) -> bool:
-        """Whether the last unit is kept: then what it made is alive anyway."""
+        """Whether the last unit is kept: its outputs are alive anyway."""
         return self.before is not None and self.segment is None
 
 
@@ -346,7 +345,7 @@ def _offer(ways: dict[tuple[int, bool], _State], state: _State) -> None:
 
 
 def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
-    """Those that no other of their kind beats in both bytes and cost."""
+    """The Pareto front of bytes and cost."""
     found: list[_State] = []
     for kept in (True, False):
         lowest = math.inf
@@ -363,7 +362,7 @@ def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
 
 
 def _too_small(saving: Saving, units: list[Unit], budget: int) -> str:
-    """What to say instead of a plan: the smallest budget for which there is one."""
+    """The error for a budget that is too small, with the smallest that works."""
     low, high = int(budget), _peak(saving, units, [])
     smallest = high
     while high - low > max(1, high // 500):

@@ -1,8 +1,8 @@
-"""What is alive for backward at each moment of a step, computed from a trace.
+"""Live memory for backward at each moment of a step, computed from a trace.
 
 A node keeps arrays from its forward until backward has visited it. A checkpointed region keeps its
-arguments instead; while it runs, in forward and once more in backward, all that its nodes keep is
-alive as well. `SavedMeter` measures the same in a real run.
+arguments instead; while it runs, in forward and again in backward, the arrays of its nodes are
+alive too. `SavedMeter` measures the same in a real run.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Regions:
 
 
 class Saving:
-    """The memory side of a trace: what each node keeps, and where its inputs lie."""
+    """The memory of a trace: what each node saves, and the memory of its inputs."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.estimated = not trace.saved  # a file does not tell; the op table does, mostly
-        self.unknown: list[int] = []  # nodes of which not all is known
+        self.estimated = not trace.saved  # missing in a file; the op table mostly tells
+        self.unknown: list[int] = []  # nodes with incomplete information
         wanted = self._leading_to_root()
         self.nodes = [n for n in trace.nodes if n.op and n.index in wanted]
         self._memory: dict[Edge, Saved] = dict(trace.memory)
@@ -92,7 +92,7 @@ class Saving:
         return self._memory[edge]
 
     def _by_the_rules(self, node: TraceNode) -> tuple[Saved, ...]:
-        """What the op's rules ask for: inputs and outputs; residuals have no known size."""
+        """What the op's rules need: inputs and outputs; the size of residuals is unknown."""
         op = TABLE.get(node.op)
         if op is None:
             self.unknown.append(node.index)
@@ -126,8 +126,8 @@ class Saving:
     def timeline(self, regions: Regions | None = None, held: bool = False) -> list[Moment]:
         """The bytes alive over one forward and backward pass.
 
-        With `held`, what the program made itself, such as labels, stays alive once it is kept: the
-        program has it, too, and may go on holding it.
+        With `held`, data that the program made, such as labels, stays alive once saved: the program
+        may still hold it.
         """
         regions = self.recorded_regions() if regions is None else regions
         count = _Count(self._given if held else frozenset())
@@ -162,7 +162,7 @@ class Saving:
         return found
 
     def _computed_again(self, members: list[int]) -> dict[int, tuple[Saved, ...]]:
-        """What the nodes of a region keep when it is run again: new memory for what they made."""
+        """What the nodes of a region save when recomputed: new memory for their outputs."""
         inside = set(members)
         fresh: dict[int, int] = {}
         found = {}
@@ -194,7 +194,7 @@ class Saving:
         return frozenset(m for m, i in self._made_by.items() if self.trace.nodes[i].is_leaf)
 
     def _first_use(self, index: int) -> int:
-        """The node itself; of what the library made on the way (a dropout's mask), who uses it."""
+        """The node itself; for a leaf that the library made (a dropout mask), its consumer."""
         node = self.trace.nodes[index]
         inside = node.is_leaf and not node.needs_grad and node.line is None and self._has_lines
         uses = self.trace.consumers[index] if inside else []
@@ -209,7 +209,7 @@ class Saving:
         return self._made_by[memory]
 
     def read_by(self, nodes: list[TraceNode]) -> tuple[Saved, ...]:
-        """What a part of the computation reads that it did not make, parameters apart."""
+        """The memory that a part of the computation reads but did not make, without parameters."""
         inside = {n.index for n in nodes}
         found: dict[int, Saved] = {}
         for node in nodes:
@@ -221,7 +221,7 @@ class Saving:
 
 
 class _Count:
-    """Bytes of distinct memory, each held by any number of holders."""
+    """Count the bytes of distinct memory with reference counts."""
 
     def __init__(self, held: frozenset[int]) -> None:
         self.holders: dict[int, int] = {}
@@ -250,7 +250,7 @@ def bytes_of(node: TraceNode, output: int = 0) -> int:
 
 
 def operations(trace: Trace, node: TraceNode) -> float:
-    """About how many multiplications and additions the forward of a node takes."""
+    """The approximate number of multiplications and additions in a node's forward."""
     size = float(math.prod(node.shape))
     shapes = [shape for a in node.args if (shape := _shape(trace, a)) is not None]
     if node.op in ("linear", "matmul") and shapes and shapes[0]:
@@ -273,7 +273,7 @@ def _shape(trace: Trace, argument: Any) -> tuple[int, ...] | None:
 
 
 class SavedMeter:
-    """Measures the bytes that are kept for backward while a program runs.
+    """Measure the bytes saved for backward while a program runs.
 
     It follows the memory itself: an array counts from the moment a node keeps it until it is
     freed. `peak` is the most that was alive at once, `live` what is alive now.
@@ -319,7 +319,7 @@ class SavedMeter:
     def made(
         self, op: Any, args: Any, attrs: Any, outputs: tuple[Any, ...], *place: Any, **_: Any
     ) -> None:
-        """An operation was computed: what does its node keep?"""
+        """Count what the node of an operation saves."""
         node = next((o._node for o in outputs if o._node is not None), None)
         if node is None or not isinstance(node.saved, dict):
             return
@@ -330,11 +330,11 @@ class SavedMeter:
             self._track(owner_of(array), counts=True)
 
     def operands(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Nothing to do with them."""
+        """Ignore operands."""
         return args
 
     def _ignore(self, *args: Any, **keywords: Any) -> None:
-        """What else a recorder would be told."""
+        """Ignore all other events."""
 
     began = detached = taken_out = entered = entered_module = left = _ignore
     sweeping = visited = delivered = swept = _ignore

@@ -1,4 +1,4 @@
-"""saved_memory: what a graph keeps for backward, where, when, and what it would cost otherwise."""
+"""saved_memory: what a graph saves for backward, where and when, and the alternatives."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _ROWS = 12
 
 @dataclass
 class SavedNode:
-    """One operation: what it keeps, what its Jacobian would take, how long it took."""
+    """One operation: what it saves, the size of its Jacobian, and its time."""
 
     index: int
     op: str
     name: str
     module: str  # "" outside of any
     line: SourceLine | None
-    bytes: int  # that nobody before it keeps already
-    keeps: dict[str, int]  # what its rule asks for -> bytes, also if another keeps them too
+    bytes: int  # not saved by an earlier node
+    keeps: dict[str, int]  # what its rule needs -> bytes, even if saved elsewhere too
     jacobians: dict[str, int]  # operand -> bytes of d(out)/d(operand), had it been formed
     operations: float  # of the forward, about
     forward: float | None = None  # seconds, if the recording was timed
@@ -43,18 +43,18 @@ class SavedNode:
 
     @property
     def diagonal(self) -> bool:
-        """Whether the op works element by element: its Jacobian is a mask, never a matrix."""
+        """Whether the op is elementwise: its Jacobian is a mask, never a matrix."""
         return self.op in TABLE and TABLE[self.op].elementwise
 
     @property
     def jacobian(self) -> int:
-        """Of the first operand that has one: for a layer d(output)/d(input)."""
+        """The Jacobian of the first operand that has one: for a layer d(output)/d(input)."""
         return next(iter(self.jacobians.values()), 0)
 
 
 @dataclass
 class SavedMemory(Report):
-    """What is kept for backward: in all, by node, module and line, and over time."""
+    """What is saved for backward: in total, by node, module and line, and over time."""
 
     total: int  # bytes alive when backward begins
     peak: int  # the most alive at once; more than the total where regions are run again
@@ -143,11 +143,11 @@ def _summed(pairs: Any) -> dict[str, int]:
 
 
 def saved_memory(trace: Any = None) -> SavedMemory:
-    """What is kept for backward, by node, module and line, and over time.
+    """Report what is saved for backward, by node, module and line, and over time.
 
-    `trace` is a recording, a loss whose graph is still there, or left out: the current recording.
-    `.plan(budget)` says where to checkpoint. Recorded with `record(timing=True)`, it also has the
-    time of each operation forward and backward.
+    `trace` is a recording or a loss whose graph still exists; the default is the current recording.
+    `.plan(budget)` says where to checkpoint. A recording made with `record(timing=True)` adds the
+    time of each operation, forward and backward.
 
     >>> import gradwalk as gw
     >>> model = gw.nn.Sequential(gw.nn.Linear(100, 50), gw.nn.Tanh(), gw.nn.Linear(50, 1))

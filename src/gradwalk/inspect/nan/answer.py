@@ -1,4 +1,4 @@
-"""What find_nan answers."""
+"""The answer of find_nan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.nan.causes import number
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.routes import Step, chain, wrapped
+from gradwalk.inspect.trace.routes import PathStep, chain, wrapped
 
 _INDENT = " " * 11
 
@@ -17,7 +17,7 @@ class Operand:
     """One input of the op that made the first NaN or inf."""
 
     name: str
-    value: float | None  # at the element concerned, where the op works element by element
+    value: float | None  # at that element, for an elementwise op
     summary: str  # of all its elements
 
     def __str__(self) -> str:
@@ -44,15 +44,15 @@ class FoundNan(Report):
     op: str = ""
     layer: str = ""
     line: SourceLine | None = None
-    index: tuple[int, ...] | None = None  # of the first element concerned
-    count: int | None = None  # elements that are not finite, of `total`
+    index: tuple[int, ...] | None = None  # of the first non-finite element
+    count: int | None = None  # non-finite elements, of `total`
     total: int | None = None
     operands: list[Operand] = field(default_factory=list)
-    became: Step | None = None  # where an inf became NaN, if that was later
-    masked_by: Step | None = None  # what hides the NaN in the forward pass
-    passed: list[Step] = field(default_factory=list)  # nodes it only passed through
+    became: PathStep | None = None  # where an inf became NaN, if that was later
+    masked_by: PathStep | None = None  # the node that hides the NaN in the forward pass
+    passed: list[PathStep] = field(default_factory=list)  # nodes that only propagated it
     reached: list[str] = field(default_factory=list)  # the loss, gradients
-    others: list[Step] = field(default_factory=list)  # further producers
+    others: list[PathStep] = field(default_factory=list)  # further producers
 
     def __bool__(self) -> bool:
         return self.found

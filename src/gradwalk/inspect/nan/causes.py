@@ -1,4 +1,4 @@
-"""How a NaN or inf comes about: of the op that made it, the operands there, in words, and a fix."""
+"""Explain how an op made a NaN or inf from its operands, with a fix."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SUBTRACT_LARGEST = (
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """An op and what it computed at one element."""
+    """An op and its operands and result at one element."""
 
     node: TraceNode
     index: Index | None
@@ -54,7 +54,7 @@ class There:
 
     @classmethod
     def of(cls, numbers: Numbers, node: TraceNode, index: Index | None, result: Any) -> There:
-        """What a node's operands were where its result is `result`."""
+        """The operands of a node at the element `result`."""
         op = op_of(node)
         together = op is not None and op.elementwise
         found = [at(numbers.of(a), index) if together else None for a in node.args]
@@ -82,7 +82,7 @@ _SIGNS = {"add": "+", "sub": "−", "mul": "×", "div": "/", "power": "^", "pow"
 
 
 def number(value: float | None) -> str:
-    """A number in words a reader expects: NaN, −inf, 0, 1e+38."""
+    """A number as text: NaN, −inf, 0, 1e+38."""
     if value is None:
         return "?"
     if math.isnan(value):
@@ -237,7 +237,7 @@ def _softmax(there: There) -> Cause:
 
 
 def _in_row(index: Index | None, rows: Any, axis: int) -> bool:
-    """What is true of each row, of the row that an element lies in; of any, if that is unknown."""
+    """A condition per row, for the row of an element; for any row if that is unknown."""
     if index is not None and len(index) == rows.ndim + 1:
         index = tuple(i for k, i in enumerate(index) if k != axis % len(index))
     if index is None or len(index) != rows.ndim:
@@ -299,7 +299,7 @@ def _many(there: There) -> Cause:
 
 # -- backward --------------------------------------------------------------------------------------
 
-# What to put where the mask does not look: an input at which the op's derivative is finite.
+# A replacement for masked inputs, at which the op's derivative is finite.
 SAFE = {"acos": "0.0", "asin": "0.0", "atanh": "0.0", "exp": "0.0", "tan": "0.0"}
 _SMOOTH = {
     "sqrt": "add a small number inside: sqrt(x + 1e-12).",
@@ -376,12 +376,12 @@ def _formula(op: Any, position: int, node: TraceNode) -> str:
 
     try:
         return derivative(op, position, **node.attrs)
-    except Exception:  # a rule that cannot be written as a formula: do without
+    except Exception:  # the rule has no formula
         return "at this value"
 
 
 def rows_of(kept: Any, limit: int = 5) -> str:
-    """The rows of a data tensor that are not finite, in words."""
+    """Describe the non-finite rows of a data tensor."""
     if not is_array(kept) or not np.ndim(kept):
         return ""
     mask = np.asarray(bad_mask(kept))
@@ -392,7 +392,7 @@ def rows_of(kept: Any, limit: int = 5) -> str:
 
 
 def safe_form(op: str) -> str:
-    """How to write an op so that what a mask hides is harmless."""
+    """How to write an op so that masked elements are harmless."""
     if op == "div":
         return "y = where(mask, y, 1.0); x / y"
     calls = {"power": "x ** n", "pow": "x ** y", "reciprocal": "1 / x"}

@@ -1,8 +1,8 @@
-"""find_nan: the first cause of a NaN or inf, forward or backward, told from what it passed through.
+"""find_nan: the first cause of a NaN or inf, forward or backward.
 
-A symptom is a loss or a gradient that is not finite. From there the search goes back: over values
-that hold a NaN to the first that has none in its inputs, and from an inf that became NaN to the
-operation that made the inf. An inf that was given (a mask of -inf) is no cause by itself.
+The search begins at a loss or gradient that is not finite. It goes back over values with a NaN to
+the first whose inputs have none, and from an inf that became NaN to the operation that made the
+inf. A constant inf (a mask of -inf) is not a cause by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gradwalk.inspect.nan.target import trace_and_root
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.trace.live import is_tensor, numbers_of
 from gradwalk.inspect.trace.replay import is_array, op_of
-from gradwalk.inspect.trace.routes import Step
+from gradwalk.inspect.trace.routes import PathStep
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 
@@ -40,10 +40,10 @@ __all__ = ["FoundNan", "Operand", "find_nan"]
 def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     """Find the first cause of a NaN or inf in a loss, a trace, or what a function computes.
 
-    `target` is a loss (a Value, or a Tensor before its backward), a trace, or a function to call,
-    which is recorded: `find_nan(lambda: step(batch))`. Left out, it is the current recording.
-    `budget` is the most bytes of arrays to keep of a function (64 MiB); beyond, only statistics
-    are kept, and the operands at the element are not known.
+    `target` is a loss (a Value, or a Tensor before its backward), a trace, or a function, which is
+    called and recorded: `find_nan(lambda: step(batch))`. The default is the current recording.
+    `budget` limits the bytes of arrays kept of a function (64 MiB); beyond it only statistics are
+    kept, and the operands at the element are unknown.
 
     >>> import gradwalk as gw
     >>> from gradwalk.inspect.nan.find_nan import find_nan
@@ -81,11 +81,11 @@ class _Search:
         return self._after_update() if called else FoundNan()
 
     def _is_only_scaled(self, root: int, sweep: Sweep) -> bool:
-        """Whether a gradient scaler, which sees to it itself, made a finite loss too large."""
+        """Whether only a gradient scaler made a finite loss overflow; it handles that itself."""
         return sweep.thrown_away and not any(self._is_bad(i) for i in self.trace.nodes[root].inputs)
 
     def _sinks(self) -> Iterable[int]:
-        """Where to look beside the losses: what was asked about; without a backward pass, ends."""
+        """Where to look besides the losses: the target, or without a sweep the last nodes."""
         if self.asked is not None:
             return [self.asked]
         if self.trace.sweeps:
@@ -114,9 +114,9 @@ class _Search:
                 producers = [*made[0], *producers[1:]]
                 first = self.trace.nodes[producers[0]]
         found = self._described(first)
-        found.became = None if became is None else Step.at(self.trace, became.index)
-        found.passed = [Step.at(self.trace, i) for i in sorted(chain - {first.index})]
-        found.others = [Step.at(self.trace, i) for i in producers[1:] if i != first.index]
+        found.became = None if became is None else PathStep.at(self.trace, became.index)
+        found.passed = [PathStep.at(self.trace, i) for i in sorted(chain - {first.index})]
+        found.others = [PathStep.at(self.trace, i) for i in producers[1:] if i != first.index]
         found.reached = [f"the loss ({self._shown(sink)})"]
         if sweep is not None:
             found.reached += self._bad_gradients(sweep)
@@ -129,7 +129,7 @@ class _Search:
     def _producers(
         self, ends: Iterable[int], test: Callable[[Any], bool]
     ) -> tuple[list[int], set[int]]:
-        """Going back from `ends` over operands that fail the test: where that begins, and the way.
+        """Go back from `ends` over operands that fail the test, to where that begins.
 
         Parameters come first: if they were bad from the start, nothing else matters.
         """
@@ -148,7 +148,7 @@ class _Search:
         return begins, seen
 
     def _made_infinite(self, node: TraceNode) -> tuple[list[int], set[int]] | None:
-        """The operations that made, of finite operands, the inf that became NaN in `node`."""
+        """The operations that made, from finite operands, the inf that became NaN in `node`."""
         index = first_bad(self.numbers.of(Edge(node.index)))
         op = op_of(node)
         ends = []
@@ -160,7 +160,7 @@ class _Search:
             return None
         begins, chain = self._producers(ends, self.numbers.bad)
         nodes = self.trace.nodes
-        # An inf among data may be a mask, but not if it was multiplied by weights on the way.
+        # An inf in the data may be a mask, unless weights multiply it.
         meant = not any(nodes[i].op in PRODUCTS for i in (node.index, *chain))
         made = [
             i
@@ -170,7 +170,7 @@ class _Search:
         return (made, chain) if made else None
 
     def _not_meant(self, producers: list[int], chain: set[int]) -> list[int]:
-        """A given −inf is a mask if a softmax follows: then that is what went wrong."""
+        """Whether a constant −inf is a mask: a softmax follows."""
         node = self.trace.nodes[producers[0]]
         if self._is_nan(node.index) or (node.needs_grad and node.is_leaf):
             return producers
@@ -180,14 +180,14 @@ class _Search:
         return producers
 
     def _given(self, index: int) -> bool:
-        """Whether an inf was handed to the node as a constant: masked_fill(mask, -inf)."""
+        """Whether the node has a constant inf: masked_fill(mask, -inf)."""
         return any(is_bad(a) for a in self.trace.nodes[index].args if not isinstance(a, Edge))
 
     def _described(self, node: TraceNode) -> FoundNan:
         if node.is_leaf:
             return self._given_leaf(node)
         constant = next((a for a in node.args if isinstance(a, np.ndarray) and is_bad(a)), None)
-        if constant is not None:  # of a graph that was not recorded: an operand it has saved
+        if constant is not None:  # a saved operand of an unrecorded graph
             return self._given_data(node, constant)
         edge = next(e for e in self.numbers.outputs(node.index) if self.numbers.bad(e))
         value = self.numbers.of(edge)
@@ -274,7 +274,7 @@ class _Search:
         return found
 
     def _last_written(self, node: TraceNode) -> str:
-        """Where elements were last put into a tensor, if that is not the line that made it."""
+        """Where a tensor was last written, unless that line made it."""
         for tensor in self.trace._alive:
             if node.is_leaf and is_tensor(tensor) and self.trace.lookup(tensor) == node.index:
                 line = self._written_at(tensor)
@@ -300,7 +300,7 @@ class _Search:
         return self._arrived(leaf, sweep)
 
     def _arrived(self, index: int, sweep: Sweep) -> FoundNan:
-        """What was pushed is finite, but what the node received is not."""
+        """All pushes are finite, but their sum is not."""
         node = self.trace.nodes[index]
         g = next(g for g in sweep.grads[index] if is_bad(g))
         if any(edge.node == index for edge in sweep.seeds):
@@ -344,7 +344,7 @@ class _Search:
         shape = node.shape
         if index is None or np.shape(contribution) == shape:
             return index
-        # The operand was broadcast: among the elements it went into, the one that is not finite.
+        # The operand was broadcast: pick the non-finite element among those it went into.
         value, g = self.numbers.of(Edge(node.index)), sweep.grad(node.index)
         if np.ndim(contribution) > len(shape) or not is_array(g):
             return None
@@ -369,7 +369,7 @@ class _Search:
         sweep: Sweep,
         contribution: Any,
     ) -> FoundNan:
-        """A branch nobody looks at: its gradient is 0, its derivative infinite, 0 × inf is NaN."""
+        """A masked branch: its gradient is 0, its derivative infinite, and 0 × inf is NaN."""
         hider = self._hider(node.index, element, sweep)
         by = "a mask" if hider is None else self.trace.nodes[hider].op
         cause = Cause(
@@ -382,7 +382,7 @@ class _Search:
         found = self._about(node, cause, "backward", contribution, first_bad(contribution))
         found.text = "gradient 0 becomes NaN"
         found.operands = self._operands(node, element)
-        found.masked_by = None if hider is None else Step.at(self.trace, hider)
+        found.masked_by = None if hider is None else PathStep.at(self.trace, hider)
         found.passed = self._onward(node.index, sweep)
         found.reached = self._bad_gradients(sweep)
         return found
@@ -405,14 +405,14 @@ class _Search:
                 waiting.append(consumer)
         return None
 
-    def _onward(self, index: int, sweep: Sweep) -> list[Step]:
-        """The nodes visited later whose gradient is bad because of it."""
+    def _onward(self, index: int, sweep: Sweep) -> list[PathStep]:
+        """The nodes visited later whose gradients are not finite because of it."""
         after = sweep.visits[sweep.visits.index(index) + 1 :]
         bad = [i for i in after if any(is_bad(g) for g in sweep.grads.get(i, []))]
-        return [Step.at(self.trace, i) for i in bad]
+        return [PathStep.at(self.trace, i) for i in bad]
 
     def _bad_gradients(self, sweep: Sweep) -> list[str]:
-        """The leaves that received something bad."""
+        """The leaves with non-finite gradients."""
         return [
             f"the gradient of {self.trace.name(i)}"
             for i, grads in sorted(sweep.grads.items())
@@ -424,7 +424,7 @@ class _Search:
     # -- after the step ----------------------------------------------------------------------------
 
     def _after_update(self) -> FoundNan:
-        """The loss and the gradients are finite; are the parameters, now that they are updated?"""
+        """After finite gradients, look for parameters that the update made non-finite."""
         for tensor in self.trace._alive:
             if not is_tensor(tensor) or not (tensor.is_leaf and tensor.requires_grad):
                 continue

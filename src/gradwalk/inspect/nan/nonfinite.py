@@ -1,4 +1,4 @@
-"""NaN and inf in what a trace kept: whether, where, and which operands met there."""
+"""NaN and inf in the values of a trace: whether, where, and with which operands."""
 
 from __future__ import annotations
 
@@ -21,15 +21,6 @@ def has_nan(kept: Kept) -> bool:
     if isinstance(kept, Statistics):
         return kept.nans > 0
     return _floating(kept) and bool(np.isnan(kept).any())
-
-
-def has_inf(kept: Kept) -> bool:
-    """Whether an element is infinite."""
-    if kept.__class__ is float:
-        return math.isinf(kept)
-    if isinstance(kept, Statistics):
-        return kept.infs > 0
-    return _floating(kept) and bool(np.isinf(kept).any())
 
 
 def is_bad(kept: Kept) -> bool:
@@ -62,7 +53,7 @@ def first_bad(kept: Kept) -> Index | None:
 
 
 def at(kept: Kept, index: Index | None) -> float | None:
-    """The element an operand had there, counted as broadcasting does; None if it is not known."""
+    """The element of a broadcast operand at an index; None if unknown."""
     if not is_array(kept) or isinstance(kept, str):
         return None
     array = np.asarray(kept)
@@ -80,9 +71,9 @@ def at(kept: Kept, index: Index | None) -> float | None:
 
 
 class Numbers:
-    """The values of a trace; those a graph had not kept are computed again where that is possible.
+    """The values of a trace; missing ones are recomputed where possible.
 
-    Looking is cheap to ask for twice: the flags of every node are computed once.
+    Flags of nodes are computed once and cached.
     """
 
     def __init__(self, trace: Trace) -> None:

@@ -1,4 +1,4 @@
-"""What `find_nan` was given to look at, as a trace."""
+"""The target of `find_nan` as a trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradwalk.inspect.trace.trace import Trace
 
 
 def trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, bool]:
-    """What to read; a node that is asked about, if one is; whether a function was called."""
+    """The trace, the node in question if any, and whether a function was called."""
     if target is None or isinstance(target, Trace):
         return as_trace(target), None, False
     if callable(target):
@@ -43,7 +43,7 @@ def trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, 
 
 
 def _recording(budget: int | None) -> Any:
-    """Of a function that may well compute with PyTorch, if that is there at all."""
+    """A recording of a function that may use PyTorch, if PyTorch is loaded."""
     if "torch" in sys.modules:
         return guest().recorder(budget)
     return record(budget=budget)

@@ -1,4 +1,4 @@
-"""What why_no_grad answers."""
+"""The answer of why_no_grad."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.routes import Step, chain, wrapped
+from gradwalk.inspect.trace.routes import PathStep, chain, wrapped
 
 
 @dataclass(slots=True)
 class Cut:
-    """A place where the gradient stops."""
+    """A point where the gradient stops."""
 
     kind: str
     reason: str
@@ -21,13 +21,13 @@ class Cut:
     name: str = ""
     layer: str = ""
     line: SourceLine | None = None
-    path: list[Step] = field(default_factory=list)  # from the parameter to the cut
-    beyond: list[Step] = field(default_factory=list)  # from behind the cut to the loss
+    path: list[PathStep] = field(default_factory=list)  # from the parameter to the cut
+    beyond: list[PathStep] = field(default_factory=list)  # from behind the cut to the loss
 
 
 @dataclass
 class WhyNoGrad(Report):
-    """What `why_no_grad` found. `verdict` is "none", "zero" or "flows"."""
+    """The answer of `why_no_grad`. `verdict` is "none", "zero" or "flows"."""
 
     name: str
     verdict: str
@@ -38,10 +38,10 @@ class WhyNoGrad(Report):
     op: str = ""
     layer: str = ""
     line: SourceLine | None = None
-    path: list[Step] = field(default_factory=list)
-    beyond: list[Step] = field(default_factory=list)
-    others: list[Cut] = field(default_factory=list)  # the cuts on other ways to the loss
-    suspects: list[str] = field(default_factory=list)  # what may be meant where nothing is sure
+    path: list[PathStep] = field(default_factory=list)
+    beyond: list[PathStep] = field(default_factory=list)
+    others: list[Cut] = field(default_factory=list)  # cuts on other paths to the loss
+    suspects: list[str] = field(default_factory=list)  # guesses where nothing is certain
     scalar: bool = False
 
     def __bool__(self) -> bool:

@@ -1,7 +1,7 @@
-"""What stops a gradient: for one node on the way, the kind of cut, in words, and what to do.
+"""What stops a gradient at one node: the kind of cut, an explanation and a fix.
 
-A cut of the first sort lets nothing through, so that a gradient is None. One of the second sort
-lets the gradient through and multiplies it by zero.
+One sort of cut passes nothing, so the gradient is None. The other sort multiplies the gradient by
+zero.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _compared(op: str) -> Cause:
 
 
 def _flat(node: TraceNode) -> Cause:
-    """An operation that was recorded, could have passed a gradient on, and has none to pass."""
+    """An operation that could pass a gradient but received none."""
     if node.op in CHOICES:
         return _chosen(node.op)
     if node.op in COMPARISONS | LOGIC:
@@ -175,7 +175,7 @@ def all_zero(kept: Kept) -> bool:
 
 
 def is_flat(trace: Trace, node: TraceNode, position: int) -> bool:
-    """Whether any gradient, not only the one that came, would be multiplied by zero here."""
+    """Whether the op would multiply any gradient by zero here."""
     op = op_of(node)
     if op is None or op.linear or op.view:
         return False
@@ -191,7 +191,7 @@ def is_flat(trace: Trace, node: TraceNode, position: int) -> bool:
 
 
 def vanished(trace: Trace, node: TraceNode, position: int) -> Cause:
-    """Why `node` hands its input at `position` nothing but zeros."""
+    """Why `node` pushes only zeros to its input at `position`."""
     explain = _EXPLAINED.get(node.op)
     if explain is not None:
         found = explain(trace, node, position)
@@ -211,7 +211,7 @@ def _named(trace: Trace, argument: Any) -> str:
 
 
 def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
-    """Which elements of the input meet a gradient, and between what bounds they lie, in words."""
+    """Describe the elements of the input that meet a gradient, and their range."""
     edge = node.args[position]
     x: Any = _value(trace, edge)
     g: Any = trace.sweep.grad(node.index) if trace.sweeps else None
@@ -227,7 +227,7 @@ def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
 
 
 def _span(kept: Kept) -> str:
-    """The smallest and largest element, in words."""
+    """Describe the smallest and largest element."""
     if not is_array(kept) and not isinstance(kept, Statistics):
         return ""
     known = kept if isinstance(kept, Statistics) else Statistics.of(kept)
@@ -358,7 +358,7 @@ def _overwritten(trace: Trace, node: TraceNode, position: int) -> Cause | None:
 
 
 def _underflow(trace: Trace, node: TraceNode, position: int) -> bool:
-    """Whether neither factor is 0 and yet their product is."""
+    """Whether a product of nonzero factors underflows to 0."""
     g: Any = None if not trace.sweeps else trace.sweep.grad(node.index)
     op = op_of(node)
     if op is None or not op.elementwise or not is_array(g):
@@ -373,7 +373,7 @@ def _underflow(trace: Trace, node: TraceNode, position: int) -> bool:
 
 
 def _slope(trace: Trace, node: TraceNode, position: int) -> Cause:
-    """Any other op: its local derivative is 0 at these values, or too small a number results."""
+    """Any other op: its local derivative is 0 here, or the product underflows."""
     if _underflow(trace, node, position):
         return Cause(
             "underflow",
@@ -404,7 +404,7 @@ def _formula(op: Any, position: int, attrs: dict[str, Any]) -> str:
         return ""
     try:
         return f", {derivative(op, position, **attrs)},"
-    except Exception:  # a rule that cannot be written as a formula: do without
+    except Exception:  # the rule has no formula
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Where a value may have gone that left the graph: told from its numbers, so never for sure."""
+"""Guess by comparing numbers where a value that left the graph came back in."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gradwalk.inspect.trace.trace import Exit, Trace, TraceNode
 
 
 def exits_of(trace: Trace, nodes: Collection[int]) -> list[Exit]:
-    """Where the numbers of these nodes were taken out of the graph."""
+    """The points where values of these nodes left the graph."""
     return [found for found in trace.exits if found.node in nodes]
 
 
 def came_back(trace: Trace, exit: Exit, leading: Collection[int]) -> TraceNode | None:
-    """The first node on the way to the loss that holds, or is given, the numbers that left."""
+    """The first node towards the loss that holds or receives the numbers that left."""
     value = trace.nodes[exit.node].value
     if not is_array(value):
         return None
@@ -45,7 +45,7 @@ def _holds(array: Any, value: Any) -> bool:
 
 
 def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
-    """Leaves and constants of the trace that are on the memory of `p`, or hold its numbers."""
+    """Leaves and constants of the trace that share memory with `p` or equal it."""
     found = []
     live = {id(t): t for t in trace._alive if is_tensor(t)}
     mine = numbers_of(p)

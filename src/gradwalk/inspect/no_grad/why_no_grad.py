@@ -17,18 +17,18 @@ from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.routes import Step, leading_to, reached, way
+from gradwalk.inspect.trace.routes import PathStep, leading_to, reached, way
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
-__all__ = ["Cut", "Step", "WhyNoGrad", "why_no_grad"]
+__all__ = ["Cut", "PathStep", "WhyNoGrad", "why_no_grad"]
 
 
 def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:
     """Say why the gradient of `p` is None or zero: the first cut on the way to the loss.
 
-    `second` is the loss or a trace; inside or after `with record():` it may be left out. Only what
-    was recorded can be told: of a loss that was not, its graph says that no way leads to `p`, and
-    the lines of a detach() or no_grad() are not in it.
+    `second` is the loss or a trace; inside or after `with record():` it is optional. An unrecorded
+    loss can only show that no path leads to `p`: the lines of a detach() or no_grad() are not in
+    its graph.
 
     >>> import gradwalk as gw
     >>> from gradwalk.inspect import record
@@ -51,7 +51,7 @@ RECORDED, GRAPH, USED_UP = "recorded", "graph", "used up"  # how much is known: 
 
 
 def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
-    """What to read, which node of it is the loss, and how much is known of it."""
+    """The trace to read, the node of the loss, and how much is known."""
     if second is None or isinstance(second, Trace):
         trace = as_trace(second)
         return trace, trace.root, GRAPH if trace.scalar else RECORDED
@@ -69,7 +69,7 @@ def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
 
 
 def _structure(root: Any) -> Trace:
-    """The operations behind a tensor, without any numbers."""
+    """The operations behind a tensor, without values."""
     if is_torch_tensor(root):
         found: Trace = guest().structure_of(root)
         return found
@@ -116,7 +116,7 @@ class _Search:
         return self._without(node, grad)
 
     def _without(self, node: TraceNode, grad: Any) -> WhyNoGrad:
-        """The answer, if this is the gradient."""
+        """The answer for this gradient."""
         index = node.index
         if grad is not None and not all_zero(grad):
             return self._flows(node, grad)
@@ -180,7 +180,7 @@ class _Search:
         return found
 
     def _asks_for_none(self, node: TraceNode) -> WhyNoGrad:
-        """It needs no gradient itself."""
+        """`p` itself requires no gradient."""
         if node.note or not node.is_leaf:
             cause = _own_cause(self.trace, node)
             if cause is not None:
@@ -213,7 +213,7 @@ class _Search:
         )
 
     def _whole(self, node: TraceNode) -> WhyNoGrad:
-        """Nothing arrived, and yet no cut is seen."""
+        """Nothing arrived, although there is no cut."""
         if self.known == USED_UP and is_tensor(self.live):
             return self._not_kept(node)
         if not self.trace.sweeps:
@@ -235,7 +235,7 @@ class _Search:
         )
 
     def _not_kept(self, node: TraceNode) -> WhyNoGrad:
-        """backward() has run through this graph, and yet there is no .grad."""
+        """backward() has run, but there is no .grad."""
         if not self.live.is_leaf:
             return self._about(
                 "none",
@@ -253,7 +253,7 @@ class _Search:
         )
 
     def _is_open(self, start: int) -> bool:
-        """Whether some way to the loss lets gradients through."""
+        """Whether gradients can pass along some path to the loss."""
         came, waiting = {start}, [start]
         while waiting:
             index = waiting.pop()
@@ -277,7 +277,7 @@ class _Search:
     # -- no way to the loss ------------------------------------------------------------------------
 
     def _not_there(self) -> WhyNoGrad:
-        """The trace does not know it."""
+        """`p` is not in the trace."""
         root = self.trace.nodes[self.root]
         if root.is_leaf and not root.needs_grad:
             return self._about(
@@ -313,7 +313,7 @@ class _Search:
         return [] if self.live is None else stand_ins(self.trace, self.live, self.leading)
 
     def _unused(self, node: TraceNode) -> WhyNoGrad:
-        """It is in the trace, but no way leads to the loss."""
+        """`p` is in the trace, but no path leads to the loss."""
         came = reached(self.trace, node.index)
         for exit in exits_of(self.trace, came):
             back = came_back(self.trace, exit, self.leading)
@@ -325,7 +325,7 @@ class _Search:
         last = max(came)
         if last != node.index:
             end = self.trace.nodes[last]
-            found.path = [Step.at(self.trace, i) for i in way(came, last)]
+            found.path = [PathStep.at(self.trace, i) for i in way(came, last)]
             found.reason = (
                 f"it goes into {self.trace.name(last)}"
                 + ("" if end.line is None else f" ({end.line})")
@@ -345,20 +345,22 @@ class _Search:
         found = self._about("none", "left the graph", reason, fix)
         found.line = exit.line
         found.node, found.op = exit.node, self.trace.nodes[exit.node].op
-        found.path = [Step.at(self.trace, i) for i in path]
+        found.path = [PathStep.at(self.trace, i) for i in path]
         if back is not None:
             at = "" if back.line is None else f" at {back.line}"
             what = "a new leaf made" if back.is_leaf else f"an operand of {back.op}"
             found.suspects = [f"the same numbers come back as {what}{at}."]
-            found.beyond = [Step.at(self.trace, i) for i in [back.index, *self._onward(back.index)]]
+            found.beyond = [
+                PathStep.at(self.trace, i) for i in [back.index, *self._onward(back.index)]
+            ]
         return found
 
     # -- the walk ----------------------------------------------------------------------------------
 
     def _cuts(self, start: int, zeros: bool) -> list[Cut]:
-        """The first cut on every way from `start` towards the loss, nearest first.
+        """The first cut on every path from `start` to the loss, nearest first.
 
-        Of a gradient that is 0, the ways nothing comes through at all are listed last.
+        For a zero gradient, paths that pass nothing at all come last.
         """
         came: dict[int, int | None] = {start: None}
         waiting = deque([start])
@@ -390,7 +392,7 @@ class _Search:
         return [*found.values(), *shut.values()]
 
     def _lost_on_arrival(self, index: int) -> Cause | None:
-        """At a node with a gradient of 0: is that because what arrives is not handed on?"""
+        """Whether a node with gradient 0 fails to pass on what arrives."""
         if not self.trace.sweeps:
             return None
         sweep = self.trace.sweep
@@ -424,7 +426,7 @@ class _Search:
         )
 
     def _passes(self, node: TraceNode, position: int) -> tuple[Cause | None, bool]:
-        """Whether zeros were made here, and whether they (also) come from beyond."""
+        """Whether the zeros arise here, and whether zeros also arrive."""
         if not self.trace.sweeps:  # without numbers, only what is flat everywhere can be told
             cause = vanished(self.trace, node, position)
             return (cause, False) if cause.kind == "flat" else (None, True)
@@ -451,12 +453,12 @@ class _Search:
             self.trace.name(index),
             groups[-1].name if groups else "",
             node.line if cause.at is None else self.trace.nodes[cause.at].line,
-            [Step.at(self.trace, i) for i in path],
-            [Step.at(self.trace, i) for i in self._onward(index)],
+            [PathStep.at(self.trace, i) for i in path],
+            [PathStep.at(self.trace, i) for i in self._onward(index)],
         )
 
     def _onward(self, index: int) -> list[int]:
-        """The shortest way from a node to the loss, without the node itself."""
+        """The shortest path from a node to the loss, without the node itself."""
         came: dict[int, int | None] = {index: None}
         waiting = deque([index])
         while waiting and self.root not in came:

@@ -167,13 +167,13 @@ def place_in(trace: Trace, edge: Edge, index: Any) -> tuple[int, ...]:
 
 
 def flat_of(trace: Trace, edge: Edge, place: tuple[int, ...]) -> int:
-    """A place counted through the flattened tensor."""
+    """The flat index of a place."""
     shape = trace.nodes[edge.node].metas[edge.output][0]
     return int(np.ravel_multi_index(place, shape)) if shape else 0
 
 
 def index_of(trace: Trace, edge: Edge, flat: int) -> tuple[int, ...]:
-    """And back."""
+    """The inverse of `flat_of`."""
     shape = trace.nodes[edge.node].metas[edge.output][0]
     return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
 
@@ -204,7 +204,7 @@ def _gradient_at(trace: Trace, edge: Edge, flat: int) -> float | None:
 def _compared(
     trace: Trace, edge: Edge, flat: int, gradient: float | None, inputs: list[ElementInput]
 ) -> float:
-    """How far the opened element's contributions are from those of the op's own rule."""
+    """The deviation of the opened element's contributions from the op's own rule."""
     if not gradient or not math.isfinite(gradient):
         return 0.0
     node = trace.nodes[edge.node]
@@ -222,7 +222,7 @@ def _compared(
         source = Edge(one.node, one.output)
         if source in expected:
             expected[source] = np.array(expected[source])
-            # As the operand holds it: to one of float32 nothing finer can arrive.
+            # In the operand's dtype: float32 cannot receive anything finer.
             dtype = np.dtype(trace.nodes[one.node].metas[one.output][1])
             expected[source][one.index] -= np.asarray(one.contribution, dtype)
     return max((largest(e) for e in expected.values()), default=0.0) / size
@@ -338,7 +338,7 @@ class _Opener:
         return spot.space == 0 and not is_target and self.stop(spot.edge)
 
     def _same_as(self, spot: _Spot, is_target: bool) -> _Spot | None:
-        """Where the same number lives: inside a composite, or outside for an inside's leaf."""
+        """The same number inside a composite, or outside for a leaf of an inside."""
         space = self.spaces[spot.space]
         place = space.outside.get(spot.edge.node)
         if place is not None:
@@ -372,7 +372,7 @@ class _Opener:
         except ValueError:
             return None
         if not opened.equal:
-            return None  # better a straight line than other gradients
+            return None  # a linearisation beats wrong gradients
         outside = {
             leaf: (spot.space, argument)
             for leaf, argument in zip(opened.inputs, space.trace.nodes[spot.edge.node].args)
@@ -401,7 +401,7 @@ class _Opener:
         return node.is_leaf or not node.needs_grad
 
     def _leaf(self, spot: _Spot, is_target: bool) -> int | None:
-        """A number the graph begins with: stopped at, or nothing a gradient goes through."""
+        """A leaf of the scalar graph: a stop, or an element without a gradient."""
         trace = self.spaces[spot.space].trace
         stopped = self._stops(spot, is_target)
         if not stopped and not self._constant(spot):

@@ -1,8 +1,8 @@
-"""What an op is made of, for showing: a composite op's own `expand`, and the textbook's formulas.
+"""Definitions of ops in other ops, for display: `expand` of composites and textbook formulas.
 
-tanh is one op to the engine and (e²ˣ − 1) / (e²ˣ + 1) to a textbook; both have the same
-gradients. The engine never uses the formulas here; a node shown open does. They work on tensors
-and on Values.
+tanh is one op to the engine and (e²ˣ − 1) / (e²ˣ + 1) to a textbook; both have the same gradients.
+Only the display of an opened node uses these formulas, never the engine. They work on tensors and
+Values.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _log_add_exp(x: Any, y: Any) -> Any:
 
 
 def _kept(x: Any, axis: tuple[int, ...], keepdim: bool, reduced: Any) -> Any:
-    """A result with the reduced axes left in, without them unless they are wanted."""
+    """Drop the reduced axes unless they are wanted."""
     if keepdim:
         return reduced
     return reshape(reduced, shape=tuple(n for i, n in enumerate(x.shape) if i not in axis))
@@ -146,8 +146,8 @@ SHOWN: dict[str, Expansion] = {
 }
 
 
-# For the paths of single elements. The largest element is subtracted only so that exp does not
-# overflow; what goes through it cancels exactly, and would be listed as paths nobody asked for.
+# For the paths of single elements. Subtracting the largest element only prevents overflow; its
+# contributions cancel exactly and would clutter the list of paths.
 
 
 def _shift(x: Any, axis: tuple[int, ...]) -> Any:

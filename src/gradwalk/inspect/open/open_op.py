@@ -1,8 +1,7 @@
-"""Opening a node: a composite op as the operations it is made of, with the same gradients.
+"""open_op: a composite op as the operations it is made of, with the same gradients.
 
-`open_op` gives the inside as a small trace of its own; `unfolded` a whole trace in which chosen
-nodes lie open, each as a group. To close a node again, leave it out: the trace it came from is
-never changed.
+`open_op` returns the inside as a small trace; `unfolded` returns a copy of a trace in which chosen
+nodes are open, each as a group. The original trace never changes.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Opened(Report):
 
 
 def open_op(trace: Any, node: Any = None) -> Opened:
-    """The operations a node is made of, on the same operands and with the same gradient coming in.
+    """Expand a node into operations on the same operands, with the same incoming gradient.
 
     >>> import gradwalk as gw
     >>> from gradwalk.inspect import record
@@ -123,7 +122,7 @@ def trace_and_node(first: Any, second: Any) -> tuple[Trace, int]:
 
 
 def _closed(trace: Trace, node: TraceNode, given: list[Any]) -> list[Any]:
-    """What the node pushed along each argument, or would have."""
+    """What the node pushed, or would push, along each argument."""
     pushed = trace.sweep.pushed.get(node.index) or ()
     if pushed and all(p is None or is_array(p) for p in pushed):
         return list(pushed)
@@ -282,7 +281,7 @@ def expression_text(trace: Trace, node: TraceNode) -> str:
 
 
 def _plain_attrs(op: Op, node: TraceNode) -> dict[str, Any]:
-    """Attributes worth reading; those as they are by default say nothing."""
+    """The attributes that differ from their defaults."""
     return {
         name: value for name, value in node.attrs.items() if op.defaults.get(name, _ABSENT) != value
     }
@@ -293,7 +292,7 @@ _SHAPE_SAYS_IT = {"expand", "getitem", "put", "reshape"}  # their attributes are
 
 
 def _operand_symbol(trace: Trace, argument: Any, known: dict[Any, Any]) -> Any:
-    """The name of an operand; of a number nobody named, the number."""
+    """The name of an operand; an unnamed number is its value."""
     if not isinstance(argument, Edge):
         if isinstance(argument, np.ndarray):
             return Symbol("array", argument.shape)
@@ -314,10 +313,10 @@ def _operand_symbol(trace: Trace, argument: Any, known: dict[Any, Any]) -> Any:
 
 
 def unfolded(trace: Trace, *nodes: Any) -> Trace:
-    """A copy of a trace in which the given nodes lie open, each as a group of kind "op".
+    """Copy a trace with the given nodes open, each as a group of kind "op".
 
-    Values and gradients of all other nodes are those of the trace, and leaving a node out closes
-    it again. A node may be opened whose inside has been opened, one level at a time.
+    Values and gradients of all other nodes stay the same. Nodes inside an opened node can be opened
+    in turn, one level at a time.
 
     >>> import gradwalk as gw
     >>> from gradwalk.inspect import record

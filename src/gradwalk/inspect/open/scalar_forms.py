@@ -1,9 +1,9 @@
-"""The scalar form of one element of a tensor operation: which numbers it is made of, and how.
+"""The scalar form of one element of a tensor operation: its numbers and operations.
 
 An element of a matrix product is a dot product, of a sum a chain of additions, of a reshape the
-element that moved there. Where the index arithmetic is not written down here it is asked of the op
-itself: pulling a gradient that is 1 at the element and 0 elsewhere shows what the element depends
-on, and doing so with numbered operands shows which factors belong together.
+element that moved there. For ops without index arithmetic here, the op itself tells: pulling a
+gradient that is 1 at the element and 0 elsewhere shows what the element depends on, and numbered
+operands show which factors belong together.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Maker:
         self._numbers: dict[Any, int] = {}
 
     def leaf(self, value: Any, label: str = "", needs_grad: bool = True) -> int:
-        """A number the graph begins with."""
+        """Add a leaf."""
         value = value if isinstance(value, (bool, np.bool_)) else float(value)
         made = TraceNode(0, "", label=label, needs_grad=needs_grad, values=[value])
         return self.trace.add(made)
@@ -80,7 +80,7 @@ class Maker:
 
 @dataclass
 class Operation:
-    """A node of a tensor trace whose elements are asked for, with what was found out so far."""
+    """A node of a tensor trace, with cached facts about its elements."""
 
     trace: Trace
     node: TraceNode
@@ -123,7 +123,7 @@ class Operation:
 
 
 def form_of(operation: Operation, output: int, flat: int) -> Form | None:
-    """The scalar form of an element; None for a composite, whose inside has to be looked at."""
+    """The scalar form of an element; None for a composite, which must be opened."""
     op = operation.op
     edges = operation.node.edges
     if edges and all(0 in operation.shape_of(edge) for _, edge in edges):
@@ -175,7 +175,7 @@ def _written_out(count: int) -> None:
 
 
 class TooLarge(ValueError):
-    """An element's scalar subgraph is larger than anyone would read."""
+    """The scalar subgraph of an element is too large to read."""
 
 
 def _elementwise(operation: Operation, flat: int) -> Form:
@@ -191,7 +191,7 @@ def _elementwise(operation: Operation, flat: int) -> Form:
 
 
 def broadcast_place(place: Sequence[Any], shape: Shape) -> int:
-    """Where in an operand of `shape` a place of the broadcast result comes from."""
+    """The index in an operand of `shape` of an element of the broadcast result."""
     own = place[len(place) - len(shape) :]
     inside = tuple(0 if n == 1 else int(i) for i, n in zip(own, shape))
     return int(np.ravel_multi_index(inside, shape)) if shape else 0

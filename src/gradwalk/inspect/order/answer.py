@@ -1,4 +1,4 @@
-"""What the order lab found: for every node what it got, what is right, and the paths between."""
+"""The answer of the order lab: what each node got, what is correct, and the paths in between."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from gradwalk.inspect.trace.trace import Edge, Trace
 
 ROWS = 40  # of a printed table
 DETAILED = 500  # places up to which to_dict() lists the paths of each
-SPARE = 8  # paths looked at beyond those listed, because some may turn out not to be lost
+SPARE = 8  # candidates beyond those listed: some may not be lost
 
 
 @dataclass
 class OrderRun(Report):
-    """A backward pass in some order; `run[x]` is what became of the gradient of x."""
+    """A backward pass in some order; `run[x]` describes the gradient of x."""
 
     passes: list[list[int]]  # the nodes visited, for each call of backward
-    overwrite: bool = False  # whether what arrives replaces what was there
+    overwrite: bool = False  # whether an arrival replaces the gradient
     recipe: str = ""
     top: int = 5  # paths listed
     _graph: BackwardGraph = field(kw_only=True, repr=False)
@@ -62,13 +62,13 @@ class OrderRun(Report):
 
     @cached_property
     def first_inversion(self) -> Inversion | None:
-        """The first two nodes that were visited the wrong way round, None if none were."""
+        """The first two nodes visited out of order; None if the order is valid."""
         found = min(self._inversions.values(), default=None)
         return None if found is None else self._inversion(found)
 
     @property
     def wrong(self) -> list[NodeGradient]:
-        """The nodes that did not get their gradient."""
+        """The nodes with wrong gradients."""
         return [node for node in self.nodes if node.wrong]
 
     # -- the sums over paths, each computed once ---------------------------------------------------
@@ -85,10 +85,10 @@ class OrderRun(Report):
 
     @cached_property
     def _differences(self) -> tuple[Sums, Sums]:
-        """Totals lost and extra; None where no path was."""
+        """Lost and extra totals; None where there is no path."""
         if not self.overwrite:
             return lost_and_extra(self._graph, Amounts(self._graph), self.passes)
-        # Where arrivals overwrite, what is there at the end is all that did not get lost.
+        # With overwriting, the final gradient is everything that was not lost.
         few = Counts(self._graph, most=2)
         paths, kept = over_all_paths(self._graph, few), as_run(self._graph, few, self.passes, True)
         lost: Sums = [None] * len(paths)
@@ -145,7 +145,7 @@ class OrderRun(Report):
         return self._known[place]
 
     def _look_at(self, places: set[int]) -> None:
-        """Count the paths to these places and find the largest, all in one go."""
+        """Count the paths to these places and find the largest, in one pass."""
         graph, counts = self._graph, Counts(self._graph)
         weights = Largest(graph, self.top + (SPARE if self.overwrite else 0))
         among = graph.leading_to(places)
@@ -224,7 +224,7 @@ class OrderRun(Report):
         return "\n".join(lines)
 
     def _shown(self) -> list[NodeGradient]:
-        """Without the constants, which are leaves nobody gave a name, if others have one."""
+        """Omit unnamed leaves, which are constants, if others have names."""
         trace, edges = self._graph.trace, self._graph.edges
 
         def named(node: NodeGradient) -> bool:
@@ -246,7 +246,7 @@ class OrderRun(Report):
 
 @dataclass(slots=True)
 class _Paths:
-    """Those that lead to one place."""
+    """The paths to one place."""
 
     total: int
     lost_count: int
@@ -258,7 +258,7 @@ class _Paths:
 
 @dataclass
 class NodeGradient(Report):
-    """What became of one gradient: got = correct − Σ lost + Σ extra."""
+    """One gradient: got = correct − Σ lost + Σ extra."""
 
     index: int
     name: str
@@ -266,16 +266,16 @@ class NodeGradient(Report):
     correct: Any  # times the number of calls of backward
     lost: PathSum
     extra: PathSum
-    first_inversion: Inversion | None  # the first visit that spoiled it, None if none did
+    first_inversion: Inversion | None  # the first visit that spoiled it
 
     @property
     def error(self) -> Any:
-        """By how much it is off."""
+        """The error."""
         return self.got - self.correct
 
     @property
     def wrong(self) -> bool:
-        """Whether it is off by more than rounding."""
+        """Whether the error exceeds rounding."""
         if self.lost.none and self.extra.none:
             return False
         tolerance = 1e-9
@@ -334,7 +334,7 @@ class NodeGradient(Report):
 
 @dataclass
 class PathSum(Report):
-    """What the lost paths, or the extra ones, bring in all. Iterating gives the largest of them."""
+    """The sum over the lost or the extra paths. Iterating yields the largest paths."""
 
     total: Any
     kind: str  # "lost" or "extra"
@@ -344,21 +344,21 @@ class PathSum(Report):
 
     @property
     def count(self) -> int:
-        """How many, exactly, and without going through them."""
+        """The exact number of paths, counted without listing them."""
         if self.none:
             return 0
         return self._found.lost_count if self.kind == "lost" else self._found.extra_count
 
     @property
     def paths(self) -> list[GradientPath]:
-        """The largest."""
+        """The largest paths."""
         if self.none:
             return []
         return self._found.lost if self.kind == "lost" else self._found.extra
 
     @property
     def exact(self) -> bool:
-        """Whether no larger one can have been missed; always so for numbers."""
+        """Whether these are certainly the largest; always so for numbers."""
         return self.none or self._found.exact
 
     @property
@@ -389,20 +389,20 @@ class PathSum(Report):
 
 
 def place_of(graph: BackwardGraph, thing: Any) -> int:
-    """Of a Value, a Tensor (one output of its node), an Edge, a label or an index."""
+    """The place of a Value, a Tensor, an Edge, a label or an index."""
     output = thing.output if isinstance(thing, Edge) else graph.trace.output(thing)
     return graph.first_place[node_of(graph.trace, thing)] + output
 
 
 def node_of(trace: Trace, thing: Any) -> int:
-    """The node of whatever may stand in an order."""
+    """The node of an entry of an order."""
     if isinstance(thing, Edge):
         thing = thing.node
     return trace.find(int(thing) if isinstance(thing, np.integer) else thing)
 
 
 def names_in_order(names: Sequence[str], most: int = 36) -> str:
-    """The names with commas; of more than `most` characters the first ones."""
+    """Names joined by commas, cut after `most` characters."""
     text = ", ".join(names)
     if len(text) <= most:
         return text

@@ -1,4 +1,4 @@
-"""The order lab: run backward in any order, and see what is lost and what comes too often."""
+"""The order lab: run backward in any order, and see which paths are lost or extra."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
     "RECIPES", "Recipe", "RecipeRuns", "every_order", "run_order", "run_recipes",
 ]  # fmt: skip
 
-MOST_NODES = 8  # whose every order is tried: 40320 of them
+MOST_NODES = 8  # nodes to permute at most: 40320 orders
 RULE = "A path counts if its nodes that have inputs are visited from the root down."
 
 
@@ -38,12 +38,11 @@ def run_order(
 ) -> OrderRun:
     """Run backward in a visit order of your own, and compare with the right gradients.
 
-    `loss` is a Value, a Tensor or a trace (None: what was recorded last). `order` lists the nodes
-    to visit: Values, Tensors, labels or indices; nodes may be left out and may come several times.
-    A list of lists is one call of backward for each, nothing cleared between them. The name of a
-    recipe (see `RECIPES`) is an order too. With `overwrite` what arrives replaces what was there,
-    as if one wrote `=` for `+=`. Of lost and extra paths the `top` largest are listed. No `.grad`
-    is touched.
+    `loss` is a Value, a Tensor or a trace (None: the last recording). `order` lists the nodes to
+    visit: Values, Tensors, labels or indices; it may skip or repeat nodes. A list of lists means
+    one call of backward for each, with nothing cleared in between. The name of a recipe (see
+    `RECIPES`) is an order too. With `overwrite` an arrival replaces the gradient, as if one wrote
+    `=` for `+=`. The answer lists the `top` largest lost and extra paths. No `.grad` changes.
 
     >>> from gradwalk import Value
     >>> from gradwalk.inspect.order.lab import run_order
@@ -73,7 +72,7 @@ def run_order(
 
 
 def run_recipes(x: Any, loss: Any = None) -> RecipeRuns:
-    """What each recipe for a backward pass makes of the gradient of `x`.
+    """The gradient of `x` by each recipe for a backward pass.
 
     >>> from gradwalk import Value
     >>> x = Value(3.0, label="x")
@@ -129,7 +128,7 @@ class RecipeRuns(Report):
 
 
 def every_order(x: Any, loss: Any = None, nodes: Sequence[Any] | None = None) -> EveryOrder:
-    """The gradient of `x` in every order of `nodes` (else of all that have inputs).
+    """The gradient of `x` in every order of `nodes` (default: all nodes with inputs).
 
     >>> from gradwalk import Value
     >>> a = Value(2.0, label="a")
@@ -158,7 +157,7 @@ def every_order(x: Any, loss: Any = None, nodes: Sequence[Any] | None = None) ->
 
 
 def _one_number(amount: Any) -> float:
-    """A gradient as one number, rounded so that the order of additions does not show."""
+    """A gradient as one number, rounded so that the order of additions does not matter."""
     if amount is None:
         return 0.0
     return float(f"{amount if isinstance(amount, float) else size_of(amount):.12g}")
@@ -166,7 +165,7 @@ def _one_number(amount: Any) -> float:
 
 @dataclass
 class EveryOrder(Report):
-    """What every order of some nodes makes of one gradient (of arrays: of its norm)."""
+    """One gradient (of arrays: its norm) in every order of some nodes."""
 
     name: str
     correct: float
@@ -174,7 +173,7 @@ class EveryOrder(Report):
 
     @property
     def counts(self) -> dict[float, int]:
-        """How many orders give what."""
+        """The number of orders for each result."""
         return {number: len(found) for number, found in self.orders.items()}
 
     def __str__(self) -> str:
@@ -219,7 +218,7 @@ def _visits(trace: Trace, order: Sequence[Any]) -> list[int]:
 
 
 def _labels(trace: Trace) -> dict[str, list[int]]:
-    """Looked up once: `trace.find` goes through all nodes for each."""
+    """Map labels to nodes once: each `trace.find` scans all nodes."""
     found: dict[str, list[int]] = {}
     for node in trace.nodes:
         for name in {node.label, trace.names.get(node.index, "")}:

@@ -1,11 +1,11 @@
-"""A graph laid out for backward passes in any order, and the sums over its paths.
+"""A graph prepared for backward passes in any order, and sums over its paths.
 
-A *place* is one output of one node: where gradient arrives. What arrives is a sum over paths from
-the root, and all the lab asks about it are such sums: of amounts, of ones (how many paths), of
-lists that keep the largest. `Weights` says what is summed, the four functions here say over which
+A *place* is one output of one node, where gradient arrives. What arrives is a sum over paths from
+the root, and every question of the lab is such a sum: of amounts, of ones (the number of paths), of
+lists of the largest paths. `Weights` defines what is summed; the functions here define over which
 paths: all, those an order runs, those it loses, those it runs once too often.
 
-Nothing here goes through the paths one by one, so 2⁶⁰ of them take no longer than two.
+Nothing here enumerates paths, so 2⁶⁰ of them take no longer than two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
 
-Sums = list[Any]  # at every place; None where no path arrives
+Sums = list[Any]  # by place; None where no path arrives
 Passes = Sequence[Sequence[int]]  # of each call of backward, the nodes it visits
 
 
@@ -29,17 +29,17 @@ class Weights(Protocol):
     """What is summed over paths."""
 
     def seeds(self) -> dict[int, Any]:
-        """What the roots begin with, by place."""
+        """The seeds of the roots, by place."""
 
     def add(self, one: Any, other: Any) -> Any:
-        """Two sums in one."""
+        """Add two sums."""
 
     def hand(self, node: int, outputs: list[Any]) -> Sequence[Any]:
-        """What goes along each edge of a node that has these sums at its outputs."""
+        """What a node with these sums pushes along each edge."""
 
 
 class BackwardGraph:
-    """The nodes behind the roots of a backward pass, and the edges gradient goes along."""
+    """The nodes behind the roots of a backward pass, and the edges that carry gradient."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -59,17 +59,17 @@ class BackwardGraph:
         self._slopes: dict[int, tuple[float, ...]] = {}
 
     def places(self, node: int) -> range:
-        """Of the outputs of a node."""
+        """The places of a node's outputs."""
         return self._places[node]
 
     def place_name(self, place: int) -> str:
-        """The name of the node, and which output where it has several."""
+        """The name of the node, with the output if it has several."""
         node = self.node_at[place]
         name = self.trace.name(node)
         return name if len(self.places(node)) == 1 else f"{name}[{place - self.first_place[node]}]"
 
     def _reach(self) -> list[int]:
-        """Computed order has inputs first, so one way back through it meets consumers first."""
+        """Walk the order of computation backwards, which visits consumers first."""
         nodes = self.trace.nodes
         met = [False] * len(nodes)
         for place in self.seeds:
@@ -93,11 +93,11 @@ class BackwardGraph:
 
     @property
     def inner(self) -> list[int]:
-        """The nodes that hand something on, consumers first: a right order to visit."""
+        """The nodes with inputs, consumers first: a valid order."""
         return [node for node in self.reached if self.edges[node]]
 
     def leading_to(self, places: Iterable[int]) -> set[int]:
-        """The nodes with one of these places behind them, and their own."""
+        """The nodes of these places, and all nodes that lead to them."""
         stack = [self.node_at[place] for place in places]
         found = set(stack)
         while stack:
@@ -110,7 +110,7 @@ class BackwardGraph:
     # -- numbers -----------------------------------------------------------------------------------
 
     def zero(self, place: int) -> Any:
-        """No gradient, in the form of one."""
+        """A zero gradient of a place."""
         if self.trace.scalar:
             return 0.0
         node = self.node_at[place]
@@ -118,7 +118,7 @@ class BackwardGraph:
         return np.zeros(shape, dtype)
 
     def slopes(self, node: int) -> tuple[float, ...]:
-        """Of a node that is a number: the local derivative along each of its edges."""
+        """The local derivative along each edge of a scalar node."""
         found = self._slopes.get(node)
         if found is None:
             pulled = replay.pull(self.trace, self.trace.nodes[node], 1.0)
@@ -127,12 +127,12 @@ class BackwardGraph:
         return found
 
     def pull(self, node: int, outputs: list[Any]) -> list[Any]:
-        """What a node hands along each edge if these are the gradients of its outputs."""
+        """What a node pushes along each edge, given the gradients of its outputs."""
         if self.trace.scalar:
             g = outputs[0]
             if math.isfinite(g):
                 return [g * slope for slope in self._slopes.get(node) or self.slopes(node)]
-            # As the engine does: a mask keeps inf away, where inf × 0 would be NaN.
+            # As the engine does: a mask avoids inf × 0 = NaN.
             pulled: Sequence[Any] = replay.pull(self.trace, self.trace.nodes[node], g)
         else:
             pulled = self._pull_arrays(self.trace.nodes[node], outputs)
@@ -140,7 +140,7 @@ class BackwardGraph:
 
     def _pull_arrays(self, node: TraceNode, outputs: list[Any]) -> Sequence[Any]:
         op = replay.op_of(node)
-        gs = [  # zeros for outputs nobody used, but nothing for integers
+        gs = [  # zeros for unused outputs, None for integer ones
             np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
             for g, (shape, dtype) in zip(outputs, node.metas)
         ]
@@ -157,9 +157,9 @@ class BackwardGraph:
         return pulled
 
     def _as_recorded(self, node: TraceNode, gs: list[Any]) -> tuple[Kept, ...] | None:
-        """A derivative the op table does not know is known for the gradient that was there.
+        """Derive the push of an unknown op from its recorded push.
 
-        Derivatives are linear, so it is known for multiples of that gradient too.
+        Pushes are linear, so a multiple of the recorded gradient gives a multiple of the push.
         """
         for sweep in reversed(self.trace.sweeps):
             before, pushed = sweep.grads.get(node.index), sweep.pushed.get(node.index)
@@ -182,7 +182,7 @@ class BackwardGraph:
 
 
 def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
-    """How many times the gradients `before` the gradients `gs` are; None if it is not a number."""
+    """The factor between the gradients `gs` and `before`; None if there is none."""
     old, new = [], []
     for b, g in zip(before, gs, strict=True):
         if isinstance(b, Statistics):
@@ -195,7 +195,7 @@ def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
     one, other = np.concatenate(old), np.concatenate(new)
     if np.array_equal(one, other):
         return 1.0
-    # A recording of PyTorch's was summed in other orders than our own arithmetic sums in.
+    # PyTorch sums in another order than our arithmetic.
     rounding = 1e-4 if one.dtype.itemsize < 8 else 1e-12
     one, other = one.astype(np.float64), other.astype(np.float64)
     if not other.any():
@@ -223,7 +223,7 @@ def _seeds(trace: Trace, first_place: list[int]) -> dict[int, Any]:
 
 
 def _carries(trace: Trace, node: TraceNode, argument: int, edge: Edge) -> bool:
-    """Whether gradient goes along an edge at all."""
+    """Whether an edge carries gradient."""
     if not trace.nodes[edge.node].needs_grad or not node.needs_grad:
         return False
     op = replay.op_of(node)
@@ -234,7 +234,7 @@ def _carries(trace: Trace, node: TraceNode, argument: int, edge: Edge) -> bool:
 
 
 class Amounts:
-    """The gradient itself: what goes along a path, summed."""
+    """Sum the amounts along paths: the gradient itself."""
 
     def __init__(self, graph: BackwardGraph) -> None:
         self.seeds = graph.seeds.copy
@@ -245,7 +245,7 @@ class Amounts:
 
 
 class Counts:
-    """How many paths there are: whole numbers, exact however many, or counted up to `most`."""
+    """Count paths exactly, or up to `most`."""
 
     def __init__(self, graph: BackwardGraph, most: int | None = None) -> None:
         self.graph = graph
@@ -271,7 +271,7 @@ def _plus(weights: Weights, one: Any, other: Any) -> Any:
 def _hand(
     graph: BackwardGraph, weights: Weights, node: int, outputs: list[Any]
 ) -> Iterable[tuple[int, Any]]:
-    """(place, what arrives there) for each edge of a node."""
+    """Yield (place, arrival) for each edge of a node."""
     if not graph.edges[node]:
         return []
     if all(out is None for out in outputs):
@@ -289,9 +289,9 @@ def over_all_paths(
 ) -> Sums:
     """The right backward pass: each node after all its consumers.
 
-    `begin` has sums to begin with instead of the roots' and is used up; they are not part of the
-    answer at their own place, only behind it. With `among` only these nodes are looked at, with
-    `keep` only these places are answered (the others are forgotten as soon as they are used).
+    `begin` replaces the seeds of the roots and is consumed; its sums count only behind their
+    places, not at them. `among` restricts the nodes. `keep` restricts the answer to some places;
+    the others are dropped as soon as they are used.
     """
     sums: Sums = [None] * len(graph.node_at)
     if begin is None:
@@ -315,10 +315,10 @@ def over_all_paths(
 
 
 def as_run(graph: BackwardGraph, weights: Weights, passes: Passes, overwrite: bool) -> Sums:
-    """What arrives if the nodes are visited in this order, each handing on what it has by then.
+    """What arrives if the nodes are visited in this order and each pushes what it has by then.
 
-    With `overwrite` what arrives replaces what was there: `=` instead of `+=`. Every pass begins
-    by setting the gradient of the roots, and clears nothing.
+    With `overwrite` an arrival replaces the gradient: `=` instead of `+=`. Every pass sets the
+    gradient of the roots and clears nothing.
     """
     sums: Sums = [None] * len(graph.node_at)
     for visits in passes:

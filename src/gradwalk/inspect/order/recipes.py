@@ -1,7 +1,7 @@
-"""Recipes for a backward pass: the right one, and the wrong ones people really write.
+"""Recipes for a backward pass: the right one, and wrong ones that people write.
 
-Each is a way to choose the visits. A visit hands `gradient so far × local derivative` along every
-edge of the node; leaves hand nothing on, so they are left out.
+A recipe chooses the visits. A visit pushes `gradient so far × local derivative` along every edge of
+the node; leaves push nothing and are not visited.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _roots(graph: BackwardGraph) -> list[int]:
 
 
 def _inputs(graph: BackwardGraph, node: int) -> list[int]:
-    """The inputs that hand something on themselves, one entry per edge."""
+    """The inputs that are not leaves, one entry per edge."""
     found = [graph.node_at[place] for _, place in graph.edges[node]]
     return [source for source in found if graph.edges[source]]
 
@@ -126,6 +126,6 @@ RECIPES = {
 
 
 def recipe_called(name: str) -> Recipe | None:
-    """The recipe of that name, however it is spelled; None if there is none."""
+    """The recipe of that name in any spelling; None if there is none."""
     plain = name.strip().lower().replace("_", " ").replace("-", " ")
     return next((r for r in RECIPES.values() if r.name.replace("-", " ") == plain), None)

@@ -1,4 +1,4 @@
-"""Single paths: the largest of them, how often an order runs one, and where it breaks off."""
+"""Single paths: the largest, how often an order runs each, and where it breaks off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEAM = 64  # of arrays, how many candidates are followed: norms do not multiply 
 
 
 class Candidate(NamedTuple):
-    """A path while the largest are looked for: its last edge (node:argument) and the rest."""
+    """A partial path in the search for the largest: its last edge (node:argument) and the rest."""
 
     size: float
     amount: Any
@@ -30,11 +30,11 @@ class Candidate(NamedTuple):
 
 
 class Largest:
-    """Sums that are lists of the paths in them, largest first, cut after `count`.
+    """Weights whose sums are lists of paths, largest first, cut after `count`.
 
-    Of numbers this is exact: a longer path is larger exactly if what it goes on from is. Of arrays
-    the norm says little about what is handed on, so more candidates are followed, and `exact`
-    says whether all of them were.
+    For numbers this is exact: extending two paths by one edge keeps their order. For arrays the
+    norm says little about the next push, so more candidates are followed, and `exact` says whether
+    none was dropped.
     """
 
     def __init__(self, graph: BackwardGraph, count: int) -> None:
@@ -86,7 +86,7 @@ _size = operator.itemgetter(0)
 
 
 def size_of(amount: Any) -> float:
-    """The size of a number or the norm of an array; what is not a number counts as infinite."""
+    """The size of a number or the norm of an array; NaN counts as infinite."""
     if amount is None:
         return 0.0
     if isinstance(amount, float):
@@ -99,7 +99,7 @@ def size_of(amount: Any) -> float:
 
 @dataclass
 class GradientPath(Report):
-    """One path from the root to a node, with what an order makes of it."""
+    """One path from the root to a node, and what an order does with it."""
 
     nodes: list[int]  # from the root down; the last is the one it leads to
     arguments: list[int]  # the edge out of each but the last: node:argument
@@ -112,11 +112,11 @@ class GradientPath(Report):
 
     @property
     def size(self) -> float:
-        """Of the amount."""
+        """The size of the amount."""
         return size_of(self.amount)
 
     def route(self, most: int = 60) -> str:
-        """The names with arrows between; of a path longer than `most` characters the two ends."""
+        """The names joined by arrows; a path longer than `most` characters keeps its ends."""
         names, count = self.names, len(self.names)
         for shown in range(min(count, most // 4), 2, -1):
             if shown < count:
@@ -133,7 +133,7 @@ class GradientPath(Report):
 
 
 def path_of(graph: BackwardGraph, candidate: Candidate) -> GradientPath:
-    """A candidate written out."""
+    """Expand a candidate."""
     steps: list[tuple[int, int]] = []
     path = candidate
     while path.before is not None:
@@ -154,7 +154,7 @@ def path_of(graph: BackwardGraph, candidate: Candidate) -> GradientPath:
 
 
 class VisitTimes:
-    """When each node is visited, and what follows from that for one path."""
+    """When each node is visited, and what that means for a path."""
 
     def __init__(self, graph: BackwardGraph, passes: Passes) -> None:
         self.graph = graph
@@ -214,14 +214,14 @@ class VisitTimes:
             path.reason = f"{name} was visited before {path.pair[1]}"
 
     def survives(self, path: GradientPath) -> bool:
-        """Whether a path is still there at the end if arrivals overwrite; if not, say why."""
+        """Whether a path survives when arrivals overwrite; if not, say why."""
         last = len(path.nodes) - 1
         at = {place: i for i, place in enumerate(path._places)}
         step = {node: i for i, node in enumerate(path.nodes[:-1])}
         holds = [False] * len(path.nodes)
         was_there = [False] * len(path.nodes)
         visited_since = [False] * len(path.nodes)
-        by = [-1] * len(path.nodes)  # who overwrote it
+        by = [-1] * len(path.nodes)  # the overwriting path
         for visits in self.passes:
             for place in self.graph.seeds:
                 if place in at:

@@ -1,8 +1,8 @@
 """Trace files: a safetensors file whose header holds the trace as JSON. docs/inspect/trace-file.md.
 
-Arrays of more than a few elements lie beside the JSON, as tensors; their statistics and a small
-thumbnail are in it, so that a reader can show much of a trace without touching the numbers.
-Nothing in the file is code, and reading it executes nothing.
+Larger arrays are tensors beside the JSON, which has their statistics and a small thumbnail, so that
+a reader can show much of a trace without loading arrays. Nothing in the file is code, and reading
+it executes nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from gradwalk.io.tensors import parse, write
 
 VERSION = 2
 READ = (1, 2)  # version 1 has nothing about memory and time
-INLINE = 16  # elements: smaller arrays stand in the JSON itself
+INLINE = 16  # elements: smaller arrays are in the JSON
 _KEY = "gradwalk_trace"
 _BESIDE = "description"  # the array that holds the description of a very large trace
 _LONGEST = 40_000_000  # characters in the header: a safetensors header has at most 100 MB
@@ -71,7 +71,7 @@ def save_trace(trace: Any, path: str | os.PathLike[str]) -> None:
 
 
 def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A trace as JSON, and by name the arrays that are too large to stand in it."""
+    """Describe a trace as JSON, with its larger arrays by name."""
     arrays: dict[str, Any] = {}
     writer = _Writer(arrays)
     described = {
@@ -106,13 +106,13 @@ def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace; a file that is damaged or of another kind raises `gradwalk.io.FileError`."""
+    """Read a trace. A damaged file, or one of another kind, raises `gradwalk.io.FileError`."""
     path = Path(path)
     return read_trace(path.read_bytes(), path)[0]
 
 
 def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[str, Any]]:
-    """The trace in a file's bytes, its description and its arrays; `path` is for messages."""
+    """Read a trace from bytes; return it with its description and arrays. Messages name `path`."""
     arrays, metadata = parse(content, path)
     if _KEY not in metadata:
         raise wrong(path, "it is a safetensors file, but no trace. Fix: gradwalk.load(path).")
@@ -145,7 +145,7 @@ class _Writer:
         self.arrays = arrays
 
     def node(self, node: TraceNode) -> dict[str, Any]:
-        """One node; what is as usual is left out."""
+        """Describe one node; defaults are omitted."""
         found: dict[str, Any] = {
             "op": node.op,
             "args": [
@@ -189,7 +189,7 @@ class _Writer:
         }
 
     def kept(self, value: Kept, name: str) -> Any:
-        """A number as a number, a small array in place, a large one beside the JSON."""
+        """Write a number or a small array into the JSON, a large array beside it."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return encode(value)
         if isinstance(value, Statistics):
@@ -207,7 +207,7 @@ class _Writer:
 
 
 class _Reader:
-    """Every index and every shape is checked, so that tools can rely on what they read."""
+    """Read a description and check every index and shape, so that tools can rely on them."""
 
     def __init__(self, arrays: dict[str, Any]) -> None:
         self.arrays = arrays
@@ -240,7 +240,7 @@ class _Reader:
         return trace
 
     def _costs(self, described: dict[str, Any]) -> None:
-        """What was kept for backward and how long things took; not in version 1."""
+        """Read saved memory and timings, which version 1 lacks."""
         trace = self.found
         trace.saved = {self._node_at(i): read_saved(kept) for i, kept in described.get("saved", ())}
         for node, output, size, memory in described.get("memory", ()):
@@ -307,7 +307,7 @@ class _Reader:
                 nodes[a.node].metas[a.output][0] if isinstance(a, Edge) else None
                 for a in nodes[self._node_at(i)].args
             ]
-            # Nothing at all: an in-place write through a view, whose operands are not its inputs.
+            # None: an in-place write through a view, whose operands are not its inputs.
             some = bool(parts) or self.found.scalar
             found.pushed[i] = tuple(self._fitting(i, parts, operands if some else [], True))
         if set(found.visits) != set(found.pushed) or not set(found.visits) <= set(found.grads):
@@ -317,7 +317,7 @@ class _Reader:
     def _fitting(
         self, index: int, parts: list[Any], shapes: Sequence[Shape | None], optional: bool = False
     ) -> list[Kept]:
-        """Values or gradients that have the shapes they must have; numbers are always there."""
+        """Read values or gradients and check their shapes."""
         found = [self.kept(part) for part in parts]
         if len(found) != len(shapes):
             raise ValueError(f"node {index} has {len(shapes)} of what the file has {len(found)} of")

@@ -1,6 +1,6 @@
-"""What a trace file says in JSON: numbers, attributes, statistics, lines; and how each is read.
+"""Encode and decode the JSON of a trace file: numbers, attributes, statistics, lines.
 
-Whatever is read is checked: a file may come from anywhere.
+Decoding checks everything: a file may come from anywhere.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gradwalk.inspect.trace.trace import Saved, Shape
 from gradwalk.ops.core.op import Op
 
 SIDE = 8  # of a thumbnail
-_COUNT = 2**63  # no tensor has as many elements
+_COUNT = 2**63  # more elements than any tensor has
 
 
 def encode(value: Any) -> Any:
-    """Attributes and small numbers as JSON; what is not JSON is an object with one key."""
+    """Encode attributes and small arrays; values that JSON lacks become one-key objects."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
@@ -47,11 +47,11 @@ def encode(value: Any) -> Any:
         return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
     if isinstance(value, Op):
         return {"op": value.name}
-    return {"opaque": repr(value)[:200]}  # seen, not computed with
+    return {"opaque": repr(value)[:200]}  # shown, never computed with
 
 
 def decode(value: Any) -> Any:
-    """The other way round."""
+    """The inverse of `encode`."""
     if isinstance(value, list):
         return [decode(v) for v in value]
     if not isinstance(value, dict):
@@ -104,7 +104,7 @@ def read_line(line: Any) -> SourceLine | None:
 
 
 def pairs(found: dict[int, Any]) -> list[list[Any]]:
-    """JSON's keys are text; a list of pairs keeps the numbers."""
+    """A dictionary as a list of pairs: keys of JSON objects are text."""
     return [[key, value] for key, value in found.items()]
 
 
@@ -150,9 +150,9 @@ def read_statistics(described: dict[str, Any]) -> Statistics:
 
 
 def thumbnail(array: Any) -> Any:
-    """At most 8 × 8 numbers: means of blocks of the last two dimensions, the first of others.
+    """At most 8 × 8 numbers: block means over the last two dimensions, at index 0 of the others.
 
-    To four digits: they are colours on a screen, and make up most of a large description.
+    Four digits suffice: they become colours, and make up most of a large description.
     """
     while array.ndim > 2:
         array = array[0] if array.shape[0] else array.reshape(0, array.shape[-1])
@@ -166,7 +166,7 @@ def thumbnail(array: Any) -> Any:
         means = sums / (rows[:, None] * columns)
         scale = 10.0 ** (3 - np.floor(np.log10(np.abs(means))))
         rounded = np.rint(means * scale) / scale
-        return np.where(np.isfinite(rounded), rounded, means)  # 0, and what is no number
+        return np.where(np.isfinite(rounded), rounded, means)  # 0, NaN and inf
 
 
 def _block_sizes(size: int) -> Any:

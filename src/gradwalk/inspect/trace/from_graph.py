@@ -1,6 +1,6 @@
-"""A trace of a tensor's graph that nobody recorded: what the graph itself still knows.
+"""Trace a tensor's graph that was not recorded, from what the graph still knows.
 
-Values are known of leaves, of the root, and of what nodes keep for backward.
+The values of leaves, of the root and of saved arrays are known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 
 
 def from_graph(root: Any, recorder: Any) -> Trace:
-    """The operations behind `root`, and its backward pass, which leaves every `.grad` alone."""
+    """Trace the operations behind `root` and its backward pass; no `.grad` changes."""
     trace: Trace = recorder.trace
     trace.unrecorded = True
     start = root.grad_fn or root
@@ -72,7 +72,7 @@ def _add(trace: Trace, recorder: Any, node: Any) -> None:
 
 
 def _fill_in(trace: Trace, recorder: Any, order: list[Any]) -> None:
-    """Values out of what the nodes saved."""
+    """Fill in values from saved arrays."""
     for node in order:
         saved = getattr(node, "saved", None)
         if not node.inputs or not isinstance(saved, dict) or node.plan is None:

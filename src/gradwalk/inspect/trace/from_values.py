@@ -1,4 +1,4 @@
-"""A trace of a graph of Values: values, gradients and what went along each edge."""
+"""Trace a graph of Values: values, gradients, and what each edge carried."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gradwalk.scalar.push import contributions
 
 
 def trace_of_values(root: Any) -> Trace:
-    """Record a graph of Values that is already there. Its own `.grad`s are not touched.
+    """Trace an existing graph of Values. No `.grad` changes.
 
     A Value does not remember the scope it was made in, so such a trace has no groups.
     """
     trace = Trace()
     trace.scalar = trace.unrecorded = True
-    trace._alive.append(root)  # which holds all the others
+    trace._alive.append(root)  # which holds the others
     written = ValueWriter(trace)
     for v in inputs_first([root]):
         written.add(v)
@@ -28,14 +28,15 @@ def trace_of_values(root: Any) -> Trace:
 
 
 class ValueWriter:
-    """Writes Values into a trace, each after its inputs."""
+    """Write Values into a trace, each after its inputs."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._lines: dict[Any, SourceLine | None] = {}  # a loop has few, and finding one is slow
+        # cached: a loop has few, and finding one is slow
+        self._lines: dict[Any, SourceLine | None] = {}
 
     def add(self, v: Any, group: int | None = None) -> int:
-        """A Value whose inputs are in the trace, or are added now."""
+        """Add a Value, and inputs that are not in the trace yet."""
         op = v.op
         node = TraceNode(
             index=0,
@@ -56,7 +57,7 @@ class ValueWriter:
         return self._lines[place]
 
     def _find(self, v: Any, group: int | None) -> int:
-        """The node of an input; one that was made before the recording is added with its past."""
+        """The node of an input. A Value made before the recording is added with its history."""
         index = self.trace._index
         found = index.get((id(v), 0))
         if found is None:
@@ -73,13 +74,13 @@ class ValueWriter:
             return index[id(v), 0]
         node = self.trace.nodes[found]
         if node.is_leaf and node.value != v.data and (node.value == node.value or v.data == v.data):
-            # It was changed since, as a training step does: from here on it is another leaf.
+            # Updated since, as by a training step: from here on it is another leaf.
             before, found = found, self.add(v, group)
             self.trace._earlier[found] = before
         return found
 
     def sweep(self, root: Any, line: SourceLine | None = None) -> None:
-        """A backward pass from `root`, in numbers of our own."""
+        """Compute a backward pass from `root` apart from the Values' own gradients."""
         index = self.trace._index
         order = inputs_first([root])
         start = index[id(root), 0]
@@ -99,19 +100,19 @@ class ValueWriter:
     # -- while a recording is under way ------------------------------------------------------------
 
     def made(self, v: Any, group: int | None) -> None:
-        """A Value was computed."""
+        """Record a Value."""
         if self.begun():
             self.trace._alive.append(v)
             self.add(v, group)
 
     def swept(self, root: Any, group: int | None) -> None:
-        """`root.backward()` was called."""
+        """Record `root.backward()`."""
         if self.begun():
             self._find(root, group)
             self.sweep(root, source_line(*caller()))
 
     def begun(self) -> bool:
-        """Whether the trace is, or from now on shall be, one of Values."""
+        """Whether the trace is, or can become, one of Values."""
         if self.trace.nodes and not self.trace.scalar:
             only_one_kind("Tensors", "Values")
             return False
@@ -120,7 +121,7 @@ class ValueWriter:
 
 
 def take_labels(trace: Trace) -> None:
-    """Labels that were given after a Value was recorded: `d = b * c; d.label = "d"`."""
+    """Update labels set after a Value was recorded: `d = b * c; d.label = "d"`."""
     for v in trace._alive:
         found = trace._index.get((id(v), 0))
         if found is not None:
@@ -128,7 +129,7 @@ def take_labels(trace: Trace) -> None:
 
 
 def only_one_kind(recorded: str, other: str) -> None:
-    """Say that something is left out of a trace."""
+    """Warn that a trace leaves something out."""
     warnings.warn(
         f"this recording is of {recorded}; what is computed with {other} in it is left out. "
         f"Fix: record it in a block of its own.",

@@ -1,4 +1,4 @@
-"""Recording without copies, for tools that read the trace at once and then let it go."""
+"""Record without copies, for tools that read the trace at once and drop it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gradwalk.inspect.trace.live import is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.trace import Kept, Trace
 
-# Of leaves, of activations that may be outputs, and of recurrent ops, which are looked into.
+# Gradients of leaves, of activations that may be outputs, and of recurrent ops.
 READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
 
 
 class LightRecorder(Recorder):
-    """Refers to values and to the gradients `health` reads one by one, and measures all else."""
+    """Reference values, and the gradients that `health` reads by element; measure the rest."""
 
     def _kept(self, array: Any, what: str, index: int) -> Kept:
         array = getattr(array, "_array", array)
@@ -28,12 +28,12 @@ class LightRecorder(Recorder):
 
     def _refers(self, what: str, index: int) -> bool:
         if what == "grads":
-            return self.trace.nodes[index].op in READ  # "" of a leaf
+            return self.trace.nodes[index].op in READ  # "" for a leaf
         return what == "values"
 
 
 def light_trace(second: Any) -> Trace:
-    """As `as_trace`, but of a graph that nobody recorded nothing is copied."""
+    """As `as_trace`, but without copying the arrays of an unrecorded graph."""
     if is_torch_tensor(second):
         return as_trace(second)
     if not hasattr(second, "_array"):

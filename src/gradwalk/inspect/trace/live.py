@@ -1,6 +1,6 @@
-"""Live tensors of either engine, gradwalk's or PyTorch's, asked alike; PyTorch is never imported.
+"""One interface to live tensors of gradwalk and PyTorch; it never imports PyTorch.
 
-What both have under one name (`grad_fn`, `requires_grad`, `is_leaf`) is asked of them directly.
+Tools read attributes that both have (`grad_fn`, `requires_grad`, `is_leaf`) directly.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from gradwalk.engine.foreign import loaders
 
 
 class Guest(Protocol):
-    """What another engine does for the tools; of PyTorch it is gradwalk/torch/guest.py."""
+    """What another engine provides for the tools; for PyTorch it is torch/guest.py."""
 
     def array_of(self, tensor: Any) -> Any:
-        """The numbers of a tensor of its, as an array."""
+        """The elements of one of its tensors as an array."""
 
     def trace_of(self, root: Any, keep: str | None, budget: int | None) -> Any:
-        """The graph behind a tensor that nobody recorded, and its backward pass."""
+        """Trace the unrecorded graph behind a tensor and its backward pass."""
 
     def structure_of(self, root: Any) -> Any:
-        """The same without numbers, also of a graph that backward has used up."""
+        """The same without values, even if backward has freed the graph."""
 
     def name_of(self, tensor: Any) -> str:
-        """What a parameter is called in its model, "" if it is in none."""
+        """The name of a parameter in its model; "" if it is in none."""
 
     def recorder(self, budget: int | None) -> Any:
-        """A recorder of what the engine computes, and of what ours does."""
+        """A recorder of the engine's operations and of ours."""
 
     def moves(self, optimizer: Any, gradients: dict[Any, Any]) -> dict[Any, float]:
-        """How far a step of an optimizer of its would move each parameter."""
+        """How far a step of its optimizer would move each parameter."""
 
 
 def guest() -> Guest:
@@ -39,7 +39,7 @@ def guest() -> Guest:
 
 
 def is_torch_tensor(thing: Any) -> bool:
-    """Whether a thing is a tensor of PyTorch, or of a class made of it.
+    """Whether a thing is a PyTorch tensor or of a subclass.
 
     >>> is_torch_tensor(1.0)
     False
@@ -58,14 +58,14 @@ def is_tensor(thing: Any) -> bool:
 
 
 def numbers_of(thing: Any) -> Any:
-    """The array of a Tensor of either engine; None of anything else."""
+    """The array of a Tensor of either engine; None for anything else."""
     if is_torch_tensor(thing):
         return guest().array_of(thing)
     return getattr(thing, "_array", None)
 
 
 def gradient_of(thing: Any) -> Any:
-    """What a Tensor holds in `.grad`, as an array."""
-    if is_torch_tensor(thing):  # which warns if asked for what it does not keep
+    """The `.grad` of a Tensor as an array."""
+    if is_torch_tensor(thing):  # PyTorch warns when a non-leaf is asked for it
         return numbers_of(thing.grad) if thing.is_leaf or thing.retains_grad else None
     return numbers_of(getattr(thing, "_grad", None))

@@ -1,4 +1,4 @@
-"""Recording: what happens between `with record():` and the end of the block, as a trace."""
+"""record: a trace of what happens inside `with record():`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from gradwalk.inspect.trace.saved_for_backward import Holdings
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
 
-AUTOMATIC = 64 << 20  # bytes: up to here everything is kept unless the user says otherwise
+AUTOMATIC = 64 << 20  # bytes: the default budget
 KEEPS = ("all", "values", "stats")
 
 
 class _Here(threading.local):
-    """The traces of this thread: those being recorded, and the last one that was finished."""
+    """The traces of this thread: those in progress, and the last finished one."""
 
     def __init__(self) -> None:
         self.active: list[Recorder] = []
         self.last: Trace | None = None
-        self.asked: Trace | None = None  # made of a loss that a tool was asked about
+        self.asked: Trace | None = None  # made for a tool from an unrecorded loss
 
 
 _here = _Here()
@@ -49,13 +49,13 @@ def record(
 ) -> Any:
     """Record a computation and its backward passes.
 
-    As a context manager it records what happens inside the block. `keep` says what is kept of
-    each tensor: "all" (value, gradient, what went along each edge), "values" (value and gradient)
-    or "stats"; left out, all up to 64 MiB and then statistics. `budget` is the most bytes of
-    arrays to keep; what has no room is listed in `trace.reduced`. With `timing`, how long each
-    operation and each visit took is kept as well (see `saved_memory`).
+    As a context manager it records what happens inside the block. `keep` says what to keep of each
+    tensor: "all" (value, gradient, what each edge carried), "values" (value and gradient) or
+    "stats"; the default keeps all up to 64 MiB and then statistics. `budget` limits the bytes of
+    kept arrays; `trace.reduced` lists what did not fit. `timing` also records how long each
+    operation and each visit took (see `saved_memory`).
 
-    With a Value or a Tensor it records the graph that is already behind it.
+    Given a Value or a Tensor, it records the existing graph behind it.
 
     >>> import gradwalk as gw
     >>> x = gw.tensor([1.0, 2.0], requires_grad=True)
@@ -82,7 +82,7 @@ def _trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> 
 
 
 def current() -> Trace | None:
-    """The trace being recorded in this thread, or the last one that was."""
+    """The trace being recorded in this thread, else the last finished one."""
     if _here.active:
         _here.active[-1].take_labels()
         return _here.active[-1].trace
@@ -92,16 +92,16 @@ def current() -> Trace | None:
 
 
 def as_trace(second: Any = None) -> Trace:
-    """The trace a tool is to read: given as one, made of a loss, or the current one."""
+    """The trace for a tool to read: given, made from a loss, or the current one."""
     if isinstance(second, Trace):
         return second
     if second is not None:
         for known in (current(), _here.asked):
-            # A graph of Values nobody recorded is read anew: it may have got other numbers since.
+            # Trace an unrecorded graph of Values anew: its numbers may have changed.
             fresh = known is not None and known.sweeps and not (known.scalar and known.unrecorded)
             if known is not None and fresh and known.lookup(second) == known.root:
                 return known
-        # Beside `last`: a question about another loss does not replace what was recorded.
+        # Apart from `last`: a question about another loss does not replace the recording.
         _here.asked = _trace_of(second)
         return _here.asked
     known = current()
@@ -117,8 +117,8 @@ def as_trace(second: Any = None) -> Trace:
 def scope(name: str) -> Iterator[None]:
     """Name a part of a computation: what happens inside is one group in a recording.
 
-    Tensors and Values alike. Without a recording it does nothing: a graph that is recorded
-    afterwards, with `record(loss)`, does not know its scopes.
+    It works for Tensors and Values. Without a recording it does nothing: `record(loss)` of an
+    existing graph cannot know its scopes.
 
     >>> import gradwalk as gw
     >>> with gw.record() as trace, gw.scope("first"):
@@ -138,7 +138,7 @@ def scope(name: str) -> Iterator[None]:
 
 
 class Recorder:
-    """Listens to the engine (engine/modes.py: `watcher`) and writes a trace."""
+    """Listen to the engine (engine/modes.py: `watcher`) and write a trace."""
 
     def __init__(
         self, keep: str | None = None, budget: int | None = None, timing: bool = False
@@ -155,13 +155,14 @@ class Recorder:
         self.keep = keep or "all"
         self.budget = budget if budget is not None else AUTOMATIC if keep is None else None
         self._outer: Any = None
-        self._unnamed: list[tuple[TraceNode, Any]] = []  # nodes, and who may yet be labelled
-        self._stack: list[int | None] = []  # groups we are in
+        # nodes, and objects that may still get a label
+        self._unnamed: list[tuple[TraceNode, Any]] = []
+        self._stack: list[int | None] = []  # open groups
         self._calls: dict[str, int] = {}
         self._module_names: dict[int, str] = {}
         self._sweep: Sweep | None = None
         self._of_second_order = False
-        self._versions: dict[int, tuple[int, int]] = {}  # leaves -> their memory when recorded
+        self._versions: dict[int, tuple[int, int]] = {}  # leaves -> their version when recorded
 
     def __enter__(self) -> Trace:
         self._outer, state.here.watcher = state.here.watcher, self
@@ -178,7 +179,7 @@ class Recorder:
         self.holdings.note_regions()
 
     def take_labels(self) -> None:
-        """Labels that were given after an operation was recorded: `h = x @ w; h.label = "h"`."""
+        """Update labels set after an operation was recorded: `h = x @ w; h.label = "h"`."""
         if self.trace.scalar:
             take_labels(self.trace)
         for node, owner in self._unnamed:
@@ -187,7 +188,7 @@ class Recorder:
     # -- what is kept ------------------------------------------------------------------------------
 
     def _kept(self, array: Any, what: str, index: int) -> Kept:
-        """The array if there is room, else its statistics."""
+        """A copy of the array if it fits the budget, else its statistics."""
         array = getattr(array, "_array", array)
         if array is None:
             return None
@@ -204,12 +205,12 @@ class Recorder:
     # -- forward -----------------------------------------------------------------------------------
 
     def began(self) -> None:
-        """An operation is about to be computed."""
+        """Note that an operation begins."""
         if self.timing:
             self._began = perf_counter()
 
     def operands(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Operands as edges to the nodes that made them; those not met before become leaves."""
+        """Edges to the nodes of the operands; unknown operands become leaves."""
         if self._began:
             self._took, self._began = perf_counter() - self._began, 0.0
         if self._passes_by:
@@ -222,7 +223,7 @@ class Recorder:
         if found is None:
             found = self._leaf(tensor, key)
         elif found in self._versions and self._versions[found] != _version(tensor._array):
-            # A parameter was updated since it was recorded: from here on it is another leaf.
+            # Updated since it was recorded: from here on it is another leaf.
             stamp = stamp_of(tensor._array)
             before, found = found, self._leaf(tensor, key)
             self.trace._earlier[found] = before
@@ -232,7 +233,7 @@ class Recorder:
         return Edge(found, tensor._index)
 
     def _leaf(self, tensor: Any, key: Any) -> int:
-        """A tensor made before the recording, or a constant."""
+        """Add a leaf for a constant or a tensor made before the recording."""
         node = tensor._node
         owner = tensor if node is None else node
         array = tensor._array
@@ -266,12 +267,12 @@ class Recorder:
         position: int,
         note: str = "",
     ) -> None:
-        """An operation was computed; `args` went through `operands`."""
+        """Record a finished operation; `args` are the result of `operands`."""
         if self._passes_by:
             return
         first = outputs[0]
-        # A leaf that is updated in place inside no_grad() stays the leaf it was: its gradient
-        # belongs to the old elements. Used again, it is recorded as another leaf (see `_edge`).
+        # A leaf updated in place inside no_grad() stays the same leaf: its gradient belongs to the
+        # old elements. A later use records another leaf (see `_edge`).
         updated = any(o._node is None and o._requires_grad for o in outputs) and not note
         needs = not updated and any(o._node is not None or o._requires_grad for o in outputs)
         wanted = any(isinstance(a, Edge) and self.trace.nodes[a.node].needs_grad for a in args)
@@ -302,22 +303,22 @@ class Recorder:
 
     @property
     def _computing_again(self) -> bool:
-        """Whether backward runs a checkpointed region again: it is in the trace already."""
+        """Whether backward recomputes a checkpointed region, which the trace already has."""
         return self._sweep is not None and not self._of_second_order
 
     @property
     def _passes_by(self) -> bool:
-        """Whether an operation on tensors is not for this trace."""
+        """Whether this trace ignores an operation on tensors."""
         if self.trace.scalar:
             only_one_kind("Values", "Tensors")
         return self._computing_again or self.trace.scalar
 
     def detached(self, source: Any, result: Any, note: str = "detach") -> None:
-        """`detach()`, `.data`, `tensor(x)`: the same numbers, and no gradient through it."""
+        """Record `detach()`, `.data` or `tensor(x)`: the same values without a gradient."""
         self.made(_DETACH, self.operands((source,)), {}, (result,), *caller(), note=note)
 
     def taken_out(self, tensor: Any, how: str) -> None:
-        """`item()`, `numpy()`, `if x:`, ...: its numbers go on outside the graph."""
+        """Record that a value left the graph: `item()`, `numpy()`, `if x:`, ..."""
         if self.trace.scalar:
             return
         known = self.trace.lookup(tensor)
@@ -328,17 +329,17 @@ class Recorder:
     # -- Values ------------------------------------------------------------------------------------
 
     def made_value(self, v: Any) -> None:
-        """An operation on Values was computed."""
+        """Record an operation on Values."""
         self.values.made(v, self._stack[-1] if self._stack else None)
 
     def swept_values(self, root: Any) -> None:
-        """`backward()` of a Value is over."""
+        """Record the finished `backward()` of a Value."""
         self.values.swept(root, self._stack[-1] if self._stack else None)
 
     # -- groups ------------------------------------------------------------------------------------
 
     def entered(self, path: str, kind: str, class_name: str = "") -> None:
-        """A module is called, or a scope begins."""
+        """Open a group for a module call or a scope."""
         above = self._stack[-1] if self._stack else None
         if self._computing_again:
             self._stack.append(above)
@@ -348,7 +349,7 @@ class Recorder:
         self.trace.groups.append(Group(path, kind, call, above, class_name))
 
     def entered_module(self, module: Any) -> None:
-        """The outermost module gives the names of all the others and of their parameters."""
+        """Open a group for a module call; the outermost module determines all names."""
         if id(module) not in self._module_names:
             self._name_parts(module)
         self.entered(self._module_names[id(module)], "module", type(module).__name__)
@@ -364,13 +365,13 @@ class Recorder:
                 self.trace.names.setdefault(index, name)
 
     def left(self) -> None:
-        """The innermost module or scope is done."""
+        """Close the innermost group."""
         self._stack.pop()
 
     # -- backward ----------------------------------------------------------------------------------
 
     def sweeping(self, roots: list[tuple[Any, int, Any]], create_graph: bool = False) -> None:
-        """A backward pass begins at these (node, output, seed); it may be recorded itself."""
+        """Begin a sweep at these (node, output, seed)."""
         self._of_second_order = create_graph
         self._sweep = sweep = Sweep(seeds={}, line=source_line(*caller()))
         self.holdings.note_regions()
@@ -385,8 +386,8 @@ class Recorder:
         return index.get((id(node), output), index.get((id(node), 0)))
 
     def visited(self, node: Any, g: Any, contributions: Any) -> None:
-        """A node handed its gradient on."""
-        took = perf_counter() - self._mark  # since we last looked: our own work is not in it
+        """Record the pushes of one visit."""
+        took = perf_counter() - self._mark  # since the last event, without our own work
         index = self._index_of_graph_node(node)
         if index is None or self._sweep is None:
             return
@@ -394,7 +395,7 @@ class Recorder:
         self._note_gradient(index, g)
         pushed: list[Kept] = []
         args = self.trace.nodes[index].args
-        # An in-place write through a view may have other operands than the node has inputs.
+        # The operands of an in-place write through a view may differ from the node's inputs.
         for c in contributions if len(contributions) == len(args) else ():
             pushed.append(self._kept(c, "pushed", index))
         self._sweep.pushed[index] = tuple(pushed)
@@ -403,7 +404,7 @@ class Recorder:
         self._mark = perf_counter()
 
     def delivered(self, leaf: Any, g: Any) -> None:
-        """A leaf received its gradient."""
+        """Record the gradient of a leaf."""
         index = self._index_of_graph_node(leaf)
         if index is not None:
             self._note_gradient(index, g)
@@ -415,14 +416,14 @@ class Recorder:
             self._sweep.grads[index] = [self._kept(part, "grads", index) for part in parts]
 
     def swept(self) -> None:
-        """The backward pass is over."""
+        """End the sweep."""
         if self._sweep is not None and self._sweep.seeds:
             self.trace.sweeps.append(self._sweep)
         self._sweep = None
 
 
 def _version(array: Any) -> tuple[int, int]:
-    """Which memory, and how often it was changed in place."""
+    """The memory of a tensor and how often it was changed in place."""
     stamp = stamp_of(array)
     return id(owner_of(array)), 0 if stamp is None else stamp.count
 
@@ -435,10 +436,10 @@ _DETACH = _Detach()
 
 
 def trace_of_tensors(root: Any, keep: str | None, budget: int | None) -> Trace:
-    """The graph behind a tensor that was not recorded: its operations and gradients.
+    """Trace an unrecorded graph behind a tensor: its operations and gradients.
 
-    Values are known of leaves, of what nodes keep for backward, and of the root; operands that
-    needed no gradient only where they were kept.
+    The values of leaves, saved arrays and the root are known; operands without a gradient only if
+    they were saved.
     """
     from gradwalk.inspect.trace.from_graph import from_graph
 

@@ -1,7 +1,7 @@
-"""Computing with a trace alone: a node's value again, and any gradient through it.
+"""Compute with a trace alone: recompute a node's value, or pull any gradient through it.
 
-The op table knows how; a trace has the operands. So a trace steps on a machine that has never
-seen the program it came from.
+The op table has the rules and the trace has the operands, so a trace can be stepped on a machine
+that has never seen the program.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from gradwalk.ops.core.op import Op
 
 
 class NotReplayable(ValueError):
-    """A node cannot be computed from the trace: an unknown op, or a value that was not kept."""
+    """A node cannot be recomputed: its op is unknown, or a value was not kept."""
 
 
 def op_of(node: TraceNode) -> Op | None:
-    """The op that made a node; None for a leaf and for ops the table does not have."""
+    """The op of a node; None for a leaf and for ops that are not in the table."""
     return TABLE.get(node.op) if node.op else None
 
 
 def is_array(kept: Kept) -> bool:
-    """Whether a number was kept as it is."""
+    """Whether a value was kept in full."""
     return kept is not None and not isinstance(kept, Statistics)
 
 
 def operands(trace: Trace, node: TraceNode, values: dict[Edge, Any] | None = None) -> list[Any]:
-    """What the op was applied to; `values` overrides what the trace has."""
+    """The operands of a node; `values` overrides those of the trace."""
     return [operand(trace, argument, values) for argument in node.args]
 
 
 def operand(trace: Trace, argument: Any, values: dict[Edge, Any] | None = None) -> Any:
-    """One operand: the value of a node, or what was given instead of a node."""
+    """One operand: the value of a node, or a constant."""
     if not isinstance(argument, Edge):
         return argument
     given = None if values is None else values.get(argument)
@@ -55,7 +55,7 @@ def operand(trace: Trace, argument: Any, values: dict[Edge, Any] | None = None) 
 
 
 def forward(trace: Trace, node: TraceNode, values: dict[Edge, Any] | None = None) -> list[Any]:
-    """The outputs of a node, computed again, perhaps from other operands."""
+    """Recompute the outputs of a node, optionally from other operands."""
     op = op_of(node)
     if op is None:
         raise NotReplayable(f"the op table has no '{node.op}'")
@@ -70,7 +70,7 @@ def forward(trace: Trace, node: TraceNode, values: dict[Edge, Any] | None = None
 
 @contextmanager
 def _told_of(trace: Trace, node: TraceNode) -> Iterator[None]:
-    """A trace from a file may have attributes or operands that its op cannot work with."""
+    """Turn errors of an op into NotReplayable: a file may have attributes that do not fit."""
     try:
         yield
     except (TypeError, LookupError, AttributeError) as error:
@@ -86,7 +86,7 @@ def _outputs(op: Op, result: Any) -> list[Any]:
 
 
 def _typed(node: TraceNode, args: list[Any]) -> list[Any]:
-    """Plain numbers among arrays have the arrays' dtype, as when they were recorded."""
+    """Give plain numbers among arrays the arrays' dtype, as when recorded."""
     dtype = np.dtype(node.metas[0][1]) if node.metas[0][1] != "float" else np.dtype(float)
     return [
         constant(a, dtype) if isinstance(a, (int, float)) and dtype.kind == "f" else a for a in args
@@ -94,7 +94,7 @@ def _typed(node: TraceNode, args: list[Any]) -> list[Any]:
 
 
 def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None = None) -> list[Any]:
-    """What each argument receives if the node's gradient is `g`; None where it wants nothing.
+    """Pull `g` through a node: what each argument receives; None where no gradient flows.
 
     `g` is one number or array, or a list of them for an op with several outputs.
     """
@@ -117,10 +117,9 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
 def _what_backward_needs(
     trace: Trace, op: Op, node: TraceNode, names: tuple[str, ...], values: dict[Edge, Any] | None
 ) -> tuple[Any, list[Any]]:
-    """The results and operands of a forward; what no rule asks for may be missing in the trace.
+    """The results and operands that the rules need; the trace may lack the others.
 
-    The forward runs again only if a rule needs a result that was not kept, or other operands
-    were given.
+    The forward runs again only if a rule needs a result that was not kept, or for other operands.
     """
     several = op.multiple or bool(op.residuals)
     asked = [op.outputs.index(name) for name in names if name in op.outputs]
@@ -132,7 +131,7 @@ def _what_backward_needs(
     args = []
     for position, argument in enumerate(node.args):
         name = op.inputs[min(position, len(op.inputs) - 1)]
-        if isinstance(argument, Edge) and name not in names:  # its shape is all that may be asked
+        if isinstance(argument, Edge) and name not in names:  # a rule may use its shape only
             shape, dtype = trace.nodes[argument.node].metas[argument.output]
             args.append(np.broadcast_to(np.zeros((), dtype), shape))
         else:
@@ -141,7 +140,7 @@ def _what_backward_needs(
 
 
 def _fit(op: Op, contribution: Any, operand: Any) -> Any:
-    """Summed over what was broadcast, in the operand's dtype, as the engine does."""
+    """Sum over broadcast dimensions and cast to the operand's dtype, as the engine does."""
     shape = np.shape(operand)
     contribution = np.asarray(contribution)
     if isinstance(operand, np.ndarray) and operand.dtype.kind == "f":
@@ -165,7 +164,7 @@ def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float]) -> list[
 
 
 def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:
-    """An op the table does not have: what it once pushed, in proportion, if it is about numbers."""
+    """For an unknown op on numbers, scale what it pushed when recorded."""
     for sweep in reversed(trace.sweeps):
         pushed, before = sweep.pushed.get(node.index), sweep.grad(node.index)
         if pushed is not None and np.ndim(before) == 0 and is_array(before) and before:

@@ -1,4 +1,4 @@
-"""Ways through a trace: who leads to whom, and how to say it in a line."""
+"""Paths through a trace, and their text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.trace import Trace
 
-SHOWN = 6  # steps of a path that are printed; the middle of a longer one is counted
+SHOWN = 6  # steps to print; the middle of a longer path is counted
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One node on a path."""
 
     node: int
@@ -22,14 +22,14 @@ class Step:
     line: SourceLine | None
 
     @classmethod
-    def at(cls, trace: Trace, index: int) -> Step:
+    def at(cls, trace: Trace, index: int) -> PathStep:
         """The node of this index."""
         node = trace.nodes[index]
         return cls(index, trace.name(index), node.op, node.line)
 
 
 def reached(trace: Trace, start: int) -> dict[int, int | None]:
-    """All nodes computed from `start`, nearest first, each with the one before it on the way."""
+    """All nodes computed from `start`, nearest first, each with its predecessor on the path."""
     came: dict[int, int | None] = {start: None}
     waiting = deque([start])
     while waiting:
@@ -42,7 +42,7 @@ def reached(trace: Trace, start: int) -> dict[int, int | None]:
 
 
 def leading_to(trace: Trace, root: int) -> set[int]:
-    """All nodes that `root` was computed from, whether gradients flow or not, and itself."""
+    """`root` and all nodes it was computed from, whether gradients flow or not."""
     found = {root}
     waiting = [root]
     while waiting:
@@ -54,7 +54,7 @@ def leading_to(trace: Trace, root: int) -> set[int]:
 
 
 def way(came: dict[int, int | None], end: int) -> list[int]:
-    """The nodes from where a search began to `end`."""
+    """The path from the start of a search to `end`."""
     found = []
     at: int | None = end
     while at is not None:
@@ -64,19 +64,19 @@ def way(came: dict[int, int | None], end: int) -> list[int]:
 
 
 def wrapped(text: str, first: str, then: str) -> list[str]:
-    """Text in lines of at most 80 columns, the first and the later ones indented as given."""
+    """Wrap text at 80 columns with these indents of the first and the other lines."""
     return textwrap.wrap(
         text, 80, initial_indent=first, subsequent_indent=then, break_on_hyphens=False
     )
 
 
-def chain(steps: list[Step]) -> str:
-    """The names along a path; of a long one, the ends."""
+def chain(steps: list[PathStep]) -> str:
+    """The names along a path; of a long path, both ends."""
     return with_arrows([step.name for step in steps])
 
 
 def with_arrows(names: list[str]) -> str:
-    """Names in order; of many, the ends."""
+    """Names joined by arrows; of many, both ends."""
     if len(names) > SHOWN:
         left_out = len(names) - SHOWN
         names = [*names[: SHOWN // 2], f"({left_out} more)", *names[-SHOWN // 2 :]]

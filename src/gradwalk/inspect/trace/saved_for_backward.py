@@ -1,7 +1,7 @@
-"""What each recorded node keeps for backward, noted while it is known.
+"""Note what each recorded node saves for backward.
 
-Memory is told apart by number: two nodes that keep the same array, or views of one, name the same
-memory. Memory of leaves that require a gradient is left out: parameters would be there anyway.
+Memory is identified by number: two nodes that save the same array, or views of it, refer to the
+same memory. Memory of leaves that require a gradient does not count: parameters exist anyway.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from gradwalk.inspect.trace.trace import Edge, Saved, Trace
 
 
 class Holdings:
-    """Writes `trace.saved`, `trace.memory`, `trace.regions` and `trace.region_saved`."""
+    """Fill `trace.saved`, `trace.memory`, `trace.regions` and `trace.region_saved`."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._numbers: dict[int, tuple[Any, int]] = {}  # id of an array -> it, weakly; its number
+        self._numbers: dict[int, tuple[Any, int]] = {}  # id of an array -> weak reference, number
         self._count = 0
         self._own: set[int] = set()  # memory of leaves that require a gradient
         self._nodes: dict[int, Any] = {}  # the graph's nodes, by index in the trace
         self._regions: dict[Any, int] = {}
 
     def note_memory(self, edge: Edge, array: Any) -> None:
-        """The array of an output."""
+        """Note the memory of an output."""
         self.trace.memory[edge] = Saved("out", owner_of(array).nbytes, self._number(array))
 
     def note(self, index: int, node: Any) -> None:
-        """A node of the graph was made; its number in the trace is `index`."""
+        """Note what a node of the graph saves; `index` is its number in the trace."""
         if node is None or not node.inputs:
             return
         self._nodes[index] = node
@@ -44,7 +44,7 @@ class Holdings:
             self.trace.saved[index] = self._kept(node)
 
     def note_regions(self) -> None:
-        """Which nodes turned out to lie in a checkpointed region, and what the regions keep."""
+        """Note the nodes in checkpointed regions, and what the regions save."""
         for index, node in self._nodes.items():
             if not isinstance(node.saved, Recompute) or index in self.trace.regions:
                 continue

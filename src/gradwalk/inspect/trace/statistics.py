@@ -1,4 +1,4 @@
-"""What is known of an array without keeping it."""
+"""Statistics of an array that is not kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 @dataclass(slots=True, frozen=True)
 class Statistics:
-    """Of the finite elements; how many were not finite is counted apart.
+    """Statistics of the finite elements; NaN and inf are counted apart.
 
     >>> Statistics.of(np.array([3.0, -4.0, np.nan])).norm
     5.0
@@ -31,11 +31,11 @@ class Statistics:
     zeros: int
     nans: int
     infs: int
-    histogram: tuple[int, ...] = ()  # between low and high, in equal steps
+    histogram: tuple[int, ...] = ()  # counts in equal bins between low and high
 
     @classmethod
     def of(cls, value: Any) -> Statistics:
-        """Of an array or a number."""
+        """Measure an array or a number."""
         array = np.asarray(value)
         flat = array.reshape(-1)
         nans = infs = 0
@@ -71,18 +71,13 @@ class Statistics:
         """Whether every element is a finite number."""
         return not (self.nans or self.infs)
 
-    @property
-    def root_mean_square(self) -> float:
-        """The size of a typical element."""
-        return self.norm / math.sqrt(max(self.count - self.nans - self.infs, 1))
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def _histogram(values: np.ndarray[Any, Any], low: float, high: float) -> tuple[int, ...]:
-    """How many lie in each of equal steps from low to high; np.histogram takes four times as long.
+    """Counts in equal bins from low to high; np.histogram takes four times as long.
 
     >>> _histogram(np.arange(32.0), 0.0, 31.0)
     (2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2)
@@ -93,13 +88,13 @@ def _histogram(values: np.ndarray[Any, Any], low: float, high: float) -> tuple[i
         return ()
     steps = values - low
     steps *= scale
-    # Those at `high` itself, and what rounding puts there, belong to the last step.
+    # `high` itself, and what rounding moves there, belongs to the last bin.
     counts = np.bincount(np.minimum(steps, BINS - 1).astype(np.uint8), minlength=BINS)
     return tuple(counts.tolist())
 
 
 def in_bytes(count: float) -> str:
-    """Bytes with the unit that suits them.
+    """Bytes with a suitable unit.
 
     >>> in_bytes(2**38)
     '256 GiB'

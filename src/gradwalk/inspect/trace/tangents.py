@@ -1,7 +1,7 @@
-"""Forward mode over a trace: how far every node moves when one of its inputs does, to first order.
+"""Forward mode over a trace: how far every node moves, to first order, when an input does.
 
-The engine's own forward mode (engine/jvp.py) works on live graphs; here each node is computed once
-more from the operands in the trace, and the tangents are pushed through that one operation.
+The engine's forward mode (engine/jvp.py) works on live graphs. Here each node is recomputed from
+the operands in the trace, and tangents are pushed through that one operation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 @contextmanager
 def computing(watcher: Any = None) -> Iterator[None]:
-    """Compute with tensors of our own: a recording of the user's does not see it."""
+    """Compute with tensors of our own, hidden from a recording of the user."""
     outer, state.here.watcher = state.here.watcher, watcher
     try:
         with enable_grad():
@@ -41,7 +41,7 @@ def leaf_tensor(array: Any, needs_grad: bool = False, label: str = "") -> Any:
 
 
 def known_operands(trace: Trace, node: TraceNode) -> list[Any]:
-    """What a node was computed from, or an error that says what is missing."""
+    """The operands of a node; raise an error that says what is missing."""
     if any(a is None for a in node.args):
         raise NotReplayable(
             f"an operand of {trace.name(node.index)} that needed no gradient was not recorded. "
@@ -51,9 +51,9 @@ def known_operands(trace: Trace, node: TraceNode) -> list[Any]:
 
 
 def push(node: TraceNode, args: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
-    """The tangent of each output of a node; None where it does not move.
+    """Push tangents through a node; None for an output that does not move.
 
-    `args` are its operands, `moving` their tangents, None for those that stand still.
+    `args` are its operands, `moving` their tangents; None for constants.
     """
     op = op_of(node)
     if op is None:

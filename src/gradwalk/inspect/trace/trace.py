@@ -1,9 +1,9 @@
 """Trace: a recorded computation as plain data. Every tool that shows or explains reads one.
 
-Nodes stand in the order they were computed, so each comes after its inputs. A backward pass over
-them is a `Sweep`: the order of its visits, what each node received, what it pushed along each edge.
-Numbers are floats (a graph of Values) or arrays (of Tensors); where a recording had no room for an
-array, its `Statistics` stand in its place.
+Nodes are in the order of computation, so each comes after its inputs. A backward pass is a `Sweep`:
+the order of its visits, what each node received, what it pushed along each edge. Numbers are floats
+(a graph of Values) or arrays (of Tensors); `Statistics` replace an array that did not fit the
+budget.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Kept = Any  # float, array, Statistics of an array that was not kept, or None
 
 
 class Saved(NamedTuple):
-    """One array that a node keeps for backward."""
+    """One array that a node saves for backward."""
 
-    name: str  # what the op's rule calls it: an input, an output, a residual
-    bytes: int  # of the whole memory, of which the array may be a view
-    memory: int  # which memory; several nodes may keep the same
+    name: str  # its name in the op's rule: an input, an output, a residual
+    bytes: int  # of the whole memory, which the array may be a view of
+    memory: int  # number of the memory; several nodes may save the same
 
 
 class Edge(NamedTuple):
@@ -47,7 +47,7 @@ class Exit(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """A call of a module, or a scope the user named; groups lie in one another."""
+    """A module call or a named scope; groups are nested."""
 
     path: str  # "blocks.0.attention", as in named_modules(); of the outermost module its class
     kind: str  # "module" or "scope"
@@ -57,7 +57,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The path, and which call where there were several."""
+        """The path, with the number of the call if there were several."""
         return self.path if self.call == 1 else f"{self.path} (call {self.call})"
 
 
@@ -67,7 +67,7 @@ class TraceNode:
 
     index: int
     op: str  # "" of a leaf
-    args: tuple[Any, ...] = ()  # Edge, or what was given instead of a node: a number, an array
+    args: tuple[Any, ...] = ()  # Edge, or a constant: a number, an array
     attrs: dict[str, Any] = field(default_factory=dict)
     label: str = ""
     group: int | None = None
@@ -79,17 +79,17 @@ class TraceNode:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether nothing recorded made it."""
+        """Whether no recorded operation made it."""
         return not self.op
 
     @property
     def value(self) -> Kept:
-        """Of the first output, mostly the only one."""
+        """The value of the first output."""
         return self.values[0] if self.values else None
 
     @property
     def shape(self) -> Shape:
-        """Of the first output."""
+        """The shape of the first output."""
         return self.metas[0][0]
 
     @property
@@ -107,13 +107,13 @@ class TraceNode:
 class Sweep:
     """One backward pass."""
 
-    seeds: dict[Edge, Kept]  # where it started, and with what
+    seeds: dict[Edge, Kept]  # roots and seeds
     visits: list[int] = field(default_factory=list)  # nodes with inputs, in the order visited
     grads: dict[int, list[Kept]] = field(default_factory=dict)  # of each output of each node
     pushed: dict[int, tuple[Kept, ...]] = field(default_factory=dict)  # along each argument
     line: SourceLine | None = None  # of the call to backward
     seconds: dict[int, float] = field(default_factory=dict)  # of each visit, if timed
-    thrown_away: bool = False  # a gradient scaler found an inf and made no step of it
+    thrown_away: bool = False  # a gradient scaler found inf and skipped the step
 
     @property
     def root(self) -> int:
@@ -121,7 +121,7 @@ class Sweep:
         return next(iter(self.seeds)).node
 
     def grad(self, node: int, output: int = 0) -> Kept:
-        """What a node received in all; None if nothing arrived."""
+        """The gradient of a node; None if nothing arrived."""
         found = self.grads.get(node)
         return None if found is None else found[output]
 
@@ -141,19 +141,19 @@ class Trace:
         self.sweeps: list[Sweep] = []
         self.groups: list[Group] = []
         self.scalar = False  # whether the nodes are Values
-        self.unrecorded = False  # made of a graph that was there: nobody called backward()
-        self.reduced: dict[str, list[int]] = {}  # what had no room -> of which nodes
+        self.unrecorded = False  # made from an existing graph: backward() was not called
+        self.reduced: dict[str, list[int]] = {}  # what did not fit -> of which nodes
         self.bytes_kept = 0
-        self.saved: dict[int, tuple[Saved, ...]] = {}  # what nodes keep for backward
-        self.memory: dict[Edge, Saved] = {}  # the memory that each output lies in
+        self.saved: dict[int, tuple[Saved, ...]] = {}  # saved for backward
+        self.memory: dict[Edge, Saved] = {}  # memory of each output
         self.regions: dict[int, int] = {}  # nodes of checkpointed regions -> which region
-        self.region_saved: dict[int, tuple[Saved, ...]] = {}  # what a region keeps: its arguments
+        self.region_saved: dict[int, tuple[Saved, ...]] = {}  # saved arguments of a region
         self.seconds: dict[int, float] = {}  # of each forward, if timed
         self.names: dict[int, str] = {}  # parameters -> their names in the model
-        self.exits: list[Exit] = []  # where numbers were taken out of the graph
+        self.exits: list[Exit] = []  # values that left the graph
         self._index: dict[Any, int] = {}  # live objects -> nodes; not part of a file
-        self._alive: list[Any] = []  # what must live for those keys to stay true
-        self._earlier: dict[int, int] = {}  # leaves -> what they were before an update in place
+        self._alive: list[Any] = []  # keeps these keys valid
+        self._earlier: dict[int, int] = {}  # leaves -> earlier versions, before in-place updates
         self._consumers: list[list[tuple[int, int]]] | None = None
 
     def __len__(self) -> int:
@@ -184,26 +184,27 @@ class Trace:
         return found
 
     def lookup(self, thing: Any) -> int | None:
-        """The node of a live Value or Tensor, None if the trace does not know it.
+        """The node of a live Value or Tensor; None if it is not in the trace.
 
-        Of a parameter that was updated and used again, the leaf the last backward pass reached.
+        For a parameter that was updated and used again, the leaf that the last backward pass
+        reached.
         """
         found = self._index.get(key_of(thing))
         return None if found is None else self._reached(found)
 
     def _reached(self, leaf: int) -> int:
-        """The version of a leaf that the last backward pass reached; if it did none, the last."""
+        """The version of a leaf that the last backward pass reached, else the last version."""
         version: int | None = leaf if self.sweeps else None
         while version is not None and version not in self.sweeps[-1].grads:
             version = self._earlier.get(version)
         return leaf if version is None else version
 
     def output(self, thing: Any) -> int:
-        """Which output of its node a live Tensor is; 0 of anything else."""
+        """Which output of its node a live Tensor is; 0 for anything else."""
         return int(getattr(thing, "_index", 0)) if hasattr(thing, "_array") else 0
 
     def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
-        """When a live Tensor was last written in place, in any order-keeping count, and where."""
+        """When (a monotonic count) and where a live Tensor was last written in place."""
         array = getattr(thing, "_array", None)
         stamp = None if array is None else stamp_of(array)
         return None if stamp is None else (stamp.time, source_line(stamp.code, stamp.position))
@@ -219,7 +220,7 @@ class Trace:
         raise KeyError(f"no node is called '{name}'; names are: {listed or 'none'}")
 
     def name(self, index: int) -> str:
-        """What to call a node: its label, its parameter's name, or its op and index."""
+        """The name of a node: its label, its parameter's name, or its op and index."""
         node = self.nodes[index]
         return node.label or self.names.get(index) or f"{node.op or 'leaf'}#{index}"
 
@@ -244,7 +245,7 @@ class Trace:
 
     @property
     def consumers(self) -> list[list[tuple[int, int]]]:
-        """For every node the (node, argument) pairs it goes into."""
+        """The consumers of every node as (node, argument) pairs."""
         if self._consumers is None or len(self._consumers) != len(self.nodes):
             self._consumers = [[] for _ in self.nodes]
             for node in self.nodes:
@@ -253,7 +254,7 @@ class Trace:
         return self._consumers
 
     def group_path(self, index: int) -> list[Group]:
-        """The groups a node lies in, outermost first."""
+        """The groups of a node, outermost first."""
         found: list[Group] = []
         at = self.nodes[index].group
         while at is not None:
@@ -262,13 +263,13 @@ class Trace:
         return found[::-1]
 
     def statistics(self, kept: Kept) -> Statistics | None:
-        """What is known of a kept number, whatever form it was kept in."""
+        """The statistics of a value, in whatever form it was kept."""
         if kept is None or isinstance(kept, Statistics):
             return kept
         return Statistics.of(kept)
 
     def add(self, node: TraceNode, *keys: Any) -> int:
-        """Append a node, and remember which live objects it stands for."""
+        """Append a node, and remember which live objects it represents."""
         node.index = len(self.nodes)
         self.nodes.append(node)
         for key in keys:
@@ -276,7 +277,7 @@ class Trace:
         return node.index
 
     def to_dict(self) -> dict[str, Any]:
-        """The description of docs/inspect/trace-file.md; large arrays as statistics and thumbnail.
+        """The trace in the form of docs/inspect/trace-file.md; large arrays as thumbnails.
 
         >>> import gradwalk as gw
         >>> a = gw.Value(3.0, label="a")
@@ -288,7 +289,7 @@ class Trace:
         return describe(self)[0]
 
     def __str__(self) -> str:
-        """What was recorded: operations by kind, modules, what was kept."""
+        """Summarize the recording: operations by kind, modules, what was kept."""
         kinds = Counter(n.op for n in self.nodes if n.op).most_common(8)
         lines = [repr(self), "  " + ", ".join(f"{count} {op}" for op, count in kinds)]
         outer = [g for g in self.groups if g.above is None]

@@ -1,4 +1,4 @@
-"""One step of a walk: a node gets its value, or hands its gradient on."""
+"""One step of a walk: a node computes its value, or pushes its gradient."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGEST = 16  # rows and columns up to which a Jacobian is written out
 
 @dataclass
 class Push(Report):
-    """What a node handed along one edge."""
+    """What a node pushed along one edge."""
 
     node: int
     argument: int
@@ -54,19 +54,19 @@ class Push(Report):
 
     @property
     def rule(self) -> str:
-        """How what is handed on follows from g, the gradient of the node; empty if not known."""
+        """How the push follows from g, the gradient of the node; empty if unknown."""
         return rule_text(self._walk.trace, self._node, self.argument)
 
     @property
     def formula(self) -> str:
-        """The local derivative as text; empty for tensors, and where it is not known."""
+        """The local derivative as text; empty for tensors or if unknown."""
         if not self._walk.trace.scalar:
             return ""
         return local_formula(self._walk.trace, self._node, self.argument)
 
     @property
     def slope(self) -> float | None:
-        """The local derivative as a number; None for tensors, and where it is not known."""
+        """The local derivative as a number; None for tensors or if unknown."""
         if not self._walk.trace.scalar:
             return None
         try:
@@ -77,7 +77,7 @@ class Push(Report):
 
     @property
     def shapes(self) -> tuple[Shape, Shape]:
-        """Of the gradient the node received, and of what it handed on."""
+        """The shapes of the node's gradient and of the push."""
         operand = operand_shape(self._walk.trace, self._node.args[self.argument])
         return self._node.shape, operand
 
@@ -85,8 +85,8 @@ class Push(Report):
     def jacobian(self) -> np.ndarray[Any, Any] | None:
         """d output / d operand, both flattened; None if larger than 16×16, or values are missing.
 
-        Column by column this is what the rule gives for a gradient of 1 in one place: it is never
-        needed to find the gradient itself.
+        Each column is the rule applied to a gradient with a single 1. Backward itself never needs
+        it.
         """
         rows, columns = (math.prod(shape) for shape in self.shapes)
         if max(rows, columns) > LARGEST:
@@ -122,7 +122,7 @@ class Push(Report):
 
 @dataclass
 class Complete(Report):
-    """A node that has all of its gradient now."""
+    """A node whose gradient is complete now."""
 
     node: int
     name: str
@@ -139,7 +139,7 @@ class Complete(Report):
 
 @dataclass
 class Incomplete(Report):
-    """A node that has received something but not everything."""
+    """A node whose gradient is incomplete."""
 
     node: int
     name: str
@@ -184,7 +184,7 @@ class WalkStep(Report):
 
     @property
     def incomplete(self) -> list[Incomplete]:
-        """The nodes that have received something by now, but not everything."""
+        """The nodes whose gradients are incomplete now."""
         return self._walk.incomplete(self.number)
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,7 +226,7 @@ class WalkStep(Report):
 
 @dataclass
 class Breakpoint(Report):
-    """When to stop: at the first step where any of these holds."""
+    """Stop at the first step where any of these conditions holds."""
 
     grad_above: float | None = None  # an element of a gradient is larger than this, either sign
     nan: bool = False  # a value, a gradient or something handed on is NaN
@@ -262,7 +262,7 @@ class Breakpoint(Report):
         return f"stop at: {' or '.join(filter(None, conditions)) or 'nothing'}"
 
     def hit(self, step: WalkStep) -> str:
-        """Why to stop at this step; empty if not to."""
+        """Why to stop at this step; empty to go on."""
         gradients = [step.received, *(done.gradient for done in step.completed if done.leaf)]
         numbers = [step.value] if step.phase == "forward" else list(gradients)
         numbers += [push.amount for push in step.pushes]
@@ -284,7 +284,7 @@ class Breakpoint(Report):
 
 
 def _flat(kept: list[Kept]) -> list[Kept]:
-    """Without None, and with the outputs of a node each for itself."""
+    """Flatten the outputs of nodes and drop None."""
     parts = [p for k in kept for p in (k if isinstance(k, list) else [k])]
     return [part for part in parts if part is not None]
 

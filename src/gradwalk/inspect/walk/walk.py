@@ -1,4 +1,4 @@
-"""Walk: a recorded computation step by step, forward and backward, and each step undone again."""
+"""Walk: step through a recorded computation, forward and backward, with undo."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gradwalk.inspect.walk.wording import arrow_down, gates_of, kept_text, way_d
 
 __all__ = ["Breakpoint", "Complete", "Incomplete", "Push", "Walk", "WalkStep", "gates_of", "walk"]
 
-ROWS = 40  # leaves that are printed
+ROWS = 40  # leaves to print
 
 
 def walk(loss: Any = None) -> Walk:
     """Step through a computation and its backward pass.
 
-    `loss` is a Value, a Tensor, or a trace, also one from a file (None: what was recorded last).
-    First every node gets its value, then each hands its gradient on.
+    `loss` is a Value, a Tensor or a trace, also from a file (None: the last recording). First every
+    node gets its value, then each pushes its gradient.
 
     >>> from gradwalk import Value
     >>> from gradwalk.inspect.walk.walk import walk
@@ -48,7 +48,7 @@ def walk(loss: Any = None) -> Walk:
 
 
 class Walk(Report):
-    """Where a walk stands, and the way on. `position` counts the steps done."""
+    """A position in a walk. `position` counts the steps done."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -90,7 +90,7 @@ class Walk(Report):
         return made
 
     def _behind(self, roots: set[int]) -> list[int]:
-        """What the roots were computed from, in computed order."""
+        """The nodes behind the roots, in the order of computation."""
         needed = set(roots)
         for index in range(max(needed, default=-1), -1, -1):
             if index in needed:
@@ -105,7 +105,7 @@ class Walk(Report):
             self._completes.setdefault(arrivals[-1][0], []).append(node)
 
     def _handed(self, index: int) -> list[tuple[int, Edge, Kept]]:
-        """(argument, edge, amount) of what a visit handed on."""
+        """The pushes of a visit as (argument, edge, amount)."""
         node = self.trace.nodes[index]
         pushed = self._sweep.pushed.get(index, ())
         if len(pushed) != len(node.args):  # not recorded one by one
@@ -125,7 +125,7 @@ class Walk(Report):
 
     @property
     def phase(self) -> str:
-        """Of the last step; "forward" before the first."""
+        """The phase of the last step; "forward" before the first."""
         return "forward" if self.position <= len(self._forward) else "backward"
 
     @property
@@ -173,7 +173,7 @@ class Walk(Report):
         )
 
     def incomplete(self, number: int | None = None) -> list[Incomplete]:
-        """The nodes that have received something but not everything, after a step (now)."""
+        """The nodes with incomplete gradients after a step (default: now)."""
         visits = (self.position if number is None else number) - len(self._forward)
         found = []
         for index, arrivals in self._arrivals.items():
@@ -193,7 +193,7 @@ class Walk(Report):
         return found
 
     def _so_far(self, index: int, visits: int) -> Kept:
-        """What has arrived at a node in the first visits; None if nothing, or not kept."""
+        """What has arrived at a node after some visits; None if nothing, or not kept."""
         if visits < 0:
             return None
         arrivals = self._arrivals.get(index, [])
@@ -215,13 +215,13 @@ class Walk(Report):
         return parts[0] if len(parts) == 1 else parts
 
     def value(self, thing: Any) -> Kept:
-        """The value of a node by now; None if it has not got it yet."""
+        """The value of a node so far; None before it is computed."""
         index = self.trace.find(thing)
         known = self._number.get(index, len(self) + 1) <= self.position
         return self.trace.nodes[index].value if known else None
 
     def grad(self, thing: Any) -> Kept:
-        """What has arrived at a node by now; None if nothing."""
+        """What has arrived at a node so far; None if nothing."""
         return self._so_far(self.trace.find(thing), self.position - len(self._forward))
 
     # -- moving ------------------------------------------------------------------------------------
@@ -234,19 +234,19 @@ class Walk(Report):
         return self.current
 
     def undo(self) -> WalkStep | None:
-        """Take the last step back; returns the one before it, None at the beginning."""
+        """Undo the last step; return the one before it, None at the beginning."""
         self.position = max(self.position - 1, 0)
         return self.current
 
     def jump(self, position: int) -> WalkStep | None:
-        """Go where `position` steps are done, either way."""
+        """Go to a position, forward or back."""
         if not 0 <= position <= len(self):
             raise ValueError(f"there is no position {position}: they are 0 to {len(self)}")
         self.position = position
         return self.current
 
     def play(self) -> Iterator[WalkStep]:
-        """The remaining steps, one after the other."""
+        """Yield the remaining steps."""
         while not self.done:
             self.position += 1
             yield self.at(self.position)
@@ -402,7 +402,7 @@ class Walk(Report):
 
 
 def _same_file(file: str, wanted: str) -> bool:
-    """Whether a file is the one meant: named in full, or by its last parts."""
+    """Whether a name means this file: in full, or by its last parts."""
     if not wanted:
         return True
     parts, end = Path(file).parts, Path(wanted).parts

@@ -1,4 +1,4 @@
-"""What a step of a walk says in words: gates, formulas, numbers in one line."""
+"""The text of a step: gates, formulas, numbers in one line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gates_of(trace: Trace, index: int) -> list[str]:
 
 
 def operand_name(trace: Trace, argument: Any) -> str:
-    """What to call an operand in a formula; a constant by its number."""
+    """The name of an operand in a formula; a constant is its number."""
     if isinstance(argument, Edge):
         node = trace.nodes[argument.node]
         nameless = node.is_leaf and not node.label and argument.node not in trace.names
@@ -65,7 +65,7 @@ def operand_name(trace: Trace, argument: Any) -> str:
 
 
 def operand_shape(trace: Trace, argument: Any) -> tuple[int, ...]:
-    """The shape of an operand, whatever it is."""
+    """The shape of any operand."""
     if isinstance(argument, Edge):
         return trace.nodes[argument.node].metas[argument.output][0]
     return np.shape(argument)
@@ -90,7 +90,7 @@ def expression(trace: Trace, node: TraceNode, numbers: bool = False) -> str:
             text = text.removesuffix("[0]").replace(", keepdim=False", "")
             if len(text) <= LONGEST and "\n" not in text:
                 return text
-        except Exception:  # a shape that depends on numbers, an index that is an array, ...
+        except Exception:  # a data-dependent shape, an index array, ...
             pass
     return f"{node.op}({', '.join(s.name for s in operands)})"
 
@@ -139,7 +139,7 @@ def _rule_on_symbols(
     try:
         env = symbolic_env(op, shapes, node.attrs, tuple(shape for shape, _ in node.metas))
         named = [Symbol(operand_name(trace, a), s) for a, s in zip(node.args, shapes)]
-        g = env["g"]  # some ops call an input of theirs g
+        g = env["g"]  # some ops have an input named g
         env |= dict(zip(op.inputs, named)) | {"g": g}
         if op.variadic:
             env[op.inputs[-1]] = tuple(named[len(op.inputs) - 1 :])
@@ -150,12 +150,12 @@ def _rule_on_symbols(
         found = rule.local(env, g)
         found = g * found if rule.partial else found
         return _spelled(found), tuple(getattr(found, "shape", ()))
-    except Exception:  # NumPy itself, or a shape that depends on numbers: not a formula
+    except Exception:  # a NumPy call or a data-dependent shape has no formula
         return "", None
 
 
 def _spelled(found: Any) -> str:
-    """The formula; the sum's `expand(reshape(g, ...), ...)` in words, a long one without shapes."""
+    """A formula as text: words for the rule of a sum, no shapes in a long one."""
     if isinstance(found, Symbol) and found.op is not None and found.op.name == "expand":
         inner = found.args[0]
         while isinstance(inner, Symbol) and inner.op is not None and inner.op.name == "reshape":
@@ -165,7 +165,7 @@ def _spelled(found: Any) -> str:
         inner, place = formula(_without_shapes(found.args[0])), _index_text(found)
         if found.op.name == "getitem":
             return f"{inner}{place}"
-        # Of index arrays the same place may be named twice.
+        # Index arrays may name an element twice.
         return f"{inner} {'added ' if found.args[1:] else ''}at {place}, 0 elsewhere"
     text = formula(found).replace(", keepdim=False", "")
     fits = len(text) <= LONGEST and "\n" not in text
@@ -188,7 +188,7 @@ def _index_text(found: Symbol) -> str:
 
 
 def _without_shapes(found: Any) -> Any:
-    """The same formula without what only says how elements lie: shapes, strides, indices."""
+    """The formula without shapes, strides and indices."""
     if isinstance(found, np.ndarray) and found.ndim:
         return Symbol("its places" if found.dtype.kind in "iu" else "constant", found.shape)
     if not isinstance(found, Symbol) or found.op is None:
@@ -201,7 +201,7 @@ def _without_shapes(found: Any) -> Any:
 
 
 def digits(value: float) -> str:
-    """A number for people: four decimals, but never 0 for what is not."""
+    """A number with four decimals; a nonzero number never shows as 0."""
     text = number(value)
     return short(value) if text == "0" and value else text
 
@@ -254,7 +254,7 @@ def way_down(gradient: Kept, loss: str) -> str:
 
 
 def arrow_down(gradient: Kept) -> str:
-    """The same in a table.
+    """The same as an arrow, for a table.
 
     >>> import numpy as np
     >>> arrow_down(2.0), arrow_down(-0.5), arrow_down(0.0), arrow_down(np.array([1.0, -1.0, 2.0]))
@@ -270,6 +270,6 @@ def arrow_down(gradient: Kept) -> str:
 
 
 def wrapped(line: str) -> list[str]:
-    """A line as several of at most 79 characters."""
+    """Wrap a line at 79 characters."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(line, 79, subsequent_indent=indent, break_long_words=False) or [""]

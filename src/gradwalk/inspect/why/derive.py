@@ -1,7 +1,7 @@
 """derive: the chain rule for a scalar graph written out, in symbols and then in numbers.
 
 From the loss down, one step per node: dL/dn = Σ dL/dc × ∂c/∂n over its consumers c. Every step uses
-what the steps above it found, so a graph with 2⁶⁰ paths has as many steps as it has nodes.
+the results of earlier steps, so a graph with 2⁶⁰ paths has as many steps as nodes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from gradwalk.printers.formulas import mathml as mathml_printer
 from gradwalk.printers.formulas.formula import derivative_expression, formula, formula_part
 from gradwalk.printers.scalars import number
 
-__all__ = ["Derivation", "Step", "derive"]
+__all__ = ["Derivation", "DerivationStep", "derive"]
 
-SHOWN = 40  # steps printed of a long derivation
-TERMS = 16  # of a sum; of a longer one the middle is counted
-FEW_PATHS = 4  # up to so many the product along each is written out as well
+SHOWN = 40  # steps to print of a long derivation
+TERMS = 16  # terms of a sum; the middle of a longer one is counted
+FEW_PATHS = 4  # paths: up to so many, write out the product along each
 FEW_FACTORS = 12
 
 
 @dataclass
-class Step:
+class DerivationStep:
     """The gradient of one node, from those of its consumers."""
 
     node: int
@@ -66,25 +66,25 @@ class Derivation(Report):
         self.path_count = count_paths(cone)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[DerivationStep]:
         """From the loss down to x."""
         return [self._step(node) for node in self._order]
 
     @property
     def definitions(self) -> list[str]:
-        """How the nodes on the way, and those they are computed from, are made."""
+        """The definitions of the nodes on the paths and of their inputs."""
         return [self._definition(node) for node in self._defined()]
 
     @property
     def in_one_line(self) -> str | None:
-        """The sum over paths of the product of local derivatives; None where there are many."""
+        """The sum over paths of products of local derivatives; None if there are many paths."""
         return self._written_out(_TEXT)
 
     @property
     def latex(self) -> str:
         """The steps as LaTeX (an `aligned` block, for use inside $$ or \\[ \\]).
 
-        Of many steps the first and the last, as in the text.
+        Of many steps it shows the first and the last, as the text does.
         """
         rows = []
         for node in _ends(self._order):
@@ -150,14 +150,14 @@ class Derivation(Report):
 
     @property
     def _order(self) -> list[int]:
-        """The nodes whose gradient is asked for; the loss's own is what it starts with."""
+        """The nodes whose gradients the derivation computes, without the loss itself."""
         root = self._cone.sweep.root
         return [n for n in self._cone.from_the_loss if n != root or n == self._cone.start.node]
 
-    def _step(self, node: int) -> Step:
+    def _step(self, node: int) -> DerivationStep:
         left, symbols, rules, numbers, _ = self._pieces(node, _TEXT)
         gradient = float(self._cone.sweep.grad(node))
-        return Step(node, self._names[node], left, symbols, rules, numbers, gradient)
+        return DerivationStep(node, self._names[node], left, symbols, rules, numbers, gradient)
 
     def _pieces(self, node: int, style: _Style) -> tuple[str, str, str, str, str]:
         """dL/dn, then the same in symbols, with the rules, in numbers, and the result."""
@@ -233,7 +233,7 @@ class Derivation(Report):
         return Symbol(op.name, op=op, args=args, attrs=dict(node.attrs))
 
     def _defined(self) -> list[int]:
-        """The nodes of the derivation and their inputs, constants left out, inputs first."""
+        """The nodes of the derivation and their inputs, inputs first, without constants."""
         nodes = self._cone.trace.nodes
         wanted = {self._cone.start.node, *self._cone.nodes}
         wanted.update(i for n in self._cone.nodes for i in nodes[n].inputs)
@@ -316,7 +316,7 @@ def derive(x: Any, loss: Any = None) -> Derivation:
 
 
 class _Names:
-    """What nodes are called in formulas: labels, else L for the loss and v1, v2, ... inside."""
+    """Names of nodes in formulas: labels, else L for the loss and v1, v2, ... in between."""
 
     def __init__(self, cone: Cone) -> None:
         trace = cone.trace
@@ -342,11 +342,11 @@ class _Names:
         return self._names[index] or number(float(self.trace.nodes[index].value))
 
     def constant(self, index: int) -> bool:
-        """Whether a node is a number nobody named: it is written as the number."""
+        """Whether a node is an unnamed number, which formulas show as the number."""
         return not self._names[index]
 
     def symbol(self, index: int) -> Any:
-        """For use in formulas."""
+        """The symbol of a node in formulas."""
         return float(self.trace.nodes[index].value) if self.constant(index) else Symbol(self[index])
 
 
@@ -446,13 +446,13 @@ _MATHML = _Style(
 
 
 def _ends(items: list[int], most: int = SHOWN) -> list[int | None]:
-    """All of them; of more than `most` the first and the last, and None between."""
+    """All items; of more than `most` the first and the last with None in between."""
     half = most // 2
     return [*items] if len(items) <= most else [*items[:half], None, *items[-half:]]
 
 
 def _shortened(items: list[int], text: Callable[[int], str], what: str) -> list[str]:
-    """The text of each, of many only of the first and the last."""
+    """The texts, shortened to the first and the last if there are many."""
     left_out = f"… {len(items) - SHOWN} {what} left out …"
     return [left_out if item is None else text(item) for item in _ends(items)]
 
@@ -461,8 +461,7 @@ _BEFORE_CONDITION = re.compile(r" (?=(?:if|or|and|else) )")
 
 
 def _folded(line: str, width: int = 64) -> list[str]:
-    """A long sum on several lines, broken before a plus or an equals sign, and in a long term
-    before its conditions."""
+    """Break a long sum before a plus or equals sign, and a long term before its conditions."""
     lines = [""]
     pieces = line.replace(" + ", "\n+ ").replace(" = ", "\n= ").split("\n")
     pieces = [p if len(p) <= width else _BEFORE_CONDITION.sub("\n", p) for p in pieces]

@@ -166,7 +166,7 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
 
 
 def _first_split(cone: Cone) -> list[str]:
-    """Where a gradient that comes along one edge alone was still several."""
+    """Follow single edges up to the first node with several contributions."""
     at = cone.start.node
     while len(cone.uses[at]) == 1 and at not in cone.seeds:
         at = cone.uses[at][0][0]
@@ -177,14 +177,14 @@ def _first_split(cone: Cone) -> list[str]:
 
 
 def _whole(gradient: Kept, edges: list[EdgeShare]) -> Kept:
-    """The gradient as it was kept; else, where all contributions are known, their sum."""
+    """The recorded gradient; else the sum of the contributions, if all are known."""
     if is_array(gradient) or not edges or any(share.amount is None for share in edges):
         return gradient
     return sum(np.asarray(share.amount) for share in edges)
 
 
 def _pushed(cone: Cone, consumer: int, argument: int) -> Kept:
-    """What went along an edge: as recorded, else pulled through the op again."""
+    """What an edge carried: as recorded, else pulled through the op again."""
     pushed = cone.sweep.pushed[consumer]
     if pushed and is_array(pushed[argument]):
         return pushed[argument]
@@ -200,12 +200,12 @@ def _pushed(cone: Cone, consumer: int, argument: int) -> Kept:
 
 
 def _seeds(cone: Cone) -> dict[Edge, Any]:
-    """What the backward pass began with."""
+    """The seeds of the backward pass."""
     found = {}
     for edge, seed in cone.sweep.seeds.items():
         shape, dtype = cone.trace.nodes[edge.node].metas[edge.output]
         if isinstance(seed, Statistics) and seed.count == 1:
-            seed = np.full(shape, seed.mean, dtype)  # there was no room even for this
+            seed = np.full(shape, seed.mean, dtype)  # it did not fit the budget
         if not is_array(seed):
             raise NotReplayable("what the backward pass began with was not kept")
         found[edge] = seed
@@ -213,7 +213,7 @@ def _seeds(cone: Cone) -> dict[Edge, Any]:
 
 
 def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], Any]:
-    """A backward pass from the trace alone: what comes to x along each of its edges."""
+    """Compute from the trace alone what arrives at x along each of its edges."""
     trace = cone.trace
     arrived = dict(seeds)
     found: dict[tuple[int, int], Any] = {}
@@ -248,7 +248,7 @@ def _norm(kept: Kept) -> float:
 
 
 def _pull_to(cone: Cone, node: TraceNode, wanted: list[int], g: Any) -> list[Any]:
-    """Pull through a node to some of its arguments only: the others stand as plain arrays."""
+    """Pull through a node to some of its arguments; the others are constants."""
     values = known_operands(cone.trace, node)
     args = tuple(a if i in wanted else values[i] for i, a in enumerate(node.args))
     return pull(cone.trace, dataclasses.replace(node, args=args), g)
@@ -262,8 +262,8 @@ _PASSED_THROUGH = ("alias", "clone", "reshape", "squeeze", "cast")
 def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
     """A loss that is a sum as (output, element, coefficient) of its terms that depend on x.
 
-    Looks through sums and differences of single numbers, through products with numbers that do
-    not depend on x if a sum lies behind, and through a sum or mean over everything.
+    It looks through sums and differences of scalars, through products of a sum with constants, and
+    through a sum or mean over all elements.
     """
     trace = cone.trace
     root = cone.sweep.root
@@ -382,7 +382,7 @@ def _terms_by_tangent(cone: Cone, place: tuple[int, ...], notes: list[str]) -> l
 
 
 def _tangents(cone: Cone, place: tuple[int, ...], wanted: set[Edge]) -> Iterator[tuple[Edge, Any]]:
-    """d node / d element for the wanted nodes; others are let go after their last use."""
+    """d node / d element for the wanted nodes; others are freed after their last use."""
     trace, start = cone.trace, cone.start
     hot = np.zeros(*trace.nodes[start.node].metas[start.output])
     hot[place] = 1

@@ -1,4 +1,4 @@
-"""nudge: what a small change really does, beside what the gradient says it does."""
+"""nudge: the real effect of a small change beside the effect the gradient predicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Move", "Nudge", "nudge"]
 
 @dataclass
 class Move:
-    """How far one node moves: predicted from the derivatives, and really."""
+    """How far one node moves: as predicted from derivatives, and in fact."""
 
     node: int
     output: int
@@ -92,9 +92,9 @@ def nudge(
 ) -> Nudge:
     """Move x a little: predicted change (gradient × nudge) beside the real one, node by node.
 
-    For a tensor `eps` may be an array, or a number added to every element, or with `direction` a
-    multiple of that array ("gradient" for the unit vector along the gradient), or with `element`
-    added to that element alone.
+    For a tensor, `eps` is an array or a number added to every element; with `direction`, a multiple
+    of that array ("gradient": the unit vector along the gradient); with `element`, added to that
+    element alone.
 
     >>> import gradwalk as gw
     >>> a = gw.Value(3.0, label="a")
@@ -156,7 +156,7 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
 
 
 def _again(trace: Trace, node: TraceNode, changed: dict[int, float | None]) -> float | None:
-    """The value of a node after the nudge; None if that cannot be known."""
+    """The value of a node after the nudge; None if unknown."""
     op = op_of(node)
     args = [
         changed.get(a.node, trace.nodes[a.node].value) if isinstance(a, Edge) else a
@@ -196,7 +196,7 @@ def _change(cone: Cone, eps: Any, direction: Any, element: Any) -> Any:
 
 
 def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
-    """Everything is computed in float64, before and after: differences are small numbers."""
+    """Nudge a tensor. All arithmetic is in float64, because the differences are small."""
     trace, start = cone.trace, cone.start
     before: dict[Edge, Any] = {}
     known = trace.nodes[start.node].values[start.output]
@@ -231,7 +231,7 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
                 tangent = predicted[output]
                 moving[edge] = np.zeros(one.shape) if tangent is None else tangent
                 moves.append(_move(trace, edge, moving[edge], other - one))
-        for _, edge in node.edges:  # let go of what nothing later needs
+        for _, edge in node.edges:  # free what nothing later needs
             if last_use[edge] == index and edge not in ends:
                 for held in (before, after, moving):
                     held.pop(edge, None)
@@ -239,7 +239,7 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
 
 
 def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
-    """The nodes between x and the loss, also where no gradient goes (a detach, a mask)."""
+    """The nodes between x and the loss, including those without a gradient (a detach, a mask)."""
     leading = {edge.node for edge in ends}
     for node in reversed(trace.nodes):
         if node.index in leading:
@@ -301,7 +301,7 @@ def _computed(node: TraceNode, args: list[Any]) -> list[Any]:
 
 
 def _doubled(node: TraceNode) -> TraceNode:
-    """A cast to another float is left out: everything is float64 here."""
+    """Skip casts between floats: everything is float64 here."""
     if node.op != "cast" or np.dtype(node.attrs["dtype"]).kind != "f":
         return node
     return TraceNode(

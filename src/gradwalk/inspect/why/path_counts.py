@@ -1,8 +1,8 @@
-"""Paths of a scalar graph without listing them: counted, summed and ranked node by node.
+"""Count, sum and rank the paths of a scalar graph without listing them.
 
-A path from x to the loss contributes the product of the local derivatives along it. There may be
-2⁶⁰ of them, but all that any of these questions needs of the paths that pass a node is one number,
-or the k largest of them: multiplying by the same factor changes no order among magnitudes.
+A path from x to the loss contributes the product of its local derivatives. There may be 2⁶⁰ paths,
+but each question needs only one number, or the k largest paths, at each node: multiplying by a
+common factor keeps the order of magnitudes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ AGREE = 1e-9  # relative: beyond it a node did not push what the op table says
 def local_derivatives(trace: Trace, nodes: Iterable[int], sweep: Sweep | None = None) -> Locals:
     """d node / d argument of every given node of a scalar trace, as numbers.
 
-    They come from the op table. A node that pushed something else in `sweep` (its `_backward` was
-    written by hand) is believed.
+    They come from the op table. Where a node pushed something else in `sweep` (a hand-written
+    `_backward`), that counts.
     """
     found: Locals = {}
     with np.errstate(all="ignore"):
@@ -64,7 +64,7 @@ def _as_pushed(node: TraceNode, slopes: tuple[Any, ...] | None, sweep: Sweep) ->
     if slopes is not None and all(_agree(s, g, p) for s, p in zip(slopes, pushed)):
         return slopes
     if not g or not math.isfinite(g):
-        return slopes or pushed  # nothing can be told from 0 / 0
+        return slopes or pushed  # 0 / 0 tells nothing
     return tuple(None if p is None else p / g for p in pushed)
 
 
@@ -85,7 +85,7 @@ def carries(trace: Trace, sweep: Sweep, node: int, argument: int) -> bool:
         return False
     if pushed:
         return pushed[argument] is not None
-    edge = trace.nodes[node].args[argument]  # what it pushed was not noted
+    edge = trace.nodes[node].args[argument]  # its pushes were not recorded
     return isinstance(edge, Edge) and trace.nodes[edge.node].needs_grad
 
 
@@ -99,7 +99,7 @@ class Cone:
     nodes: list[int]  # without the start; inputs come before consumers
     inputs: dict[int, list[tuple[int, int]]]  # node -> (input in the cone, argument) pairs
     uses: dict[int, list[tuple[int, int]]]  # node -> (consumer in the cone, argument) pairs
-    seeds: dict[int, Any]  # where the backward pass began, and with what
+    seeds: dict[int, Any]  # roots and seeds
 
     @classmethod
     def of(cls, trace: Trace, start: Edge, sweep: Sweep) -> Cone:
@@ -183,15 +183,15 @@ class RankedPath:
     nodes: list[int]
     arguments: list[int]  # through which argument each next node is entered
     factors: list[float]  # d next / d this
-    seed: float  # what the backward pass began with, 1 for a plain loss
+    seed: float  # seed; 1 for a plain loss
 
 
 def best_paths(cone: Cone, slopes: Locals, top: int) -> list[RankedPath]:
     """The `top` paths of largest magnitude, found without listing the others.
 
-    Each node keeps its `top` best ways from the loss; what an input can make of a way depends on
-    its product alone, so no other way can ever overtake. Products are kept as mantissa and power
-    of two: along thousands of factors they leave the range of floats, and are still compared.
+    Each node keeps its `top` best paths from the loss. An extension depends on a path's product
+    alone, so a dropped path can never overtake. Products are mantissa and power of two, because
+    thousands of factors leave the range of floats.
     """
     ways: dict[int, list[_Way]] = {}
     start = cone.start.node
@@ -246,8 +246,8 @@ def _followed(ways: dict[int, list[_Way]], slopes: Locals, start: int, rank: int
 def terms_of(cone: Cone, root: int) -> dict[int, float]:
     """A loss that is a sum as term -> its coefficient; only terms that depend on the start.
 
-    Looks through +, −, and products and quotients with a number that does not depend on the start
-    if a sum lies behind. A node the user has named is a term as it is.
+    It looks through +, −, and products and quotients of a sum with constants. A node with a label
+    is a term of its own.
     """
     trace = cone.trace
     sums = _leading_to_sums(cone, root)

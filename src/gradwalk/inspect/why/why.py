@@ -1,4 +1,4 @@
-"""why: a gradient split into what it is made of, by edge, by path, by loss term, by group."""
+"""why: split a gradient into contributions by edge, path, loss term and group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_AUDITED = 100_000  # elements between x and the loss
 
 @dataclass
 class EdgeShare:
-    """What came along one edge: from a consumer through one of its arguments."""
+    """The contribution of one edge: from a consumer through one of its arguments."""
 
     consumer: int  # -1: the backward pass began here, with this
     name: str
@@ -59,7 +59,7 @@ class EdgeShare:
 
 @dataclass
 class PathShare:
-    """What came along one path: the product of the local derivatives on it."""
+    """The contribution of one path: the product of its local derivatives."""
 
     amount: float
     nodes: list[int]  # from x to the loss
@@ -84,7 +84,7 @@ class TermShare:
 
 @dataclass
 class GroupShare:
-    """What came from the consumers in one module call or scope."""
+    """The contribution of the consumers in one module call or scope."""
 
     name: str
     amount: Any
@@ -95,7 +95,7 @@ class GroupShare:
 
 @dataclass
 class Why(Report):
-    """The gradient of x, and what it is the sum of."""
+    """The gradient of x and the contributions that sum to it."""
 
     name: str
     node: int
@@ -146,9 +146,9 @@ def why(
 ) -> Why:
     """Split the gradient of x into contributions that sum to it.
 
-    `loss` is the loss or a trace; inside or after `with record():` it may be left out. `top` says
-    how many paths and terms are listed. `element` chooses one element of a tensor, for which
-    everything is a number again.
+    `loss` is the loss or a trace; inside or after `with record():` it is optional. `top` limits the
+    listed paths and terms. `element` selects one element of a tensor, whose contributions are
+    numbers.
 
     >>> import gradwalk as gw
     >>> a = gw.Value(2.0, label="a")
@@ -189,11 +189,11 @@ def why(
             found = why_tensor(cone, gradient, top)
         else:
             found = why_element(cone, gradient, element, top)
-    # Auditing computes every node a few times over; in passing that is for small graphs.
+    # An audit recomputes every node several times: only for small graphs.
     count = sum(math.prod(shape) for n in cone.nodes for shape, _ in trace.nodes[n].metas)
     audited = [n for n in cone.nodes if n in sweep.pushed] if count <= MOST_AUDITED else []
     found.notes += wrong_steps(trace, audited, x)
-    # A kept answer must not keep the arrays of a recording alive.
+    # An answer that is kept must not keep the arrays of a recording alive.
     found._trace = (lambda: trace) if trace.scalar else weakref.ref(trace)
     return found
 
@@ -309,13 +309,13 @@ def _terms(cone: Cone, slopes: Locals, top: int) -> list[TermShare]:
 
 
 def group_name(trace: Trace, node: int) -> str:
-    """The innermost module call or scope a node lies in."""
+    """The innermost module call or scope of a node."""
     path = trace.group_path(node)
     return path[-1].name if path else ""
 
 
 def groups_of(edges: Sequence[EdgeShare], gradient: Any) -> list[GroupShare]:
-    """Edges added up by the group of their consumer; nothing if nobody named groups."""
+    """Contributions summed by the group of the consumer; empty without groups."""
     if not any(share.group for share in edges):
         return []
     shares: dict[str, list[EdgeShare]] = {}
@@ -334,7 +334,7 @@ def groups_of(edges: Sequence[EdgeShare], gradient: Any) -> list[GroupShare]:
 
 
 def cosine(one: Any, other: Any) -> float | None:
-    """Of the angle between two arrays; None for numbers, and where one is 0 or not known."""
+    """The cosine between two arrays; None for numbers, or if one is 0 or unknown."""
     if not is_array(one) or not is_array(other) or np.ndim(one) == 0:
         return None
     first, second = (np.asarray(a, np.float64).reshape(-1) for a in (one, other))
@@ -451,7 +451,7 @@ def _path_lines(report: Why) -> list[str]:
 
 
 def _told_apart(path: PathShare, way: str, seen: dict[str, PathShare]) -> str:
-    """A way; of one that reads like another only what the other does not have."""
+    """Describe a path; omit what it shares with the one before."""
     other = seen.setdefault(way, path)
     if other is path:
         return way
@@ -463,7 +463,7 @@ def _told_apart(path: PathShare, way: str, seen: dict[str, PathShare]) -> str:
 
 
 def _essential(path: PathShare) -> tuple[list[float], list[str]]:
-    """Factors and names; of a long path without the nodes that only pass on (factor 1)."""
+    """Factors and names; a long path omits nodes with factor 1."""
     factors = path.factors if path.seed == 1 else [*path.factors, path.seed]
     if len(path.names) <= 6:
         return factors, path.names

@@ -1,4 +1,4 @@
-"""The steps of an imported graph: each an op of ours on what earlier steps gave."""
+"""The steps of an imported graph: each applies one op of ours to earlier values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import gradwalk
-from gradwalk.graph.source import SourceLine
+from gradwalk.graph.source import SourceLine, own_files
 from gradwalk.nn import functional
 from gradwalk.ops import TABLE as OPS
 from gradwalk.ops.core.op import Op
@@ -21,11 +21,11 @@ from gradwalk.torch.imports.torch_export import STOP, can_be_taken_apart
 from gradwalk.torch.translate import LEAF, Known, Made, is_known, translate
 from gradwalk.torch.values import array_of
 
-Drawn = dict[str, Any]  # step -> random numbers it is to use instead of drawing its own
+Drawn = dict[str, Any]  # step -> random numbers to use instead of drawing
 
 
-class Place(NamedTuple):
-    """A value: which step (or input) it comes from, and which of its outputs it is."""
+class Source(NamedTuple):
+    """A value of the graph: the step or input it comes from, and which output."""
 
     name: str
     output: int = 0
@@ -34,30 +34,30 @@ class Place(NamedTuple):
 class Within(NamedTuple):
     """A call of a module."""
 
-    call: str  # another one for every call of a module
+    call: str  # unique to a call
     path: str  # "blocks.0.attention"
     class_name: str
 
 
 @dataclass
-class Step:
+class GraphStep:
     """One operation of the graph."""
 
-    name: str  # as torch.export calls it: "addmm_1"
+    name: str  # torch.export's name: "addmm_1"
     func: Any  # the overload
-    given: tuple[Any, Any]  # its arguments and keywords, values of the graph as `Place`
-    modules: tuple[Within, ...] = ()  # that it lies in, outermost first
+    given: tuple[Any, Any]  # arguments and keywords; values of the graph are `Source`s
+    modules: tuple[Within, ...] = ()  # enclosing modules, outermost first
     line: SourceLine | None = None
-    op: Op | None = None  # ours; None where gradients stop, and of what is made of no tensor
+    op: Op | None = None  # our op; None where gradients stop, and for creation ops
     args: tuple[Any, ...] = ()
     attrs: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[int, ...] = (0,)
-    constant: Any = None  # a tensor that never changes
+    constant: Any = None  # a constant tensor
     draws: tuple[str, tuple[int, ...], Any] | None = None  # "rand" or "randn", shape, dtype
 
     @property
     def path(self) -> str:
-        """Of the innermost module."""
+        """The path of the innermost module."""
         return self.modules[-1].path if self.modules else ""
 
     def where(self) -> str:
@@ -66,8 +66,8 @@ class Step:
         text += f" in module '{self.path}'" if self.path else ""
         return f"{text} at {self.line}" if self.line is not None else text
 
-    def run(self, values: dict[Place, Any], drawn: Drawn) -> None:
-        """Compute it from what is there, and put its outputs there."""
+    def run(self, values: dict[Source, Any], drawn: Drawn) -> None:
+        """Compute the step from `values` and store its outputs there."""
         if self.constant is not None:
             found = self.constant
         elif self.draws is not None:
@@ -76,7 +76,7 @@ class Step:
             if found is None:
                 found = getattr(gradwalk, kind)(*shape, dtype=dtype)
         else:
-            args = [values[a] if isinstance(a, Place) else a for a in self.args]
+            args = [values[a] if isinstance(a, Source) else a for a in self.args]
             if self.op is None:
                 found = args[0].detach()
             elif not any(isinstance(a, Made) for a in args):
@@ -87,11 +87,11 @@ class Step:
                 found = functional.dropout(args[0], self.attrs["p"])
         several = self.op is not None and self.op.multiple
         for k, part in zip(self.outputs, found if several else (found,), strict=True):
-            values[Place(self.name, k)] = part
+            values[Source(self.name, k)] = part
 
 
 class Unsupported(ValueError):
-    """Operations of a graph that gradwalk has no counterpart of, all of them."""
+    """All operations of a graph that gradwalk has no counterpart for."""
 
     def __init__(self, name: str, found: list[tuple[str, str]]) -> None:
         self.operations = Counter(operation for operation, _ in found)
@@ -110,19 +110,19 @@ class Unsupported(ValueError):
 
 
 class Reader:
-    """Reads the nodes of a functional graph and makes steps of those that are needed."""
+    """Read a functional graph and make steps of the nodes that are needed."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.graph = graph
-        self.steps: list[Step] = []
+        self.steps: list[GraphStep] = []
         self.unknown: list[tuple[str, str]] = []  # operation, where
-        self.apart: set[Any] = set()  # operations to be taken apart, then read again
+        self.apart: set[Any] = set()  # operations to decompose before reading again
         self._values = {
             node: _stand_in(node.meta["val"]) for node in graph.nodes if "val" in node.meta
         }
 
     def read(self) -> None:
-        """All steps that an output needs, in order."""
+        """The steps that the outputs need, in order."""
         needed: set[torch.fx.Node] = set()
         for node in reversed(self.graph.nodes):
             if node.op == "output" or node in needed:
@@ -137,18 +137,18 @@ class Reader:
             elif node in needed and node.op not in ("placeholder", "call_function"):
                 self.unknown.append((f"{node.op} {node.target}", _where(node)))
 
-    def place(self, node: torch.fx.Node) -> Place:
-        """Where the value of a node is found."""
+    def place(self, node: torch.fx.Node) -> Source:
+        """The source of a node's value."""
         if node.target is operator.getitem:
             source, index = node.args
             assert isinstance(source, torch.fx.Node) and isinstance(index, int)
-            return Place(source.name, index)
-        return Place(node.name)
+            return Source(source.name, index)
+        return Source(node.name)
 
     def _read_node(self, node: torch.fx.Node) -> None:
         func = node.target
         given = torch.fx.node.map_arg((node.args, node.kwargs), self.place)
-        step = Step(node.name, func, given, _modules(node), _line(node))
+        step = GraphStep(node.name, func, given, _modules(node), _line(node))
         if func is STOP:
             step.args = (given[0][0],)
             self.steps.append(step)
@@ -178,8 +178,8 @@ class Reader:
         places = {id(self._values[n]): self.place(n) for n in node.all_input_nodes}
         return tuple(places[id(a)] if isinstance(a, torch.Tensor) else a for a in known.args)
 
-    def _read_leaf(self, step: Step, node: torch.fx.Node) -> None:
-        """Constants are computed now; random numbers are drawn at every call."""
+    def _read_leaf(self, step: GraphStep, node: torch.fx.Node) -> None:
+        """Compute a constant now; draw random numbers at every call."""
         func: Any = node.target
         value = node.meta["val"]
         name = str(func).split(".")[1]
@@ -200,7 +200,7 @@ class Reader:
         self.steps.append(step)
 
     def _on_cpu(self, node: torch.fx.Node) -> torch.Tensor:
-        """Of a tensor that only lends its shape, zeros."""
+        """Zeros for a tensor whose shape alone matters."""
         value = self._values[node]
         return torch.zeros(value.shape, dtype=value.dtype)
 
@@ -211,7 +211,7 @@ def _dtype(value: Any) -> Any:
 
 
 def _stand_in(value: Any) -> Any:
-    """A tensor without numbers for one of the graph, no other node's; several, for several."""
+    """A meta tensor unique to each value of a node."""
     if isinstance(value, (list, tuple)):
         return [_stand_in(part) for part in value]
     if not isinstance(value, torch.Tensor):
@@ -220,7 +220,7 @@ def _stand_in(value: Any) -> Any:
 
 
 def _outputs_used(node: torch.fx.Node) -> list[int]:
-    """Which outputs of an operation something is computed from."""
+    """The outputs of an operation that are used."""
     if not isinstance(node.meta.get("val"), (list, tuple)):
         return [0]
     return [
@@ -240,7 +240,8 @@ _TORCH = torch.__file__.removesuffix("__init__.py")
 
 def _line(node: torch.fx.Node) -> SourceLine | None:
     """The user's line: the innermost one outside of PyTorch."""
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    noted = _FRAME.finditer(node.meta.get("stack_trace") or "")
+    frames = [frame for frame in noted if not own_files[frame["file"]]]
     if not frames:
         return None
     users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]

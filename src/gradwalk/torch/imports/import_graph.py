@@ -1,7 +1,7 @@
-"""A PyTorch model as a gradwalk function: the same operations, in our own engine.
+"""import_graph: a PyTorch model as a gradwalk function with the same operations.
 
-`import_graph` takes the graph that torch.export makes of a module or function on example arguments,
-translates every operation to an op of ours, and compares each with PyTorch, values and gradients.
+`import_graph` exports a module or function on example arguments with torch.export, translates every
+operation to an op of ours, and compares the value and gradients of each with PyTorch's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradwalk.nn.parameter import Parameter
 from gradwalk.tensors.tensor import Tensor
 from gradwalk.torch import private
 from gradwalk.torch.imports import torch_export
-from gradwalk.torch.imports.graph_steps import Drawn, Place, Reader, Step, Unsupported, Within
+from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Reader, Source, Unsupported, Within
 from gradwalk.torch.imports.verify import check_steps, check_whole
 from gradwalk.torch.values import array_of
 
@@ -28,14 +28,14 @@ from gradwalk.torch.values import array_of
 def import_graph(
     fn: Callable[..., Any], *args: Any, tolerance: float | None = None, **kwargs: Any
 ) -> Imported:
-    """A gradwalk function that computes what a PyTorch module or function computes.
+    """Return a gradwalk function that computes what a PyTorch module or function computes.
 
-    `args` and `kwargs` are example arguments, torch tensors; the result takes gradwalk tensors of
-    the same shapes and has the module's parameters, under their names, as its own. Every operation
-    is compared with PyTorch's on these arguments, its value and the gradients of its operands; then
-    the outputs of the whole, and the gradients of its parameters and arguments. A difference is at
-    most `tolerance` × the largest element: 1e-4 in float32, 1e-8 in float64, 2e-2 in half precision
-    unless given. Operations without a counterpart are listed in one error.
+    `args` and `kwargs` are example arguments, torch tensors. The result takes gradwalk tensors of
+    the same shapes and owns the module's parameters under their names. On the example arguments,
+    `import_graph` compares each operation with PyTorch's (the value, and the gradients of its
+    operands), then the outputs of the whole and the gradients of parameters and arguments.
+    Differences may reach `tolerance` × the largest element; the default is 1e-4 in float32, 1e-8 in
+    float64 and 2e-2 in half precision. One error lists all operations without a counterpart.
 
     >>> import torch, gradwalk as gw
     >>> from gradwalk.torch import import_graph
@@ -49,7 +49,8 @@ def import_graph(
     graph = torch_export.exported(module, args, kwargs)
     program = torch_export.functional(graph)
     reader = _read(program)
-    if reader.apart:  # known operations, called in a way that only their parts are known of
+    # known operations called with arguments that only their decomposition supports
+    if reader.apart:
         program = torch_export.functional(graph, reader.apart)
         reader = _read(program)
     name = torch_export.name_of(module)
@@ -68,13 +69,13 @@ def _read(program: torch_export.Program) -> Reader:
 
 
 class Part(Module):
-    """A module of the imported model: it holds parameters, buffers and other parts."""
+    """A module of the imported model, with parameters, buffers and parts."""
 
 
 class Imported(Module):
     """What `import_graph` returns: a module whose forward runs the imported steps.
 
-    Its own attributes begin with an underscore: other names are those of PyTorch's module.
+    Attributes of its own begin with an underscore: all other names belong to PyTorch's module.
     """
 
     def __init__(
@@ -86,27 +87,27 @@ class Imported(Module):
     ) -> None:
         super().__init__()
         self._name = torch_export.name_of(module)
-        self._steps: list[Step] = reader.steps
+        self._steps: list[GraphStep] = reader.steps
         self._example = example
         signature = program.graph_signature
         nodes = {node.name: node for node in program.graph.nodes}
-        self._held: dict[Place, tuple[Module, str]] = {}  # parameters and buffers, in their parts
-        self._constants: dict[Place, Tensor] = {}
-        self._arguments: list[tuple[Place | None, Any]] = []  # of each argument its place, example
+        self._held: dict[Source, tuple[Module, str]] = {}  # parameters and buffers, in their parts
+        self._constants: dict[Source, Tensor] = {}
+        self._arguments: list[tuple[Source | None, Any]] = []  # source and example of each argument
         self._parts: dict[str, Module] = {"": self}
         for step in self._steps:
             for within in step.modules:
                 self._part(within.path, within.class_name)
         self._hold(program, torch_export.learned(module))
         self._in_spec, self._out_spec = program.call_spec.in_spec, program.call_spec.out_spec
-        self._results: list[Any] = []  # a place, or a constant
-        self._updates: list[tuple[Place, Place]] = []  # of a buffer, its new value
+        self._results: list[Any] = []  # a source or a constant
+        self._updates: list[tuple[Source, Source]] = []  # new values of buffers
         for spec in signature.output_specs:
             place: Any = spec.arg.name if isinstance(spec.arg, TensorArgument) else None
             place = reader.place(nodes[place]) if place in nodes else spec.arg.value
             if spec.kind is OutputKind.BUFFER_MUTATION:
                 held = next(s.arg.name for s in signature.input_specs if s.target == spec.target)
-                self._updates.append((Place(held), place))
+                self._updates.append((Source(held), place))
             elif spec.kind is OutputKind.USER_OUTPUT:
                 self._results.append(place)
             else:
@@ -118,21 +119,21 @@ class Imported(Module):
     # -- what it is made of ------------------------------------------------------------------------
 
     def _hold(self, program: torch_export.Program, learned: dict[str, torch.Tensor]) -> None:
-        """Take over parameters, buffers and constants; note the arguments."""
+        """Copy parameters, buffers and constants; note the arguments."""
         tensors = {**program.constants, **program.state_dict}
         shared: dict[int, Tensor] = {}
-        # A tensor that a function uses from around it is a constant to torch.export.
+        # torch.export treats a tensor that a function captures as a constant.
         around = {tensor.data_ptr(): name for name, tensor in learned.items()}
         example = iter(private.flattened(self._example)[0])
         for spec in program.graph_signature.input_specs:
             if spec.kind is InputKind.USER_INPUT:
                 given = next(example)
                 tensor = isinstance(spec.arg, TensorArgument)
-                self._arguments.append((Place(spec.arg.name) if tensor else None, given))
+                self._arguments.append((Source(spec.arg.name) if tensor else None, given))
                 continue
             if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 raise ValueError(f"{self._name}: nothing is known of its input {spec.target!r}")
-            source, place = tensors[spec.target], Place(spec.arg.name)
+            source, place = tensors[spec.target], Source(spec.arg.name)
             target = spec.target
             if spec.kind is InputKind.CONSTANT_TENSOR:
                 if source.data_ptr() not in around:
@@ -158,7 +159,7 @@ class Imported(Module):
             self._held[place] = (part, name)
 
     def _part(self, path: str, class_name: str = "Part") -> Module:
-        """The part at a path, made if there is none yet; it has the name of PyTorch's class."""
+        """The part at a path, created if missing, with the name of PyTorch's class."""
         if path not in self._parts:
             above, _, name = path.rpartition(".")
             self._parts[path] = part = type(class_name, (Part,), {})()
@@ -168,22 +169,22 @@ class Imported(Module):
     # -- running -----------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The outputs, nested as PyTorch's are."""
+        """Return the outputs, nested as in PyTorch."""
         values = self._run((args, kwargs), {})
-        results = [values[r] if isinstance(r, Place) else r for r in self._results]
+        results = [values[r] if isinstance(r, Source) else r for r in self._results]
         with no_grad():
             for held, place in self._updates:
                 part, name = self._held[held]
                 getattr(part, name).copy_(values[place])
         return private.rebuilt(results, self._out_spec)
 
-    def _run(self, given: tuple[Any, Any], drawn: Drawn) -> dict[Place, Any]:
-        """Every value of the graph, on the arguments `given`."""
-        values: dict[Place, Any] = dict(self._constants)
+    def _run(self, given: tuple[Any, Any], drawn: Drawn) -> dict[Source, Any]:
+        """Compute every value of the graph for the arguments `given`."""
+        values: dict[Source, Any] = dict(self._constants)
         updated = {held for held, _ in self._updates}
         for place, (part, name) in self._held.items():
             held = getattr(part, name)
-            # Backward may need what a buffer was before it is written over.
+            # Backward may need the old value of a buffer.
             values[place] = held.clone() if place in updated else held
         self._take(given, values)
         inside = _Inside(self)
@@ -195,7 +196,7 @@ class Imported(Module):
             inside.go_to(())
         return values
 
-    def _take(self, given: tuple[Any, Any], values: dict[Place, Any]) -> None:
+    def _take(self, given: tuple[Any, Any], values: dict[Source, Any]) -> None:
         leaves, spec = private.flattened(given)
         if spec != self._in_spec:
             raise TypeError(
@@ -221,7 +222,7 @@ class Imported(Module):
 
 
 class _Inside:
-    """Tells who records which modules the steps lie in."""
+    """Tell a recording which modules the steps belong to."""
 
     def __init__(self, imported: Imported) -> None:
         self.imported = imported
@@ -229,7 +230,7 @@ class _Inside:
         self.now: tuple[Within, ...] = ()
 
     def go_to(self, modules: tuple[Within, ...]) -> None:
-        """Leave and enter modules until we are inside these."""
+        """Leave and enter modules until inside `modules`."""
         if self.watcher is None or modules == self.now:
             return
         same = 0
@@ -243,7 +244,7 @@ class _Inside:
 
 
 def tensor_of(source: Any) -> Tensor:
-    """A gradwalk tensor with the numbers of a PyTorch one, or of an array."""
+    """A gradwalk tensor with the elements of a PyTorch tensor or an array."""
     array = array_of(source) if isinstance(source, torch.Tensor) else np.asarray(source)
     if array is None:
         raise TypeError(

@@ -1,9 +1,8 @@
-"""A PyTorch function as a graph of ATen operations, through torch.export.
+"""A PyTorch function as a graph of ATen operations, made by torch.export.
 
-Export keeps no trace of where gradients stop: `detach()` becomes a plain alias and `no_grad()`
-disappears. So before the graph is brought into functional form, such places are marked with an
-operation of our own, `gradwalk::stop`. Of the operations that ATen makes of others, only those are
-taken apart that we have no translation of: what is one step in the program stays one step.
+Export loses where gradients stop: `detach()` becomes an alias and `no_grad()` disappears. So before
+functionalization we mark these points with an operation of our own, `gradwalk::stop`. We decompose
+only ATen operations that we cannot translate: one step of the program stays one step.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Program = torch.export.ExportedProgram
 
 @torch.library.custom_op("gradwalk::stop", mutates_args=())
 def stop(x: torch.Tensor) -> torch.Tensor:
-    """The same numbers; no gradient goes through it."""
+    """Return the same values and stop gradients."""
     return x.detach().clone()
 
 
@@ -39,12 +38,12 @@ STOP = torch.ops.gradwalk.stop.default
 
 
 class Wrapped(torch.nn.Module):
-    """A function as a module, with the modules and parameters that it uses as its parts."""
+    """A function as a module that owns the modules and parameters it uses."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
-        self.tensors: dict[str, torch.Tensor] = {}  # that want a gradient
+        self.tensors: dict[str, torch.Tensor] = {}  # tensors that require gradients
         for name, used in _used_by(function).items():
             if isinstance(used, torch.nn.Module):
                 self.add_module(name, used)
@@ -59,7 +58,7 @@ class Wrapped(torch.nn.Module):
 
 
 def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
-    """What a function takes from around it, by name."""
+    """The variables that a function captures, by name."""
     inner = inspect.unwrap(function)
     if inspect.ismethod(inner):
         return {"self": inner.__self__}
@@ -70,21 +69,21 @@ def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters of a module, and the tensors with a gradient that a function uses."""
+    """The parameters of a module, or the tensors requiring gradients that a function captures."""
     found: dict[str, torch.Tensor] = {}
     found |= module.named_parameters(remove_duplicate=False)
     return {**found, **module.tensors} if isinstance(module, Wrapped) else found
 
 
 def as_module(function: Any) -> torch.nn.Module:
-    """The module itself, or a function as one."""
+    """The module itself, or a function wrapped as one."""
     return function if isinstance(function, torch.nn.Module) else Wrapped(function)
 
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    """The graph of a module on example arguments, not yet in functional form."""
+    """Export a module on example arguments; the graph is not functional yet."""
     with warnings.catch_warnings(), private.lines_kept(after=__file__):
-        warnings.simplefilter("ignore")  # about its own insides
+        warnings.simplefilter("ignore")  # about its own internals
         try:
             program = torch.export.export(module, args, kwargs, strict=False)
         except Exception as error:
@@ -101,14 +100,14 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def name_of(module: torch.nn.Module) -> str:
-    """What the user calls it."""
+    """The user's name for a function or module."""
     if isinstance(module, Wrapped):
         return str(getattr(module.function, "__qualname__", module.function))
     return type(module).__name__
 
 
 def _mark_stops(program: Program) -> None:
-    """Put STOP where gradients stop; and views that demand a memory layout become reshapes."""
+    """Insert STOP where gradients stop; turn views that require a layout into reshapes."""
     graph = program.graph
     for node in list(graph.nodes):
         if node.op != "call_function":
@@ -116,7 +115,7 @@ def _mark_stops(program: Program) -> None:
         if node.target is aten.detach.default:
             node.target = STOP
         elif node.target is aten.view.default:
-            node.target = aten.reshape.default  # the layout may be another one in functional form
+            node.target = aten.reshape.default  # the functional graph may have another layout
         elif _is_no_grad(node):
             for user in list(node.users):
                 if user.target is operator.getitem:
@@ -137,9 +136,9 @@ def _stop_after(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
 
 def functional(program: Program, taken_apart: Iterable[Any] = ()) -> Program:
-    """The graph without changes in place, in which what we know stays one operation.
+    """Functionalize the graph; keep the operations that we can translate.
 
-    `taken_apart` are operations that are known in general, but not as they are called here.
+    `taken_apart` are operations that we know, but not with the arguments they have here.
     """
     table: Any = torch.export.default_decompositions()
     apart = set(taken_apart)
@@ -152,5 +151,5 @@ def functional(program: Program, taken_apart: Iterable[Any] = ()) -> Program:
 
 
 def can_be_taken_apart(func: Any) -> bool:
-    """Whether ATen defines an operation by others."""
+    """Whether ATen has a decomposition of an operation."""
     return private.is_overload(func) and func in torch.export.default_decompositions()

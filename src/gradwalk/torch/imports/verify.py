@@ -1,7 +1,7 @@
-"""Is an imported graph what PyTorch computes? Each step by itself, then the whole.
+"""Compare an imported graph with PyTorch: each step by itself, then the whole.
 
-A step is compared on the operands that PyTorch's own run has there, so that a wrong one is named
-itself, and not what comes after it.
+Each step is compared on the operands of PyTorch's own run, so that an error names the wrong step
+and not a later one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 import gradwalk
 from gradwalk.engine.gradients import grad
 from gradwalk.torch import private
-from gradwalk.torch.imports.graph_steps import Drawn, Place, Step
+from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Source
 from gradwalk.torch.imports.torch_export import STOP, learned
 from gradwalk.torch.translate import Made
 from gradwalk.torch.values import array_of
@@ -24,16 +24,16 @@ from gradwalk.torch.values import array_of
 if TYPE_CHECKING:
     from gradwalk.torch.imports.import_graph import Imported
 
-TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # of the largest element
-HALF = 2e-2  # of float16 and bfloat16
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative to the largest element
+HALF = 2e-2  # for float16 and bfloat16
 
 
 class Mismatch(ValueError):
-    """An imported operation whose value or gradient is not PyTorch's."""
+    """The value or gradient of an imported operation differs from PyTorch's."""
 
 
 def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
-    """Compare every step; returns the random numbers that PyTorch drew."""
+    """Compare every step; return the random numbers that PyTorch drew."""
     drawn: Drawn = {}
     values = dict(_inputs(imported))
     generator = torch.Generator().manual_seed(0)
@@ -43,7 +43,7 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
             with torch.no_grad():
                 outputs = _tensors(step.func(*args, **kwargs))
             for k, output in enumerate(outputs):
-                values[Place(step.name, k)] = output
+                values[Source(step.name, k)] = output
             if step.draws is not None:
                 drawn[step.name] = _ours(outputs[0])
             for made in step.args:
@@ -54,8 +54,8 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
     return drawn
 
 
-def _inputs(imported: Imported) -> Iterator[tuple[Place, Any]]:
-    """What the graph starts from, as PyTorch's tensors."""
+def _inputs(imported: Imported) -> Iterator[tuple[Source, Any]]:
+    """The inputs of the graph as PyTorch tensors."""
     for place, example in imported._arguments:
         if place is not None:
             yield place, example.detach()
@@ -65,9 +65,9 @@ def _inputs(imported: Imported) -> Iterator[tuple[Place, Any]]:
         yield place, torch.from_numpy(constant.numpy().copy())
 
 
-def _filled(given: Any, values: dict[Place, Any]) -> Any:
-    """Arguments with values in the places of places."""
-    if isinstance(given, Place):
+def _filled(given: Any, values: dict[Source, Any]) -> Any:
+    """Arguments with sources replaced by values."""
+    if isinstance(given, Source):
         return values[given]
     if isinstance(given, dict):
         return {name: _filled(item, values) for name, item in given.items()}
@@ -77,13 +77,13 @@ def _filled(given: Any, values: dict[Place, Any]) -> Any:
 
 
 def _check_step(
-    step: Step,
-    values: dict[Place, Any],
+    step: GraphStep,
+    values: dict[Source, Any],
     drawn: Drawn,
     generator: torch.Generator,
     tolerance: float | None,
 ) -> None:
-    places = [a for a in dict.fromkeys(step.args) if isinstance(a, Place)]
+    places = [a for a in dict.fromkeys(step.args) if isinstance(a, Source)]
     ours = {place: _ours(values[place]) for place in places}
     leaves = {}
     for place in places:
@@ -91,13 +91,13 @@ def _check_step(
             ours[place].requires_grad = True
             leaves[place] = values[place].clone().requires_grad_()
     step.run(ours, drawn)
-    found = [ours[Place(step.name, k)] for k in step.outputs]
-    expected = [values[Place(step.name, k)] for k in step.outputs]
+    found = [ours[Source(step.name, k)] for k in step.outputs]
+    expected = [values[Source(step.name, k)] for k in step.outputs]
     for k, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
         what = "value" if len(found) == 1 else f"value of output {k}"
         _compare(mine.detach().numpy(), theirs, f"the {what} of {step.where()}", tolerance)
     if any(isinstance(a, Made) for a in step.args):
-        return  # a draw would be another one: its gradient is checked with the whole
+        return  # a new draw would differ: its gradient is checked with the whole
     outputs = _with_graph(step, values, leaves)
     seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs]
     kept = [
@@ -121,8 +121,8 @@ def _check_step(
         _compare(one.numpy(), other, text, tolerance)
 
 
-def _with_graph(step: Step, values: dict[Place, Any], leaves: dict[Place, Any]) -> list[Any]:
-    """The outputs that are ours once more, with a graph to the operands that can have gradients."""
+def _with_graph(step: GraphStep, values: dict[Source, Any], leaves: dict[Source, Any]) -> list[Any]:
+    """Recompute our outputs with a graph to the operands that can have gradients."""
     while True:
         try:
             args, kwargs = _filled(step.given, {**values, **leaves})
@@ -140,7 +140,7 @@ def _with_graph(step: Step, values: dict[Place, Any], leaves: dict[Place, Any]) 
 def _gradients_of(
     outputs: Sequence[Any], leaves: Sequence[Any], seeds: Sequence[Any]
 ) -> list[Any] | None:
-    """PyTorch's gradients, zeros where there is none; None if it has no rule."""
+    """PyTorch's gradients, with zeros for missing ones; None if PyTorch has no rule."""
     try:
         found = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
     except (RuntimeError, NotImplementedError) as error:
@@ -159,9 +159,9 @@ def _gradients_of(
 def check_whole(
     imported: Imported, module: torch.nn.Module, drawn: Drawn, tolerance: float | None
 ) -> None:
-    """Compare outputs and gradients with the module itself; if it draws numbers, with its graph."""
+    """Compare outputs and gradients with the module; if it draws random numbers, with its graph."""
     given, spec = private.flattened(imported._example)
-    made: dict[int, tuple[Any, Any]] = {}  # one argument given twice stays one
+    made: dict[int, tuple[Any, Any]] = {}  # an argument given twice stays one tensor
     for thing in given:
         if id(thing) not in made:
             made[id(thing)] = _twins(thing) if isinstance(thing, torch.Tensor) else (thing, thing)
@@ -171,14 +171,14 @@ def check_whole(
         if drawn:
             theirs, sources = _run_graph(imported, twins, drawn)
         else:
-            # Copies of the buffers: running statistics that a call moves stay as they are.
+            # On copies of the buffers, so that running statistics stay unchanged.
             buffers = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
             args, kwargs = private.rebuilt(twins, spec)
             found = torch.func.functional_call(module, buffers, args, kwargs)
             theirs = private.flattened(found)[0]
             sources = learned(module)
     values = imported._run(private.rebuilt(ours_given, spec), drawn)
-    mine = [values[r] if isinstance(r, Place) else r for r in imported._results]
+    mine = [values[r] if isinstance(r, Source) else r for r in imported._results]
     _compare_whole(imported, mine, theirs, ours_given, twins, sources, tolerance)
 
 
@@ -232,7 +232,7 @@ def _compare_whole(
 def _run_graph(
     imported: Imported, twins: list[Any], drawn: Drawn
 ) -> tuple[list[Any], dict[str, Any]]:
-    """PyTorch's values and parameters of the graph, with the random numbers that were drawn."""
+    """Run the graph in PyTorch with the random numbers drawn before."""
     values = dict(_inputs(imported))
     places = [place for place, _ in imported._arguments]
     values |= {p: t for p, t in zip(places, twins, strict=True) if p is not None}
@@ -255,8 +255,8 @@ def _run_graph(
                 [args[0].detach()] if step.func is STOP else _tensors(step.func(*args, **kwargs))
             )
         for k, output in enumerate(outputs):
-            values[Place(step.name, k)] = output
-    return [values[r] if isinstance(r, Place) else r for r in imported._results], sources
+            values[Source(step.name, k)] = output
+    return [values[r] if isinstance(r, Source) else r for r in imported._results], sources
 
 
 # -- comparing -------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def _ours(tensor: torch.Tensor) -> Any:
 
 
 def _twins(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-    """A copy that wants a gradient if it can have one, and the same as ours."""
+    """A copy that requires a gradient if possible, and our twin of it."""
     twin, ours = tensor.detach().clone(), _ours(tensor)
     if twin.is_floating_point():
         twin.requires_grad_()
@@ -288,7 +288,7 @@ def _largest(tensor: torch.Tensor) -> float:
 def _compare(
     found: Any, expected: torch.Tensor, what: str, tolerance: float | None, at_least: float = 0.0
 ) -> None:
-    """Raise if two arrays are further apart than the tolerance × the largest element."""
+    """Raise if two arrays differ by more than the tolerance × the largest element."""
     wanted = np.asarray(array_of(expected))
     if found.shape != wanted.shape:
         raise Mismatch(f"{what} has shape {found.shape}, in PyTorch {wanted.shape}")

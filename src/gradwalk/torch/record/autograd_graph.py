@@ -1,4 +1,4 @@
-"""PyTorch's own graph beside the trace: which autograd node is which, and what it was handed."""
+"""Match PyTorch's autograd graph with the trace, and record what each autograd node received."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from gradwalk.torch.user_lines import caller, line_at
 from gradwalk.torch.values import form, form_of
 
 LEAF = "AccumulateGrad"
-_UNKNOWN_META = ((), "float32")  # of an output that has no gradient
+_UNKNOWN_META = ((), "float32")  # for an output without a gradient
 
 
 class _Made(NamedTuple):
     node: int
-    name: str  # of the operation, to compare with the autograd node's
+    name: str  # of the operation
 
 
 class AutogradGraph:
-    """Finds the trace's node of an autograd node, and makes one where there is none."""
+    """Find the trace node of each autograd node; make one where no operation accounts for it."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         self.trace = recorder.trace
         self.memories = Memories(self.trace)
-        self._key = object()  # under which an autograd node bears the number of its node here
-        # Of operations whose autograd node was not met yet. Each thread numbers its own.
+        self._key = object()  # metadata key: the trace index of an autograd node
+        # Operations whose autograd node is not known yet. Sequence numbers are per thread.
         self._by_number: dict[int, list[_Made]] = {}
         self._outputs: dict[tuple[int, int], int] = {}  # (node, PyTorch's output) -> the trace's
 
     # -- which node is which -----------------------------------------------------------------------
 
     def belongs(self, number: int, index: int, func: Any) -> None:
-        """The operation `func`, node `index` of the trace, belongs to this autograd node."""
+        """Match operation `func`, node `index` of the trace, with this autograd node."""
         made = _Made(index, _plain(func._schema.name.partition("::")[2]))
         self._by_number.setdefault(number, []).append(made)
 
@@ -65,7 +65,7 @@ class AutogradGraph:
         return index
 
     def edge_of(self, tensor: torch.Tensor) -> Edge | None:
-        """The node and output of a tensor that has an autograd node."""
+        """The trace node and output of a tensor with an autograd node."""
         index = self.node(tensor.grad_fn)
         if index is None:
             return None
@@ -73,13 +73,13 @@ class AutogradGraph:
         if noted is not None and noted.node == index:
             self._outputs[index, tensor.output_nr] = noted.output
         edge = self._edge(index, tensor.output_nr)
-        if edge.output >= len(self.trace.nodes[index].metas):  # one that no op of ours has
+        if edge.output >= len(self.trace.nodes[index].metas):  # an output that our op lacks
             self._widen(edge)
             self._fill_in(edge, tensor)
         return edge
 
     def _widen(self, edge: Edge) -> None:
-        """A node has one more output than was known."""
+        """Add an output to a node."""
         node = self.trace.nodes[edge.node]
         missing = edge.output + 1 - len(node.metas)
         node.metas += (_UNKNOWN_META,) * missing
@@ -100,7 +100,7 @@ class AutogradGraph:
     # -- nodes that no operation accounts for ------------------------------------------------------
 
     def grown(self, tensor: torch.Tensor) -> Edge:
-        """A tensor whose autograd node is new to the trace: that node, and all behind it."""
+        """Add the autograd node of a tensor, and all nodes behind it, to the trace."""
         with self.recorder.silence(), private.unseen():
             grad_fn = tensor.grad_fn
             for found in inputs_first(grad_fn, self.node):
@@ -116,9 +116,9 @@ class AutogradGraph:
         if is_leaf(grad_fn):
             self.recorder._new_leaf(grad_fn.variable)
             return
-        # What ran inside a custom Function, or wrote through a view, knows the line.
+        # Operations inside a custom Function, or a write through a view, know the line.
         inside = None if tensor is None else self.recorder.noted_as(tensor)
-        twin = None if inside is None else self.trace.nodes[inside.node]
+        twin = self._written_by(grad_fn) if inside is None else self.trace.nodes[inside.node]
         line = line_at(*caller()) if twin is None and tensor is not None else None
         edges = [
             None if source is None else self._source(source, output)
@@ -140,8 +140,15 @@ class AutogradGraph:
         private.mark(grad_fn)[self._key] = index
         self._values_it_saved(grad_fn)
 
+    def _written_by(self, grad_fn: Any) -> TraceNode | None:
+        """The operation that wrote through a view: its autograd node is made just before."""
+        if not grad_fn.name().endswith("CopySlices"):
+            return None
+        made = self._by_number.get(private.number_of(grad_fn) - 1)
+        return self.trace.nodes[made[-1].node] if made else None
+
     def _values_it_saved(self, grad_fn: Any) -> None:
-        """What an autograd node saved are the values of nodes: its own, or its operands'."""
+        """Take the tensors that autograd nodes saved as values of trace nodes."""
         for _, saved in saved_tensors(grad_fn):
             if saved.grad_fn is None:
                 continue
@@ -162,7 +169,7 @@ class AutogradGraph:
 
     @contextmanager
     def watched(self, call: private.BackwardCall) -> Iterator[None]:
-        """Note what each node receives and pushes while PyTorch walks the graph."""
+        """Record what each node receives and pushes during a backward pass."""
         recorder = self.recorder
         nested = recorder._sweep is not None
         with recorder.silence(), private.unseen():
@@ -200,7 +207,7 @@ class AutogradGraph:
             return _NoHandle()
         if is_leaf(grad_fn):
             return grad_fn.register_prehook(partial(self._delivered, index, sweep))
-        if only_leaves:  # inside a checkpointed region that PyTorch runs again as a whole
+        if only_leaves:  # inside a checkpointed region that PyTorch recomputes as a whole
             return _NoHandle()
         return grad_fn.register_hook(partial(self._visited, grad_fn, index, sweep))
 
@@ -225,7 +232,7 @@ class AutogradGraph:
         received: tuple[Any, ...],
     ) -> None:
         recorder = self.recorder
-        took = perf_counter() - recorder._mark  # since we last looked: our own work is not in it
+        took = perf_counter() - recorder._mark  # since the last event, without our own work
         with recorder.silence():
             sweep.visits.append(index)
             node = self.trace.nodes[index]
@@ -245,7 +252,7 @@ class AutogradGraph:
         recorder._mark = perf_counter()
 
     def _positions(self, grad_fn: Any, node: TraceNode) -> list[int | None]:
-        """The argument that each edge of an autograd node leads to."""
+        """The argument position of each edge of an autograd node."""
         free = [position for position, _ in node.edges]
         found: list[int | None] = []
         for source, output in grad_fn.next_functions:
@@ -258,14 +265,14 @@ class AutogradGraph:
         return found
 
     def _same(self, argument: Edge, edge: Edge) -> bool:
-        """Whether both are the same operand; a leaf that was written since has a newer node."""
+        """Whether both are the same operand. A leaf written since has a newer node."""
         at: int | None = edge.node
         while at is not None and at != argument.node:
             at = self.trace._earlier.get(at)
         return at is not None and argument.output == edge.output
 
     def _note_results(self, call: private.BackwardCall, sweep: Sweep) -> None:
-        """`torch.autograd.grad` hands leaves' gradients to the program alone."""
+        """Record the gradients that `torch.autograd.grad` returns instead of accumulating."""
         with self.recorder.silence():
             for tensor, g in zip(call.inputs, call.result, strict=False):
                 edge = self.recorder.known(tensor) if isinstance(tensor, torch.Tensor) else None
@@ -273,8 +280,9 @@ class AutogradGraph:
                     self._add_gradient(edge.node, edge.output, g, sweep)
 
     def _tell_versions_apart(self, sweep: Sweep) -> None:
-        """A leaf written between two uses is two leaves here, and one in PyTorch: what was pushed
-        to the earlier one is the gradient of that."""
+        """Split the gradient of a leaf written between two uses: it is one leaf in PyTorch and two
+        here.
+        """
         for index in [i for i in sweep.grads if i in self.trace._earlier]:
             shares: dict[int, Any] = {}
             for user, parts in sweep.pushed.items():
@@ -298,18 +306,18 @@ class AutogradGraph:
 
 class _NoHandle:
     def remove(self) -> None:
-        """There is no hook."""
+        """Do nothing: there is no hook."""
 
 
 def is_leaf(grad_fn: Any) -> bool:
-    """Whether this is where the gradient of a parameter ends."""
+    """Whether this node accumulates the gradient of a leaf."""
     return hasattr(grad_fn, "variable") and LEAF in grad_fn.name()
 
 
 def inputs_first(roots: Any, known: Any = None) -> Iterator[Any]:
-    """The autograd nodes behind some, each once, inputs before what is made of them.
+    """The autograd nodes behind `roots`, inputs first.
 
-    Those that `known` knows, and what is behind them, are left out.
+    Nodes in `known`, and the nodes behind them, are skipped.
     """
     start = list(roots) if isinstance(roots, list) else [roots]
     seen: set[Any] = set()
@@ -327,7 +335,7 @@ def inputs_first(roots: Any, known: Any = None) -> Iterator[Any]:
 
 
 def saved_tensors(grad_fn: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """What an autograd node saved, by name; what is gone, overwritten or packed is left out."""
+    """The tensors an autograd node saved, by name, except those freed, overwritten or packed."""
     for name in private.saved_names(grad_fn):
         if private.is_packed(grad_fn, name):
             continue
@@ -342,12 +350,12 @@ def saved_tensors(grad_fn: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def operation_name(grad_fn: Any) -> str:
-    """What an autograd node is called by PyTorch: "MySquare", "AsStrided"."""
+    """PyTorch's name of an autograd node: "MySquare", "AsStrided"."""
     name = str(grad_fn.name()).rpartition("::")[2]
     return re.sub(r"Backward\d*$", "", name) or name
 
 
-# Layers, by which `health` finds its way; their operands or sizes may be missing.
+# Layers that `health` looks for; their operands or sizes may be unknown.
 _PRODUCTS = {
     "Addmm": "addmm", "Mm": "matmul", "Bmm": "matmul", "Mv": "matmul", "Baddbmm": "baddbmm",
     "Convolution": "conv_bias", "Embedding": "embedding",
@@ -355,7 +363,7 @@ _PRODUCTS = {
 
 
 def _name(grad_fn: Any) -> str:
-    """What to call it: as we do, if it is an op of ours; a custom Function by its own name."""
+    """Our name of the op, if there is one; a custom Function keeps its own."""
     name = operation_name(grad_fn)
     if private.is_custom(grad_fn):
         return f"{name} (Function)" if name in TABLE else name
@@ -364,7 +372,7 @@ def _name(grad_fn: Any) -> str:
 
 @functools.cache
 def _ours(name: str) -> str:
-    """The op of ours that PyTorch's node is, where its name and its edges say all there is."""
+    """Our op for an autograd node, if its name and edges determine it."""
     for op in TABLE.values():
         alone = op.elementwise and len(op.inputs) == 1 and not op.attributes
         if alone and _plain(op.name) == _plain(name):
@@ -377,6 +385,6 @@ def _plain(name: str) -> str:
 
 
 def _fits(operation: str, grad_fn: Any) -> bool:
-    """Whether an autograd node may be that of an operation, by their names."""
+    """Whether an autograd node can belong to an operation, judging by their names."""
     node = _plain(operation_name(grad_fn))
     return operation.startswith(node) or node.startswith(operation)

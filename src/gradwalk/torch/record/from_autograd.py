@@ -1,7 +1,7 @@
-"""A trace of the graph behind a tensor that nobody recorded: what PyTorch itself still knows.
+"""Trace the autograd graph behind a tensor that was not recorded.
 
-Its operations have the names of their autograd nodes where nothing better is known, no lines and
-no modules. Values are known of leaves, of the root, and of what was saved for backward.
+Operations without an op of ours keep the names of their autograd nodes; there are no lines and no
+modules. The values of leaves, the root and saved tensors are known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FREED = "backward through the graph a second time"
 def trace_of_tensor(
     root: torch.Tensor, keep: str | None = None, budget: int | None = None
 ) -> Trace:
-    """The operations behind `root`, and its backward pass, which leaves every `.grad` alone."""
+    """Trace the operations behind `root` and its backward pass; no `.grad` changes."""
     trace = structure_of_tensor(root, keep, budget)
     recorder: TorchRecorder = trace.recorder  # type: ignore[attr-defined]
     leaves = [fn.variable for fn in inputs_first([root.grad_fn]) if is_leaf(fn)]
@@ -49,7 +49,7 @@ def trace_of_tensor(
 def structure_of_tensor(
     root: torch.Tensor, keep: str | None = None, budget: int | None = None
 ) -> Trace:
-    """The operations behind `root`, also of a graph whose saved tensors are gone."""
+    """Trace the operations behind `root`, even if its saved tensors are freed."""
     recorder = TorchRecorder(keep, budget)
     trace = recorder.trace
     trace.unrecorded = True

@@ -1,4 +1,4 @@
-"""What modules are called, which one is running, and when an optimizer steps."""
+"""Names of modules, module calls as groups of the trace, and optimizer steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torch.optim.optimizer import (
 
 
 def outermost_alive() -> list[nn.Module]:
-    """The modules in this process that are part of no other; wrappers of compiled ones aside."""
+    """The live modules that are part of no other, ignoring wrappers of compiled ones."""
     modules = [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
     modules = [module for module in modules if uncompiled(module) is module]
     inner = {id(part) for module in modules for part in module.children()}
@@ -31,7 +31,7 @@ def outermost_alive() -> list[nn.Module]:
 
 
 def uncompiled(module: nn.Module) -> nn.Module:
-    """What `torch.compile` was given; a module that is not compiled is that itself."""
+    """The module that `torch.compile` wrapped; a plain module itself."""
     wraps = type(module).__name__ == "OptimizedModule"
     return getattr(module, "_orig_mod", module) if wraps else module
 
@@ -40,9 +40,9 @@ _wholes: weakref.WeakKeyDictionary[nn.Module, weakref.ref[nn.Module]] = weakref.
 
 
 def whole_of(module: nn.Module) -> nn.Module:
-    """The outermost module that a module is part of, which gives it its name; often itself.
+    """The outermost module that contains a module; often itself. It determines the name.
 
-    To look through all that is alive takes long, so what was found is remembered.
+    Searching all live objects is slow, so the answer is cached.
     """
     known = _wholes.get(module)
     before = None if known is None else known()
@@ -60,23 +60,25 @@ def _has(whole: nn.Module, module: nn.Module) -> bool:
 _NEEDLESS = "Using `torch.compile.module.` when there are global hooks"
 
 
-class Names:
-    """What modules and their parameters are called; they themselves are not kept alive."""
+class ModuleNames:
+    """Names of modules and their parameters, without keeping them alive."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[weakref.ref[Any], str]] = {}
-        self._wholes: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # those that gave names
+        # modules whose parts have names
+        self._wholes: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
     def of(self, thing: Any) -> str | None:
-        """The name of a module or a parameter; None if nobody gave it one."""
+        """The name of a module or parameter; None if it has none."""
         known = self._names.get(id(thing))
         return known[1] if known is not None and known[0]() is thing else None
 
     def give(self, whole: nn.Module) -> Iterator[nn.Parameter]:
-        """Name the parts of a module, itself by its class; its parameters come back.
+        """Name the parts of a module and return its parameters. The module itself has its class
+        name.
 
-        What is part of two models keeps its first name. What turns out to be part of a larger
-        model, put together later, is called as in that.
+        A part of two models keeps its first name. A part of a larger model that is assembled later
+        gets its name there.
         """
         parts = dict(whole.named_modules())
         larger = any(part in self._wholes for part in parts.values())
@@ -85,7 +87,7 @@ class Names:
             if larger or self.of(part) is None:
                 self._names[id(part)] = weakref.ref(part), name or type(whole).__name__
         for name, parameter in whole.named_parameters():
-            # In `torch.func.functional_call` another tensor may stand in for a parameter.
+            # `torch.func.functional_call` may replace a parameter by another tensor.
             if parameter.is_leaf and (larger or self.of(parameter) is None):
                 self._names[id(parameter)] = weakref.ref(parameter), name
             yield parameter
@@ -93,7 +95,7 @@ class Names:
 
 @contextmanager
 def told_of_modules(recorder: Any) -> Iterator[None]:
-    """While inside, every module call of this thread is a group of the recording."""
+    """Record every module call of this thread as a group."""
     running: list[Any] = recorder.running
 
     def enters(module: Any, args: Any) -> None:
@@ -104,13 +106,13 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
     def leaves(module: Any, args: Any, result: Any) -> None:
         if threading.get_ident() != recorder.thread or module not in running:
             return
-        while True:  # one whose own hook failed never said that it was left
+        while True:  # a module whose own hook raised never reported its end
             last = running.pop()
             recorder.left()
             if last is module:
                 break
 
-    # Compiled code never sees these hooks (recorder.py), so there is nothing to warn of.
+    # Compiled code never sees these hooks (recorder.py), so the warning does not apply.
     if not any(
         known[1] is not None and known[1].pattern == _NEEDLESS for known in warnings.filters
     ):
@@ -127,7 +129,7 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
 
 
 def end_failed_steps(stepping: list[Any]) -> None:
-    """A step that raised an error never says that it is over; it is no longer being run."""
+    """End the steps whose frames have gone: a step that raises never reports its end."""
     while stepping:
         frame: Any = sys._getframe(1)
         while frame is not None and frame is not stepping[-1][0]:
@@ -139,9 +141,9 @@ def end_failed_steps(stepping: list[Any]) -> None:
 
 @contextmanager
 def told_of_steps(recorder: Any) -> Iterator[None]:
-    """While inside, what an optimizer computes is not recorded: parameters are other leaves after.
+    """Keep optimizer updates out of the recording; parameters are new leaves afterwards.
 
-    A step with a closure (LBFGS) computes the loss itself, and is recorded.
+    A step with a closure (LBFGS) computes the loss, so it is recorded.
     """
     silent: list[Any] = recorder.stepping
 

@@ -1,4 +1,4 @@
-"""What an operation of PyTorch is given, and what it writes to."""
+"""The operands of a PyTorch operation, and which of them it writes to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NORMS = frozenset(
 
 
 def tensors_in(given: Any) -> Iterator[torch.Tensor]:
-    """The tensors in what an operation was given or returned."""
+    """Yield the tensors in nested arguments or results."""
     if isinstance(given, torch.Tensor):
         yield given
     elif isinstance(given, list | tuple):
@@ -43,18 +43,18 @@ def written_by(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iter
 
 
 def written_untold(func: Any, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
-    """The running mean and variance of a batch norm: its schema does not say that it writes."""
+    """The running statistics of a batch norm, whose schema does not declare the write."""
     if func in NORMS and len(args) > 5 and args[5]:
         yield from tensors_in(args[3:5])
 
 
 def gives(known: Known, written: list[torch.Tensor]) -> bool:
-    """Whether all that is written to is among the operands of our op."""
+    """Whether every written tensor is among the operands of our op."""
     return all(any(operand is tensor for operand in known.args) for tensor in written)
 
 
 def plain_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What an operation we do not know was given besides tensors, by name."""
+    """The non-tensor arguments of an unknown operation, by name."""
     names = [argument.name for argument in func._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     plain = {name: value for name, value in given.items() if not list(tensors_in(value))}

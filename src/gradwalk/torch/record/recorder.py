@@ -1,10 +1,10 @@
-"""Recording a PyTorch program that knows nothing of it: what happens in the block, as a trace.
+"""Record an unmodified PyTorch program as a trace.
 
-Every operation passes our dispatch mode on its way to its kernel: there stand its operands, its
-result and the line that asked for it. PyTorch's own graph is the truth about gradients: an
-operation belongs to the autograd node made last before it ran (they are numbered), hooks on those
-nodes tell what each received and what it pushed along each edge, and a node that no operation
-accounts for (a custom Function, a write through a view) is recorded as what it is, unknown.
+A dispatch mode sees every operation with its operands, its result and the line that called it.
+PyTorch's autograd graph is the truth about gradients: an operation belongs to the autograd node
+made last before it ran (nodes are numbered), and hooks on the nodes report what each received and
+pushed along each edge. A node that no operation accounts for (a custom Function, a write through a
+view) is recorded as opaque.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gradwalk.torch import private
 from gradwalk.torch.private import TorchDispatchMode
 from gradwalk.torch.record.autograd_graph import AutogradGraph
 from gradwalk.torch.record.module_calls import (
-    Names,
+    ModuleNames,
     end_failed_steps,
     outermost_alive,
     told_of_modules,
@@ -56,7 +56,7 @@ SCALES = aten._amp_update_scale_.default
 
 
 class TorchTrace(Trace):
-    """A trace whose live objects are tensors of PyTorch, which it does not keep alive."""
+    """A trace of PyTorch tensors, which it does not keep alive."""
 
     def __init__(self, recorder: TorchRecorder) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class TorchTrace(Trace):
         self._alive = HeldWeakly()
 
     def lookup(self, thing: Any) -> int | None:
-        """The node of a live tensor, None if the trace does not know it."""
+        """The node of a live tensor; None if it is not in the trace."""
         if isinstance(thing, torch.Tensor):
             found = self.recorder.known(thing)
             return None if found is None else self._reached(found.node)
@@ -76,7 +76,7 @@ class TorchTrace(Trace):
         return 0 if found is None else found.output
 
     def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
-        """When and where a tensor was last written in place, as far as that was recorded."""
+        """When and where a tensor was last written in place, if that was recorded."""
         if isinstance(thing, torch.Tensor):
             return self.recorder.graph.memories.last_write(thing)
         return super().last_write(thing)
@@ -84,13 +84,13 @@ class TorchTrace(Trace):
 
 @dataclass(slots=True)
 class _Entry:
-    """Where a live tensor stands in the trace."""
+    """The position of a live tensor in the trace."""
 
     tensor: weakref.ref[torch.Tensor]
     edge: Edge
-    version: int  # how often its memory had been written when it was noted
-    memory: int | None  # which that is: `parameter.data = ...` counts as no write
-    being_written: bool = False  # by the operation it was noted of, which PyTorch counts after it
+    version: int  # version counter when it was noted
+    memory: int | None  # address: `parameter.data = ...` does not advance the version
+    being_written: bool = False  # written by its own operation, which PyTorch counts afterwards
 
     @property
     def is_current(self) -> bool:
@@ -105,13 +105,13 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Unused:
-    """A constant, or a `detach()` that may be PyTorch's own: recorded once it is used."""
+    """A constant, or a `detach()` that may be PyTorch's own; it is recorded once it is used."""
 
     tensor: weakref.ref[torch.Tensor]
-    source: Edge | None  # of a detach, what it detached
-    place: tuple[Any, Any]  # as `caller` gives it
+    source: Edge | None  # the operand of a detach
+    place: tuple[Any, Any]  # from `caller`
     group: int | None
-    is_blank: bool = False  # memory that nothing was written to yet: what it holds means nothing
+    is_blank: bool = False  # uninitialized memory
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -130,7 +130,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class TorchRecorder(Recorder):
-    """Listens to PyTorch and writes a trace."""
+    """Listen to PyTorch and write a trace."""
 
     def __init__(
         self, keep: str | None = None, budget: int | None = None, timing: bool = False
@@ -141,17 +141,17 @@ class TorchRecorder(Recorder):
         self.thread = threading.get_ident()
         self._stack_of_contexts = ExitStack()
         self.running: list[Any] = []  # modules
-        self.stepping: list[Any] = []  # steps of optimizers: the frame that runs it, its silence
-        self._names = Names()
-        self._nameless: list[weakref.ref[torch.Tensor]] = []  # parameters nobody named yet
-        self._told = ExitStack()  # what tells of module calls, backward passes and steps
-        self._compiled = ExitStack()  # what is put aside while compiled code runs
+        self.stepping: list[Any] = []  # optimizer steps: the running frame and its suspension
+        self._names = ModuleNames()
+        self._nameless: list[weakref.ref[torch.Tensor]] = []  # parameters without a name yet
+        self._told = ExitStack()  # hooks for module calls, backward passes and steps
+        self._compiled = ExitStack()  # hooks removed while compiled code runs
         self._entries: dict[int, _Entry] = {}  # live tensors, by id
         self._unused: dict[int, _Unused] = {}
-        self._blank: set[int] = set()  # nodes that are memory nothing was written to yet
-        self._silent = 0  # how many reasons there are not to record operations
-        self._judged = 0  # backward passes of which a gradient scaler has said if they are used
-        self._last_number = -1  # of the autograd node that the last operation belongs to
+        self._blank: set[int] = set()  # nodes of uninitialized memory
+        self._silent = 0  # depth of suspensions
+        self._judged = 0  # backward passes that a gradient scaler has judged
+        self._last_number = -1  # of the last operation's autograd node
 
     def __enter__(self) -> Trace:
         super().__enter__()
@@ -180,7 +180,7 @@ class TorchRecorder(Recorder):
             self._told.enter_context(told)
 
     def _compiled_begins(self) -> None:
-        """Compiled code is opaque: it runs as it would without us."""
+        """Suspend recording while compiled code runs."""
         self._told.close()
         self._compiled.enter_context(private.mode_taken_off(self._mode))
         self._compiled.enter_context(self.silence())
@@ -191,7 +191,7 @@ class TorchRecorder(Recorder):
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """What happens inside is not the program's, or is not to be recorded."""
+        """Suspend recording."""
         self._silent += 1
         try:
             yield
@@ -205,13 +205,13 @@ class TorchRecorder(Recorder):
         return super()._kept(array, what, index)
 
     def entered_module(self, module: Any) -> None:
-        """As in our own engine; a part that is called alone has the name it has in the whole."""
-        if not isinstance(module, torch.nn.Module):  # a program may compute with both engines
+        """Open a group for a module call, named as in the outermost module."""
+        if not isinstance(module, torch.nn.Module):  # a program may use both engines
             super().entered_module(module)
             return
         inner = uncompiled(module)
         if self._names.of(inner) is None:
-            # One without parameters, such as a loss, is not worth a search for what it is part of.
+            # For a module without parameters, such as a loss, the search is not worth its cost.
             has_parameters = next(inner.parameters(), None) is not None
             self._name_parts(whole_of(inner) if has_parameters else inner)
         self.entered(self._names.of(inner) or "", "module", type(inner).__name__)
@@ -227,12 +227,12 @@ class TorchRecorder(Recorder):
                 self.trace.names[entry.edge.node] = name
 
     def name_what_is_alive(self) -> None:
-        """Parameters whose module was never called have the names they have in the models alive."""
+        """Name the parameters of live modules that were never called."""
         for module in outermost_alive():
             self._name_parts(module)
 
     def steps(self, optimizer: Any) -> None:
-        """An optimizer is about to write to its parameters."""
+        """Note that an optimizer is about to write to its parameters."""
         line = line_at(*caller())
         for group in optimizer.param_groups:
             for parameter in group["params"]:
@@ -242,7 +242,7 @@ class TorchRecorder(Recorder):
     # -- where a tensor stands ---------------------------------------------------------------------
 
     def known(self, tensor: torch.Tensor) -> Edge | None:
-        """The node that made a tensor, and which output it is; None if it is new to the trace."""
+        """The node and output of a tensor; None if it is not in the trace yet."""
         if tensor.grad_fn is not None:
             return self.graph.edge_of(tensor)
         entry = self._entry(tensor)
@@ -255,17 +255,17 @@ class TorchRecorder(Recorder):
         return entry if entry is not None and entry.tensor() is tensor else None
 
     def noted_as(self, tensor: torch.Tensor) -> Edge | None:
-        """What an operation noted of a tensor, whatever PyTorch's graph says of it."""
+        """The position that an operation noted for a tensor, whatever PyTorch's graph says."""
         entry = self._entry(tensor)
         return entry.edge if entry is not None and entry.is_current else None
 
     def note(self, tensor: torch.Tensor, edge: Edge) -> None:
-        """From now on this tensor is that output."""
+        """Register a tensor as an output of a node."""
         memory = private.memory_of(tensor)
         self._entries[id(tensor)] = _Entry(weakref.ref(tensor), edge, version_of(tensor), memory)
 
     def edge(self, tensor: torch.Tensor) -> Edge:
-        """A tensor as an operand; one not met before becomes a leaf."""
+        """The edge of an operand; an unknown tensor becomes a leaf."""
         if tensor.grad_fn is not None:
             return self.graph.edge_of(tensor) or self.graph.grown(tensor)
         entry = self._entry(tensor)
@@ -273,13 +273,13 @@ class TorchRecorder(Recorder):
             return self._used(tensor) or self._new_leaf(tensor)
         if entry.is_current:
             return entry.edge
-        # Its memory was written since (an optimizer's step): from here on it is another leaf.
+        # Written since, by an optimizer say: from here on it is another leaf.
         found = self._new_leaf(tensor)
         self.trace._earlier[found.node] = entry.edge.node
         return found
 
     def _new_leaf(self, tensor: torch.Tensor) -> Edge:
-        """A tensor made before the recording, or a constant."""
+        """Add a leaf for a constant or a tensor made before the recording."""
         made = TraceNode(
             index=0,
             op="",
@@ -308,18 +308,21 @@ class TorchRecorder(Recorder):
         return not self._silent and not self._computing_again
 
     def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operation asks for its kernel."""
+        """Run an operation and record it."""
         number = private.nodes_made() - 1
         newest, self._last_number = number > self._last_number, number
         end_failed_steps(self.stepping)
         if not self._listening:
             return func(*args, **kwargs)
         given = list(tensors_in((args, kwargs)))
-        if any(is_lazy(tensor) for tensor in given):  # a parameter without a shape yet
+        if any(is_lazy(tensor) for tensor in given):  # a lazy parameter
             return func(*args, **kwargs)
         if func in DETACHES:
-            result = func(*args, **kwargs)
-            self._note_unused(result, self.edge(given[0]))
+            result, before = func(*args, **kwargs), self._unused.get(id(given[0]))
+            # PyTorch 2.8 carries out one call of detach() as two operations.
+            twice = before and before.tensor() is given[0] and before.place == caller()
+            source = before.source if before and twice else None
+            self._note_unused(result, source or self.edge(given[0]))
             return result
         if func is TAKES_OUT:
             self._take_out(given[0])
@@ -342,7 +345,7 @@ class TorchRecorder(Recorder):
             at = number if belongs else None
             self._note_operation(func, args, kwargs, known, edges, written, result, at)
             for tensor in written_untold(func, args):
-                self._entries.pop(id(tensor), None)  # used again, it is another leaf
+                self._entries.pop(id(tensor), None)  # a later use is another leaf
         if self.timing:
             self.trace.seconds[len(self.trace.nodes) - 1] = took
         return result
@@ -367,7 +370,7 @@ class TorchRecorder(Recorder):
         for tensor in written:
             self.graph.memories.note_write(tensor, name.removeprefix("aten."), line)
         if known is not None and number is not None and not gives(known, written):
-            known = None  # what was there before is an operand, if only of a gradient of 0
+            known = None  # the old value is an operand, though its gradient is 0
         if not all(is_plain(tensor) for tensor in made):  # x * 1j
             known = None
         if known is None:
@@ -407,18 +410,18 @@ class TorchRecorder(Recorder):
             self.graph.belongs(number, index, func)
 
     def _as_argument(self, operand: Any, edges: dict[int, Edge], made: list[torch.Tensor]) -> Any:
-        if isinstance(operand, Made):  # a mask that the operation drew itself
+        if isinstance(operand, Made):  # a mask drawn by the operation
             return self._new_leaf(made[operand.output])
         if isinstance(operand, torch.Tensor):
             return edges[id(operand)] if id(operand) in edges else self.edge(operand)
         return operand
 
     def _stays_a_leaf(self, tensor: torch.Tensor) -> bool:
-        """A parameter that is written inside no_grad(): its gradient belongs to what it was."""
+        """Whether a parameter written inside no_grad() stays the same leaf."""
         return tensor.requires_grad and tensor.grad_fn is None and not torch.is_grad_enabled()
 
     def _note_constant(self, func: Any, tensor: torch.Tensor) -> None:
-        """A tensor that holds nothing of what was there before."""
+        """Note a tensor that does not depend on earlier values."""
         if func._schema.is_mutable:
             name = func._schema.name.partition("::")[2]
             self.graph.memories.note_write(tensor, name, line_at(*caller()))
@@ -430,7 +433,7 @@ class TorchRecorder(Recorder):
         self._unused[id(result)] = _Unused(weakref.ref(result), source, caller(), group)
 
     def _used(self, tensor: torch.Tensor) -> Edge | None:
-        """What was noted as made but not used yet becomes a node now."""
+        """Turn a noted tensor that is now used into a node."""
         found = self._unused.get(id(tensor))
         if found is None or found.tensor() is not tensor:
             return None
@@ -460,7 +463,7 @@ class TorchRecorder(Recorder):
         return Edge(index)
 
     def _judge_sweeps(self, found_inf: torch.Tensor) -> None:
-        """A gradient scaler says whether gradients since it last did were too large to be used."""
+        """Mark the sweeps whose gradients a gradient scaler rejected."""
         with self.silence():
             thrown_away = bool(np.any(array_of(found_inf)))
         for sweep in self.trace.sweeps[self._judged :]:
@@ -468,7 +471,7 @@ class TorchRecorder(Recorder):
         self._judged = len(self.trace.sweeps)
 
     def _take_out(self, tensor: torch.Tensor) -> None:
-        """`item()`, `float(x)`, `if x:`: its numbers go on outside the graph."""
+        """Note that a value left the graph: `item()`, `float(x)`, `if x:`."""
         known = self.known(tensor)
         if tensor.requires_grad or (known is not None and self.trace.nodes[known.node].note):
             self.trace.exits.append(Exit(self.edge(tensor).node, "item()", line_at(*caller())))
@@ -480,10 +483,10 @@ class TorchRecorder(Recorder):
         end_failed_steps(self.stepping)
         inside = any(private.is_transformed(output) for output in call.outputs)
         if self._silent or inside or threading.get_ident() != self.thread:
-            yield  # what `torch.func.grad` computes is recorded like any other operation
+            yield  # `torch.func.grad` runs ordinary operations, which are recorded as such
             return
         if any(private.is_transformed(seed) for seed in call.seeds):
-            with self.silence():  # many passes at once: they are not this trace's to tell apart
+            with self.silence():  # several passes batched into one cannot be told apart
                 yield
             return
         with self.graph.watched(call):
@@ -491,5 +494,5 @@ class TorchRecorder(Recorder):
 
 
 def version_of(tensor: torch.Tensor) -> int:
-    """How often the memory of a tensor was written; tensors of inference mode do not count."""
+    """The version counter of a tensor; tensors of inference mode have none."""
     return -1 if tensor.is_inference() else tensor._version

@@ -1,4 +1,4 @@
-"""Which memory tensors lie in, what autograd nodes keep alive, and who wrote where."""
+"""Storages: which memory tensors share, what autograd nodes save, and in-place writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradwalk.torch import private
 
 
 class HeldWeakly(list[Any]):
-    """Live objects; those of PyTorch only as long as others hold them."""
+    """A mapping to live objects that holds PyTorch's weakly."""
 
     def append(self, thing: Any) -> None:
         super().append(weakref.ref(thing) if isinstance(thing, torch.Tensor) else thing)
@@ -27,31 +27,31 @@ class HeldWeakly(list[Any]):
 
 
 class Write(NamedTuple):
-    """One write in place."""
+    """One in-place write."""
 
-    order: int  # of all writes
-    time: int  # how many nodes there were
-    name: str  # of what wrote
+    order: int  # counts all writes
+    time: int  # number of nodes at that time
+    name: str  # line of the write
     line: SourceLine | None
 
 
 class Memories:
-    """Writes `trace.saved` and `trace.memory`; remembers writes in place."""
+    """Fill `trace.saved` and `trace.memory`, and remember in-place writes."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._numbers: dict[int, tuple[Any, int]] = {}  # storage -> it, weakly; its number
-        self._writes: dict[int, list[Write]] = {}  # by memory, oldest first
+        self._numbers: dict[int, tuple[Any, int]] = {}  # storage -> weak reference, number
+        self._writes: dict[int, list[Write]] = {}  # by storage, oldest first
         self._count = 0  # of them
 
     def note_memory(self, edge: Edge, tensor: torch.Tensor) -> None:
-        """The tensor of an output."""
+        """Note the storage of an output."""
         place = self._placed("out", tensor)
         if place is not None:
             self.trace.memory[edge] = place
 
     def note_write(self, tensor: torch.Tensor, name: str, line: SourceLine | None) -> None:
-        """Something wrote over what was in a tensor."""
+        """Note an in-place write."""
         place = self._placed("", tensor)
         if place is not None:
             self._count += 1
@@ -59,13 +59,13 @@ class Memories:
             self._writes.setdefault(place.memory, []).append(write)
 
     def last_write(self, tensor: torch.Tensor) -> tuple[int, SourceLine | None] | None:
-        """The number of the last write to a tensor's memory, and its line; None without one."""
+        """The number and line of the last write to a tensor's memory; None without one."""
         place = self._placed("", tensor)
         writes = self._writes.get(-1 if place is None else place.memory)
         return (writes[-1].order, writes[-1].line) if writes else None
 
     def note_saved(self, index: int, saved: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """What a node keeps for backward; parameters would be there anyway."""
+        """Note what a node saves for backward, except parameters."""
         found = []
         for name, tensor in saved:
             place = self._placed(name, tensor)
@@ -88,7 +88,7 @@ class Memories:
     def explain_overwritten(
         self, error: RuntimeError, nodes: list[Any], index_of: Callable[[Any], int | None]
     ) -> None:
-        """Add to PyTorch's error which operation kept what, and which one wrote over it."""
+        """Add to PyTorch's error which operation saved the tensor, and which one overwrote it."""
         if "modified by an inplace operation" not in str(error):
             return
         for grad_fn in reversed(nodes):

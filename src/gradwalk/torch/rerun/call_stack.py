@@ -1,8 +1,8 @@
-"""Where on the stack a model was called or a backward pass began, and what its frames held.
+"""Snapshots of the program's frames at a model call or a backward pass.
 
-A snapshot of a frame is what it takes to run some of its statements again (statements.py): its
-globals and copies of its variables. Frames themselves are not kept: they would keep alive all that
-the program believes to have let go.
+A snapshot has what running some statements of the frame again takes (statements.py): its globals
+and copies of its variables. It does not hold the frame, which would keep alive objects that the
+program has released.
 """
 
 from __future__ import annotations
@@ -17,62 +17,61 @@ from typing import Any
 
 from gradwalk.torch.user_lines import NOBODY, files
 
-DEEPEST = 12  # frames of the program's that are looked at, the innermost
+DEEPEST = 12  # innermost frames of the program to look at
 LONGEST = 256  # elements: longer lists and dicts are not copied
 _CONTAINERS = (list, dict, set, deque)
-_NOBODY_ELSE = 3  # references to a dictionary: its frame's, ours, and that of the question
+_OUR_REFERENCES = 3  # to a dictionary: the frame's, ours, and the argument of getrefcount
 _PROXY = sys.version_info >= (3, 13)  # f_locals is a view, not a dictionary kept by the frame
 
 
 @dataclass(slots=True)
-class Place:
-    """A frame at one moment."""
+class FrameSnapshot:
+    """A snapshot of a frame."""
 
-    frame: int  # its identity, while it lives
+    frame: int  # its `id`, valid while it runs
     code: CodeType
-    instruction: int  # what it was doing: an offset into the code
+    instruction: int  # offset into the code
     globals: dict[str, Any]
-    variables: dict[str, Any] | None = None  # copies, where they were asked for
+    variables: dict[str, Any] | None = None  # copies, if requested
 
     @property
     def key(self) -> tuple[CodeType, int]:
-        """The same for each pass over the same line."""
+        """The same at each execution of the same expression."""
         return self.code, self.instruction
 
-    def is_same_frame(self, other: Place) -> bool:
-        """Whether both are the same running call of a function."""
+    def is_same_frame(self, other: FrameSnapshot) -> bool:
+        """Whether both belong to the same running call."""
         return self.frame == other.frame and self.code is other.code
 
     @property
     def position(self) -> tuple[int, int, int, int] | None:
-        """Where in the file the expression stands: line, last line, column, last column."""
+        """The expression in the file: line, last line, column, last column."""
         positions = list(self.code.co_positions())
-        found = positions[max(self.instruction, 0) // 2]
-        line, last, column, end = found
+        line, last, column, end = positions[max(self.instruction, 0) // 2]
         if line is None or last is None or column is None or end is None:
             return None
         return line, last, column, end
 
 
-Wanted = Callable[[int, Place], Container[str] | None]
+Wanted = Callable[[int, FrameSnapshot], Container[str] | None]
 
 
-def places_from(frame: FrameType | None, wanted: Wanted | None = None) -> list[Place]:
-    """The program's frames from here outwards, without PyTorch's, Python's and our own.
+def frames_from(frame: FrameType | None, wanted: Wanted | None = None) -> list[FrameSnapshot]:
+    """Snapshots of the program's frames, innermost first, without those of libraries.
 
-    `wanted(depth, place)` says which variables of a frame are to be copied; None means none.
+    `wanted(depth, place)` returns which variables of a frame to copy; None means none.
     """
-    found: list[Place] = []
-    while frame is not None and len(found) < DEEPEST:
+    frames: list[FrameSnapshot] = []
+    while frame is not None and len(frames) < DEEPEST:
         code = frame.f_code
         if files[code.co_filename] != NOBODY:
-            place = Place(id(frame), code, frame.f_lasti, frame.f_globals)
-            names = None if wanted is None else wanted(len(found), place)
+            snapshot = FrameSnapshot(id(frame), code, frame.f_lasti, frame.f_globals)
+            names = None if wanted is None else wanted(len(frames), snapshot)
             if names is not None:
-                _take(frame, place, names)
-            found.append(place)
+                _take(frame, snapshot, names)
+            frames.append(snapshot)
         frame = frame.f_back
-    return found
+    return frames
 
 
 class Everything:
@@ -82,22 +81,22 @@ class Everything:
         return True
 
 
-def _take(frame: FrameType, place: Place, names: Container[str]) -> None:
-    """Copy variables; a list of the program's may have grown by the time they are needed."""
+def _take(frame: FrameType, snapshot: FrameSnapshot, names: Container[str]) -> None:
+    """Copy variables, and containers too: the program may append to them later."""
     variables = frame.f_locals
-    place.variables = taken = {}
+    snapshot.variables = taken = {}
     for name, value in variables.items():
         if name not in names or name.startswith("__"):
             continue
         if type(value) in _CONTAINERS and len(value) <= LONGEST:
             value = value.copy()
         taken[name] = value
-    # Before Python 3.13 the frame keeps the dictionary it has just made, and with it all that the
-    # program lets go from now on. But the program (`settings = locals()`) or a debugger may hold
-    # it, and `exec` may have put names of its own into it.
-    code = place.code
+    # Before Python 3.13 the frame keeps the dictionary that f_locals made, and with it every object
+    # that the program releases from now on, so empty it. But the program (`settings = locals()`)
+    # or a debugger may hold it, and `exec` may have added names.
+    code = snapshot.code
     if not _PROXY and code.co_flags & inspect.CO_OPTIMIZED and sys.gettrace() is None:
-        if sys.getrefcount(variables) > _NOBODY_ELSE:
+        if sys.getrefcount(variables) > _OUR_REFERENCES:
             return
         for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
             variables.pop(name, None)

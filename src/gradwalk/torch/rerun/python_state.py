@@ -1,10 +1,10 @@
-"""What a program keeps outside of tensors at the moment it calls a model: counters, mostly.
+"""The Python state of a program at a model call: counters, mostly.
 
-A step that is run again from the numbers of its batch alone need not do what it did: a module may
-count its calls. Kept are the attributes of modules, the globals of the user's own files and classes
-and what functions close over, and whatever plain objects and containers lie in these. Where to look
-is found out now and then; in between, a step costs what it takes to read the names found. What the
-modules of libraries hold are settings, mostly: of those that never changed, they are read seldom.
+A re-run from the batch alone may do something else: a module may count its calls. The state
+comprises the attributes of modules, the globals of the user's own files and classes, closures, and
+the plain objects and containers in them. Where to look is worked out now and then; in between, a
+step only reads the names on that list. Attributes of library modules are mostly settings; those
+that never changed are read rarely.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from gradwalk.torch.rerun.state_holders import (
 )
 from gradwalk.torch.user_lines import USER, files
 
-MOST = 256  # things that are looked into at a call of a model
-OFTEN = 64  # calls: at each power of two up to here it is found out anew where to look,
-SELDOM = 256  # and from then on each time after this many
-RESTING = 16  # calls: after so many it is seen whether settings are still the same
-_DEEPEST = 4  # containers within one another
-_STANDARD = frozenset(vars(torch.nn.Module())) - {"training"}  # what any module has
+MOST = 256  # objects to look into at a model call
+OFTEN = 64  # calls: up to here, work out where to look at each power of two,
+SELDOM = 256  # and from then on every so many calls
+RESTING = 16  # calls between two checks that settings are unchanged
+_DEEPEST = 4  # nesting of containers
+_STANDARD = frozenset(vars(torch.nn.Module())) - {"training"}  # attributes of every module
 _HOOKS = tuple(name for name in _STANDARD if name.endswith("_hooks"))
 
 
 class _Owner:
-    """A dictionary of names that live as long as the program: which of them to read."""
+    """A namespace that lives as long as the program, and which of its names to read."""
 
     def __init__(
         self,
@@ -62,28 +62,30 @@ class _Owner:
                 plain.append(name)
             elif ways[type(value)] is not None or isinstance(value, torch.Tensor):
                 followed.append(name)
-        self.plain = tuple(plain * 2 if len(plain) == 1 else plain)  # one item would be no tuple
+        self.plain = tuple(
+            plain * 2 if len(plain) == 1 else plain
+        )  # itemgetter of one name returns no tuple
         self.followed = tuple(followed)
         self.get: Callable[[Any], tuple[Any, ...]] = (
             itemgetter(*self.plain) if self.plain else lambda names: ()
         )
 
     def settings(self) -> Any:
-        """All that these names mean, to be compared; None if that is more than numbers and text."""
+        """A comparable copy of the values; None if they are more than numbers and text."""
         try:
             return {name: _settings(self.names[name]) for name in (*self.plain, *self.followed)}
         except TypeError:
             return None
 
     def restore(self, names: Sequence[str], values: Iterable[Any]) -> None:
-        """Make these names mean this again."""
+        """Bind these names to these values again."""
         for name, value in zip(names, values):
             if value is not NOT_KEPT and self.names.get(name, NOTHING) is not value:
                 self.put(name, value)
 
 
 class State:
-    """All of it at one moment."""
+    """The Python state at one moment."""
 
     def __init__(
         self,
@@ -93,26 +95,26 @@ class State:
         resting: State | None = None,
     ) -> None:
         self._owners = owners
-        self._resting = resting  # what was read at an earlier moment, and has not changed since
+        self._resting = resting  # read earlier and unchanged since
         self._plain = [owner.get(owner.names) for owner in owners]
         self._lengths = [len(owner.names) for owner in owners]
         self._followed: list[tuple[_Owner, list[Any]]] = []
-        self._held: list[tuple[Holder, Any, Any]] = []  # how, what, and what it held
-        self._iterators: dict[int, tuple[Any, Any]] = {}  # by identity: itself, a copy
+        self._held: list[tuple[Holder, Any, Any]] = []  # how, which object, its contents
+        self._iterators: dict[int, tuple[Any, Any]] = {}  # by `id`: itself, a copy
         self._seen: dict[int, Any] = {}
         self._most = most
-        self._exact = exact  # to be put back, not to be run again from: all, and as it is
+        self._exact = exact  # for restoring after a re-run: complete, and without copies
 
     def is_still_so(self) -> bool:
-        """Whether names that mean numbers and text mean the same now."""
+        """Whether names bound to numbers and text are unchanged."""
         now = State(self._owners)
         return now._plain == self._plain and now._lengths == self._lengths
 
     def look(self, things: Iterable[Any], known: Mapping[int, Any]) -> None:
-        """Keep what these hold, and what they lead to; what is `known` is kept already."""
+        """Keep the contents of these objects and of those they lead to, except `known` ones."""
         waiting = list(things)
         seen, exact = self._seen, self._exact
-        for thing in waiting:  # it grows meanwhile
+        for thing in waiting:  # grows meanwhile
             way = ways[type(thing)]
             if way is None or id(thing) in seen or id(thing) in known:
                 continue
@@ -126,7 +128,7 @@ class State:
             for how, holder in way.holds(thing):
                 try:
                     kept = how.take(holder)
-                except Exception:  # the program goes on, whatever its objects do when looked at
+                except Exception:  # looking at a user's object must never break the program
                     continue
                 if exact:
                     self.hold_exactly(how, holder)
@@ -136,7 +138,7 @@ class State:
             waiting += way.leads_to(thing)
 
     def look_at_names(self, known: Mapping[int, Any]) -> None:
-        """Go on from the names that are no plain numbers or text."""
+        """Continue from names bound to more than numbers and text."""
         for owner in self._owners:
             if owner.followed:
                 values = [owner.names.get(name, NOT_KEPT) for name in owner.followed]
@@ -146,11 +148,11 @@ class State:
                 self.look(values, known)
 
     def hold_exactly_what(self, other: State) -> None:
-        """Keep what the same things hold now, all of it, as it is."""
+        """Keep the complete current contents of the objects in `other`."""
         for owner in other._owners:
             if isinstance(owner.names, dict):
                 self.hold_exactly(NAMES, owner.names)
-            else:  # of a class
+            else:  # the namespace of a class
                 names = (*owner.plain, *owner.followed)
                 self._followed.append((owner, [owner.names.get(n, NOT_KEPT) for n in names]))
         if other is not self:
@@ -160,7 +162,7 @@ class State:
             self.hold_exactly_what(other._resting)
 
     def hold_exactly(self, how: Holder, holder: Any) -> None:
-        """Keep all that a thing holds."""
+        """Keep the complete contents of an object."""
         if how is NAMES:
             self._held.append((how, holder, dict(holder)))
         elif how in (LIST, LONG_LIST):
@@ -169,12 +171,12 @@ class State:
             self._held.append((how, holder, how.take(holder)))
 
     def restore(self, take_away: bool = True) -> None:
-        """Everything as it was; iterators are replaced by copies.
+        """Restore everything; copies replace iterators.
 
-        `take_away`: names that were added since are gone again.
+        With `take_away`, names added since are removed.
         """
         if self._resting is not None:
-            self._resting.restore(take_away=False)  # since an earlier moment: no part of the step
+            self._resting.restore(take_away=False)  # taken before the step
         copies = {at: copied(kept) for at, (_, kept) in self._iterators.items()}
 
         def own(value: Any) -> Any:
@@ -182,7 +184,7 @@ class State:
 
         for owner, length, values in zip(self._owners, self._lengths, self._plain):
             if take_away and length < len(owner.names) and isinstance(owner.names, dict):
-                for name in list(owner.names)[length:]:  # they were added since
+                for name in list(owner.names)[length:]:  # added since
                     del owner.names[name]
             owner.restore(owner.plain, values)
         for owner, followed in self._followed:
@@ -196,7 +198,7 @@ class State:
 
 
 class Keeper:
-    """Takes the state of a program, step after step."""
+    """Take the Python state of a program, step after step."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -204,12 +206,12 @@ class Keeper:
         self._models: tuple[int, ...] = ()
         self._training: list[bool] = []  # of each model
         self._owners: list[_Owner] = []
-        self._read: list[_Owner] = []  # those of them that are read at every call
-        self._resting = State([])  # and what the others hold
-        self._settings: dict[int, Any] = {}  # of modules of libraries; None: they may change
-        self._known: dict[int, Any] = {}  # modules, and what else is an owner
-        self._roots: list[Any] = []  # hooks and methods of models: what they close over
-        self._far: list[Any] = []  # and methods of all other classes of the user's
+        self._read: list[_Owner] = []  # owners to read at every call
+        self._resting = State([])  # the contents of the others
+        self._settings: dict[int, Any] = {}  # of library modules; None: they change
+        self._known: dict[int, Any] = {}  # modules and other owners
+        self._roots: list[Any] = []  # hooks and methods of models, for their closures
+        self._far: list[Any] = []  # methods of the user's other classes
         self._files = UsersFiles()
 
     def now(
@@ -218,7 +220,7 @@ class Keeper:
         globals_: Sequence[dict[str, Any]],
         given: Sequence[Any],
     ) -> State:
-        """At a call of a model: of these models, of the frames' globals, and of what is given."""
+        """Take the state at a model call: of the models, the frames' globals and `given`."""
         self._calls += 1
         models = tuple(map(id, (*modules, *globals_)))
         training = [module.training for module in modules]
@@ -230,20 +232,20 @@ class Keeper:
             if self._calls % RESTING == 0 and not self._resting.is_still_so():
                 self._find_out(modules, globals_, given)
             state = State(self._read, resting=self._resting)
-        except KeyError:  # a name is gone
+        except KeyError:  # a name was deleted
             self._find_out(modules, globals_, given)
             state = State(self._read, resting=self._resting)
         return self._filled(state, given)
 
     def exactly(self, states: Iterable[State], given: Iterable[Any]) -> State:
-        """All there is now, to be put back later; also of what these states will set back."""
-        found = self._filled(State(self._owners, sys.maxsize, exact=True), given)
-        for state in (found, *states):
-            found.hold_exactly_what(state)
-        return found
+        """Take the complete state, to restore later, including whatever `states` restore."""
+        exact = self._filled(State(self._owners, sys.maxsize, exact=True), given)
+        for state in (exact, *states):
+            exact.hold_exactly_what(state)
+        return exact
 
     def _filled(self, state: State, given: Iterable[Any]) -> State:
-        # The nearest first: how much is looked into has a limit.
+        # Nearest first: the number of objects to look into is limited.
         state.look(given, self._known)
         state.look(self._roots, self._known)
         state.look_at_names(self._known)
@@ -259,13 +261,13 @@ class Keeper:
         given: Sequence[Any],
     ) -> None:
         users = self._files.globals_with(globals_)
-        # Modules that are not watched, a loss of the user's own class, are as well found by name.
+        # Modules that are not watched, such as a loss, are reached by name.
         named = (v for names in (*users, *given) if isinstance(names, dict) for v in names.values())
         others = [value for value in named if isinstance(value, torch.nn.Module)]
         modules = {id(m): m for model in (*models, *others) for m in model.modules()}
         self._known = dict(modules)
         self._owners, self._roots, self._far = [], [], []
-        settings: dict[int, Any] = {}  # of modules of libraries
+        settings: dict[int, Any] = {}  # of library modules
         resting: list[_Owner] = []
         classes: dict[type, None] = {}
         for module in modules.values():
@@ -273,9 +275,9 @@ class Keeper:
             owner = self._own(names, names.__setitem__, names.keys() - _STANDARD)
             if not any(map(is_users, type(module).__mro__)):
                 before = self._settings.get(id(module), NOTHING)
-                found = owner.settings()
-                settings[id(module)] = found if before is NOTHING or found == before else None
-                if found is not None and found == before:
+                now = owner.settings()
+                settings[id(module)] = now if before is NOTHING or now == before else None
+                if now is not None and now == before:
                     resting.append(owner)
             for hooks in (names.get(name) for name in _HOOKS):
                 self._roots += hooks.values() if hooks else ()
@@ -310,7 +312,7 @@ class Keeper:
 
 
 def _settings(value: Any, deep: int = 0) -> Any:
-    """A copy of numbers and text, and of containers of them; else, a TypeError."""
+    """Copy numbers, text and containers of them; raise TypeError for anything else."""
     kind = type(value)
     if is_plain(value):
         return value
@@ -323,7 +325,7 @@ def _settings(value: Any, deep: int = 0) -> Any:
 
 
 def _leads_anywhere(value: Any) -> bool:
-    """A function that closes over nothing holds nothing; gradwalk's own are no part of this."""
+    """Whether a value can hold state: not a function without a closure, nor gradwalk's own."""
     own = value.__self__ if isinstance(value, MethodType) else value
     if type(own).__module__.startswith("gradwalk."):
         return False
@@ -333,14 +335,14 @@ def _leads_anywhere(value: Any) -> bool:
 
 
 class UsersFiles:
-    """The globals of the user's own files that are imported."""
+    """The globals of the user's imported files."""
 
     def __init__(self) -> None:
-        self._imported = 0  # how many modules there were
+        self._imported = 0  # number of modules at the last look
         self._found: dict[int, dict[str, Any]] = {}
 
     def globals_with(self, others: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Of all of them, and these."""
+        """The globals of all of them, and `others`."""
         if len(sys.modules) != self._imported:
             self._imported = len(sys.modules)
             for module in list(sys.modules.values()):

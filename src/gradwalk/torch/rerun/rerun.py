@@ -1,8 +1,8 @@
-"""The failing step once more, recorded: the program's own statements, or else the model alone.
+"""Run a failed step again, recorded: the program's own statements, or else the model alone.
 
-Whatever runs again here leaves no mark: gradients, buffers, random numbers and what the program
-keeps in its own objects (states.py) are as they were before, optimizers do not step, and nothing is
-printed. Only what is done outside of it (a file that is written) cannot be taken back.
+A re-run leaves no mark: it restores gradients, buffers, random states and the Python state of the
+program (python_state.py), optimizers do not step, and nothing is printed. Only effects outside the
+process, such as a written file, cannot be undone.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.record.autograd_graph import inputs_first, is_leaf
 from gradwalk.torch.record.recorder import TorchRecorder
-from gradwalk.torch.rerun.call_stack import Place
+from gradwalk.torch.rerun.call_stack import FrameSnapshot
 from gradwalk.torch.rerun.python_state import Keeper
 from gradwalk.torch.rerun.rng_states import Randomness
-from gradwalk.torch.rerun.snapshots import Call, Model, outputs_in
+from gradwalk.torch.rerun.snapshots import ModelCall, WatchedModel, outputs_in
 from gradwalk.torch.rerun.statements import (
     LeftTheBlock,
     NotRepeatable,
@@ -40,57 +40,57 @@ from gradwalk.torch.watch.gradient_checks import all_finite
 
 @dataclass(eq=False)
 class Run:
-    """One backward pass of the program, and the calls of models that it went through."""
+    """One backward pass of the program, and the model calls that it reached."""
 
-    calls: list[Call]
-    places: list[Place]  # where backward was called, outwards
-    loss: torch.Tensor | None  # what it began at, if that is one number
-    before: torch.Tensor | None  # how long the gradients were before it; None if there were none
-    recorded: Trace | None = None  # when someone asked for it
+    calls: list[ModelCall]
+    frames: list[FrameSnapshot]  # of the call of backward, innermost first
+    loss: torch.Tensor | None  # its root, if that is a single number
+    before: torch.Tensor | None  # norm of the gradients before it; None if there were none
+    recorded: Trace | None = None  # filled on demand
 
     def began_at(self, loss: torch.Tensor) -> bool:
-        """Whether it is the backward pass of this loss."""
+        """Whether this is the backward pass of `loss`."""
         return self.loss is not None and self.loss.data_ptr() == loss.data_ptr()
 
 
 @dataclass
-class Outcome:
-    """What came of it."""
+class RerunOutcome:
+    """The result of a re-run."""
 
     trace: Trace | None = None
-    how: str = ""  # "statements" of the program, its "model" alone; "" if nothing could be run
-    told: str = ""  # what was run, in words
-    notes: list[str] = field(default_factory=list)  # what a reader must know to trust it
+    how: str = ""  # "statements" of the program, the "model" alone, or "" if nothing ran
+    told: str = ""  # what was run
+    notes: list[str] = field(default_factory=list)  # caveats
 
 
 @dataclass
-class Plan:
-    """Which statements to run again, and in which frame."""
+class RerunPlan:
+    """The statements to run again, and their frame."""
 
-    depth: int  # of the frame, counted from the call of the model outwards
-    start: Place
-    end: Place
+    depth: int  # of the frame, counted outwards from the call of the model
+    start: FrameSnapshot
+    end: FrameSnapshot
     statements: Statements
 
 
-def plan_of(run: Run) -> Plan:
-    """The statements from the first call of a model to the end of backward, in one frame."""
+def plan_of(run: Run) -> RerunPlan:
+    """Plan the statements from the first model call to the end of backward, in one frame."""
     if not run.calls:
         raise NotRepeatable("no module was called on the way to the loss")
-    for depth, start in enumerate(run.calls[0].places):
-        for end in run.places:
-            # Only the innermost: further out, the same statement runs far more than this step.
+    for depth, start in enumerate(run.calls[0].frames):
+        for end in run.frames:
+            # The innermost frame only: a statement further out does much more than this step.
             if start.is_same_frame(end):
-                return Plan(depth, start, end, statements_between(start, end))
+                return RerunPlan(depth, start, end, statements_between(start, end))
     raise NotRepeatable("the model and backward were not called from one function that is known")
 
 
 class Rerun:
-    """Runs a step again."""
+    """Run a step again."""
 
     def __init__(
         self,
-        models: Iterable[Model],
+        models: Iterable[WatchedModel],
         optimizers: Iterable[torch.optim.Optimizer],
         keeper: Keeper,
         budget: int,
@@ -99,25 +99,25 @@ class Rerun:
         self.optimizers = list(optimizers)
         self.keeper = keeper
         self.budget = budget
-        self.losses: list[torch.Tensor] = []  # of the backward passes while running again
+        self.losses: list[torch.Tensor] = []  # of the backward passes in the re-run
         self._gradients: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
-        self._passes = 0  # backward passes under way
-        self._only_pushed = False  # whether all that was not finite was pushed into the model
+        self._passes = 0  # backward passes in progress
+        self._only_pushed = False  # whether every non-finite number was pushed into the model
 
-    def __call__(self, run: Run, shows_fault: Callable[[list[torch.Tensor]], bool]) -> Outcome:
-        """The statements; if they do not show the fault, the model alone.
+    def __call__(self, run: Run, shows_fault: Callable[[list[torch.Tensor]], bool]) -> RerunOutcome:
+        """Run the statements again; if they do not show the fault, the model alone.
 
-        `shows_fault(losses)` looks at the gradients and says whether it is there.
+        `shows_fault(losses)` checks the gradients for the fault.
         """
-        outcome = Outcome()
+        outcome = RerunOutcome()
         with self._leaving_no_mark(run):
             for attempt in (self._statements, self._model):
                 recorder = TorchRecorder(budget=self.budget)
-                made = self._tried(attempt, run, recorder, outcome)
+                made = self._try(attempt, run, recorder, outcome)
                 if made is None:
                     continue
                 told, notes = made
-                was_run = outcome.trace is not None  # the statements: they did not show it
+                was_run = outcome.trace is not None  # the statements ran without the fault
                 if shows_fault(self.losses) and not (self._only_pushed and was_run):
                     outcome.trace, outcome.told = recorder.trace, told
                     outcome.how = attempt.__name__.strip("_")
@@ -128,10 +128,10 @@ class Rerun:
         outcome.notes += [note for call in run.calls for note in call.changed_since()]
         return outcome
 
-    def _tried(
-        self, attempt: Attempt, run: Run, recorder: TorchRecorder, outcome: Outcome
+    def _try(
+        self, attempt: Attempt, run: Run, recorder: TorchRecorder, outcome: RerunOutcome
     ) -> tuple[str, list[str]] | None:
-        """What one of the two ways says; None, and a note, if it cannot be gone."""
+        """Make one attempt and return its description; None, and a note, if it fails."""
         self._without_gradients()
         self.losses.clear()
         self._only_pushed = False
@@ -148,20 +148,20 @@ class Rerun:
         return None
 
     def recorded(self, run: Run) -> Trace | None:
-        """The statements of a healthy step again, recorded; None if the loss is another."""
+        """Record the statements of a healthy step again; None if the loss differs."""
         if run.loss is None:
             return None
         recorder = TorchRecorder(budget=self.budget)
         with self._leaving_no_mark(run):
-            if self._tried(self._statements, run, recorder, Outcome()) is None:
+            if self._try(self._statements, run, recorder, RerunOutcome()) is None:
                 return None
         same = bool(self.losses) and _same_bits(self.losses[-1], run.loss)
         return recorder.trace if same else None
 
-    # -- the two ways ------------------------------------------------------------------------------
+    # -- two attempts ------------------------------------------------------------------------------
 
     def _statements(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:
-        """The program's statements, as they stand in its file."""
+        """Run the program's own statements."""
         plan = plan_of(run)
         if plan.start.variables is None:
             raise NotRepeatable("the variables of that frame were not kept")
@@ -185,7 +185,7 @@ class Rerun:
         ]
 
     def _model(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:
-        """The models alone, and what came back to their outputs pushed back through them."""
+        """Run the models alone, and push the kept gradients of their outputs through them."""
         if not run.calls:
             raise NotRepeatable("none was called on the way to the loss")
         notes = []
@@ -203,7 +203,7 @@ class Rerun:
                 if pushed:
                     roots = [outputs[i] for i in pushed]
                     for root, kept in zip(roots, pushed.values()):
-                        # One output may be computed from another: what was kept is all it got.
+                        # An output may depend on another: the kept gradient is the whole sum.
                         root.register_hook(partial(_instead, kept))  # type: ignore[no-untyped-call]
                     finite = all(map(all_finite, outputs))
                     self._only_pushed = finite and not all(map(all_finite, pushed.values()))
@@ -260,14 +260,14 @@ class Rerun:
 
     @contextlib.contextmanager
     def _around_backward(self, call: private.BackwardCall) -> Iterator[None]:
-        """Leaves that are nobody's parameters get their gradients back as well."""
+        """Also keep the gradients of leaves that are not parameters."""
         if call.accumulates:
             roots = [t.grad_fn for t in call.outputs if getattr(t, "grad_fn", None) is not None]
             for leaf in inputs_first(roots):
                 if is_leaf(leaf) and id(leaf.variable) not in self._gradients:
                     self._keep_gradient(leaf.variable)
                     leaf.variable.grad = None
-            if not self._passes:  # not one that a checkpoint runs inside another
+            if not self._passes:  # not a nested pass of a checkpoint
                 self.losses += [t.detach() for t in call.outputs[:1]]
         self._passes += 1
         try:
@@ -282,7 +282,7 @@ _WHAT = {"_statements": "the statements", "_model": "the model alone"}
 
 @contextlib.contextmanager
 def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None]:
-    """While inside, optimizers and gradient scalers do nothing."""
+    """Disable optimizers and gradient scalers."""
 
     def nothing(*args: Any, **keywords: Any) -> None:
         return None
@@ -306,7 +306,7 @@ def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None
     finally:
         handle.remove()
         for owner, name, before in reversed(changed):
-            if before is None:  # it was the class's
+            if before is None:  # inherited from the class
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
@@ -319,21 +319,21 @@ def _instead(kept: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
 _CALL = "output = module(*args, **kwargs)"
 
 
-def _called(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a model from the line that called it, which is the line of what has none of its own."""
+def _called(call: ModelCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a model from the user's line, so that the recording shows that line."""
     names: dict[str, Any] = {"module": call.model.module, "args": args, "kwargs": kwargs}
     tree = ast.parse(_CALL)
-    place = call.places[0] if call.places else None
-    position = None if place is None else place.position
-    if place is None or position is None:
+    snapshot = call.frames[0] if call.frames else None
+    position = None if snapshot is None else snapshot.position
+    if snapshot is None or position is None:
         return call.model.module(*args, **kwargs)
     ast.increment_lineno(tree, position[0] - 1)
-    exec(compile(tree, place.code.co_filename, "exec"), names)
+    exec(compile(tree, snapshot.code.co_filename, "exec"), names)
     return names["output"]
 
 
 def _detached(given: Any) -> Any:
-    """Arguments of a model that were computed before become leaves of their own."""
+    """Turn arguments with a history into leaves."""
     if isinstance(given, torch.Tensor):
         return given.detach().requires_grad_() if given.grad_fn is not None else given
     if type(given) in (list, tuple):

@@ -1,4 +1,4 @@
-"""The generators of random numbers that belong to nobody: their states, kept at every call."""
+"""The states of the global random generators, taken at every model call."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import torch
 
 from gradwalk.torch import private
 
-_HEAD = object.__basicsize__  # bytes of an object of Python before its own
-_TWISTER = 624 * 4 + 4  # bytes: the words of a Mersenne twister, and which of them comes next
+_HEAD = object.__basicsize__  # bytes of an object's header
+_TWISTER = 624 * 4 + 4  # bytes: the words of a Mersenne Twister, and its position
 
 
 @dataclass
 class Randomness:
-    """The states of all of them at one moment."""
+    """The states of all global generators at one moment."""
 
     cpu: torch.Tensor
     devices: dict[torch.device, torch.Tensor]
@@ -31,7 +31,7 @@ class Randomness:
 
     @classmethod
     def now(cls, devices: set[torch.device]) -> Randomness:
-        """Of the CPU, of Python and NumPy, and of these devices."""
+        """Take the states of PyTorch's CPU generator, Python, NumPy and these devices."""
         return cls(
             torch.get_rng_state(),
             {device: private.rng_state(device) for device in devices},
@@ -40,7 +40,7 @@ class Randomness:
         )
 
     def restore(self) -> None:
-        """Set all of them back."""
+        """Restore all of them."""
         torch.set_rng_state(self.cpu)
         for device, state in self.devices.items():
             private.set_rng_state(device, state)
@@ -49,27 +49,27 @@ class Randomness:
 
 
 class _Twister:
-    """A Mersenne twister that gives its state number by number: asked only if it has moved.
+    """A Mersenne Twister whose state is slow to ask for; ask only if it has moved.
 
-    That it has not is seen from its memory; to copy that is far less work.
+    Comparing its raw memory tells, at far lower cost.
     """
 
     def __init__(self, get: Callable[[], Any], waiting: Any, none: object) -> None:
         self._get = get
-        # A normal number that waits is no part of the memory: to give it away moves nothing.
-        self._waiting = waiting  # where in a state it says so,
-        self._none = none  # and how that there is none
+        # A cached normal number is not part of that memory; using it up changes nothing there.
+        self._waiting = waiting  # key of that number in a state
+        self._none = none  # its value when there is none
         self._generator: Any = None
-        self._memory: Any = None  # None: it has to be asked always
+        self._memory: Any = None  # None: always ask
         self._last = b""
         self._state: Any = None
 
     def now(self) -> Any:
-        """Its state, not to be written to."""
+        """The state. Do not write to it."""
         generator = self.generator()
-        if generator is not self._generator:  # the program may put in another
+        if generator is not self._generator:  # the program may replace it
             address = self.address(generator)
-            self._generator = generator  # it keeps the memory alive
+            self._generator = generator  # keeps the memory alive
             self._memory = address and (ctypes.c_char * _TWISTER).from_address(address)
             self._state = None
         if self._memory is None:
@@ -81,11 +81,11 @@ class _Twister:
         return self._state
 
     def generator(self) -> Any:
-        """The one that is in use."""
+        """The generator in use."""
         raise NotImplementedError
 
     def address(self, generator: Any) -> int | None:
-        """Where its memory is; None if it is of another kind."""
+        """The address of its memory; None if it is of another kind."""
         raise NotImplementedError
 
 
@@ -103,7 +103,7 @@ class _OfPython(_Twister):
         return random.getstate.__self__  # type: ignore[attr-defined]
 
     def address(self, generator: Any) -> int | None:
-        """Found only where objects lie in memory as CPython lays them; that is compared once."""
+        """Valid only with CPython's object layout, which a comparison verifies."""
         large = type(generator).__basicsize__ >= _HEAD + _TWISTER
         if sys.implementation.name != "cpython" or not large:
             return None

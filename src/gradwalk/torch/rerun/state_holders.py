@@ -1,8 +1,8 @@
-"""Things that hold numbers outside of tensors: what each holds now, and how it is given back.
+"""How each type of Python object holds state, and how to restore it.
 
-A counter may stand in an attribute, in a list, in a variable that a function closes over, or in an
-iterator. Iterators alone cannot be set back: in a step that is run again a copy stands in for them,
-and for those that cannot be copied one that says so when it is asked.
+A counter may be an attribute, an element of a list, a closure variable or an iterator. Iterators
+cannot be reset: in a re-run a copy replaces them, and where no copy is possible a stand-in that
+raises when asked for the next item.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from gradwalk.torch.rerun.statements import NotRepeatable
 from gradwalk.torch.user_lines import USER, files
 
-LARGEST = 1 << 20  # bytes of a tensor or an array that is kept
-LONGEST = 256  # elements: of longer lists only the length is kept
-NOTHING = object()  # a cell, slot or name that is empty
-NOT_KEPT = object()  # stands for what is too large, or leads to a graph
+LARGEST = 1 << 20  # bytes of a tensor or array to keep
+LONGEST = 256  # elements; of a longer list only the length is kept
+NOTHING = object()  # an empty cell, slot or name
+NOT_KEPT = object()  # a value that is too large, or has a graph
 
-# What cannot change, or leads to nothing that does.
+# Immutable types, and types that lead to no state.
 PLAIN = frozenset(
     {
         *(int, float, bool, str, bytes, complex, NoneType, EllipsisType, range, slice, type),
@@ -51,15 +51,15 @@ PLAIN = frozenset(
 
 
 class Holder(NamedTuple):
-    """One way of holding something."""
+    """One way of holding state."""
 
-    take: Callable[[Any], Any]  # what it holds, as a copy
-    put: Callable[[Any, Any], None]  # makes it hold that again
-    inside: Callable[[Any], Iterable[Any]]  # of what was taken, where to look further
+    take: Callable[[Any], Any]  # copy the contents
+    put: Callable[[Any, Any], None]  # restore them
+    inside: Callable[[Any], Iterable[Any]]  # objects in the copy to look into
 
 
 def is_heavy(value: Any) -> bool:
-    """Whether to keep it would keep much memory from being freed."""
+    """Whether keeping it would keep much memory alive."""
     if not isinstance(value, torch.Tensor):
         return False
     return value.grad_fn is not None or (not value.is_sparse and value.nbytes > LARGEST)
@@ -76,7 +76,7 @@ def _light(names: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def put_names(names: dict[Any, Any], kept: dict[Any, Any]) -> None:
-    """Make a dictionary hold the same again, touching only what is different."""
+    """Restore a dictionary, touching only what differs."""
     for name in [name for name in names if name not in kept]:
         dict.__delitem__(names, name)
     for name, value in kept.items():
@@ -88,13 +88,13 @@ NAMES = Holder(_light, put_names, lambda kept: kept.values())
 
 
 def _slots(thing: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    slots: dict[str, Any] = {}
     for kind in type(thing).__mro__:
         listed = vars(kind).get("__slots__", ())
         for name in (listed,) if isinstance(listed, str) else listed:
             if not name.startswith("__"):
-                found[name] = getattr(thing, name, NOTHING)
-    return _light(found)
+                slots[name] = getattr(thing, name, NOTHING)
+    return _light(slots)
 
 
 def _put_slots(thing: Any, kept: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ def _put_in_cell(cell: CellType, value: Any) -> None:
 def _in_cell(cell: CellType) -> Any:
     try:
         value = cell.cell_contents
-    except ValueError:  # nothing was put into it yet
+    except ValueError:  # still empty
         return NOTHING
     return NOT_KEPT if is_heavy(value) else value
 
@@ -135,7 +135,7 @@ def _put_list(items: list[Any], kept: list[Any]) -> None:
 
 
 def _shorten(items: list[Any], length: int) -> None:
-    del items[length:]  # of a long list: what was appended since
+    del items[length:]  # drop what was appended since
 
 
 def _put_all(items: Any, kept: Any) -> None:
@@ -163,7 +163,7 @@ GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.Ran
 
 
 def state_of_generator(generator: Any) -> Any:
-    """The state of a generator of random numbers that the program made itself."""
+    """The state of a random generator that the program made."""
     if isinstance(generator, torch.Generator | np.random.RandomState):
         return generator.get_state()
     if isinstance(generator, random.Random):
@@ -193,7 +193,7 @@ _NOT_COPIED = (GeneratorType, enumerate, zip, map, filter, reversed, *_OF_ITERTO
 
 
 class Spent:
-    """Stands, in a step that is run again, for an iterator that cannot be copied."""
+    """Stand-in for an iterator that cannot be copied."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -208,29 +208,29 @@ class Spent:
 
 
 def copied(iterator: Any) -> Any:
-    """The same once more, from where it stands."""
+    """Copy an iterator at its current position."""
     if type(iterator) is itertools.count:
-        # By its text, count(3) or count(3, 2): it cannot be copied from Python 3.14 on.
+        # From its text, count(3) or count(3, 2): Python 3.14 no longer copies it.
         try:
             return itertools.count(*ast.literal_eval(f"({repr(iterator)[6:-1]},)"))
-        except (ValueError, SyntaxError):  # of numbers of another kind
+        except (ValueError, SyntaxError):  # numbers of another type
             return Spent("count")
     if type(iterator) in _COPIED:
         return copy.copy(iterator)
     return iterator if type(iterator) is Spent else Spent(type(iterator).__name__)
 
 
-# -- which is which --------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 Held = tuple[tuple[Holder, Any], ...]
 
 
-class Way(NamedTuple):
-    """What to do with a thing of some type that is met."""
+class StateKind(NamedTuple):
+    """How objects of one type hold state."""
 
     holds: Callable[[Any], Held] = lambda thing: ()
-    leads_to: Callable[[Any], Iterable[Any]] = lambda thing: ()  # besides what it holds
+    leads_to: Callable[[Any], Iterable[Any]] = lambda thing: ()  # other objects to look into
     is_iterator: bool = False
 
 
@@ -241,72 +241,74 @@ def _function(function: Any) -> Iterator[Any]:
         yield function.__dict__
 
 
-def _short(holder: Holder) -> Way:
-    return Way(lambda items: ((holder, items),) if len(items) <= LONGEST else ())
+def _short(holder: Holder) -> StateKind:
+    return StateKind(lambda items: ((holder, items),) if len(items) <= LONGEST else ())
 
 
-_CONTAINERS: dict[type, Way] = {
-    list: Way(lambda items: ((LIST if len(items) <= LONGEST else LONG_LIST, items),)),
+_CONTAINERS: dict[type, StateKind] = {
+    list: StateKind(lambda items: ((LIST if len(items) <= LONGEST else LONG_LIST, items),)),
     dict: _short(NAMES),
     set: _short(SET),
     deque: _short(DEQUE),
 }
-_FIXED: dict[type, Way] = {
+_FIXED: dict[type, StateKind] = {
     **_CONTAINERS,
     **dict.fromkeys((OrderedDict, defaultdict, Counter), _CONTAINERS[dict]),
-    tuple: Way(leads_to=lambda items: items if len(items) <= LONGEST else ()),
-    CellType: Way(lambda cell: ((CELL, cell),)),
-    FunctionType: Way(leads_to=_function),
-    MethodType: Way(leads_to=lambda method: (method.__self__, method.__func__)),
-    functools.partial: Way(leads_to=lambda p: (p.func, *p.args, *p.keywords.values())),
-    np.ndarray: Way(lambda array: ((ARRAY, array),) if array.nbytes <= LARGEST else ()),
-    **dict.fromkeys((*_COPIED, *_NOT_COPIED), Way(is_iterator=True)),
+    tuple: StateKind(leads_to=lambda items: items if len(items) <= LONGEST else ()),
+    CellType: StateKind(lambda cell: ((CELL, cell),)),
+    FunctionType: StateKind(leads_to=_function),
+    MethodType: StateKind(leads_to=lambda method: (method.__self__, method.__func__)),
+    functools.partial: StateKind(leads_to=lambda p: (p.func, *p.args, *p.keywords.values())),
+    np.ndarray: StateKind(lambda array: ((ARRAY, array),) if array.nbytes <= LARGEST else ()),
+    **dict.fromkeys((*_COPIED, *_NOT_COPIED), StateKind(is_iterator=True)),
 }
 
 
-class _Ways(dict[type, Way | None]):
-    """What to do with things of each type; None: nothing, it leads nowhere."""
+class _StateKinds(dict[type, StateKind | None]):
+    """How objects of each type hold state; None: they hold none."""
 
-    def __missing__(self, kind: type) -> Way | None:
-        self[kind] = found = self._way(kind)
-        return found
+    def __missing__(self, kind: type) -> StateKind | None:
+        self[kind] = way = self._way(kind)
+        return way
 
-    def _way(self, kind: type) -> Way | None:
-        # That of the system has no state.
+    def _way(self, kind: type) -> StateKind | None:
+        # SystemRandom has no state.
         if kind in PLAIN or issubclass(kind, (torch.Tensor, random.SystemRandom)):
             return None
         if kind in _FIXED:
             return _FIXED[kind]
         if issubclass(kind, GENERATORS):
-            return Way(lambda generator: ((RANDOM, generator),))
+            return StateKind(lambda generator: ((RANDOM, generator),))
         if issubclass(kind, _BaseDataLoaderIter):
-            return Way(is_iterator=True)
+            return StateKind(is_iterator=True)
         simple = kind in (SimpleNamespace, argparse.Namespace)
-        # Objects of libraries (loggers, progress bars) may be shared with threads of their own.
+        # Library objects (loggers, progress bars) may be shared with other threads.
         if not (simple or is_users(kind) or issubclass(kind, torch.nn.Module)):
             return None
-        attributes = Way(
+        attributes = StateKind(
             lambda thing: ((NAMES, vars(thing)),) if kind.__dictoffset__ else ((SLOTS, thing),)
         )
         of = next((way for base, way in _CONTAINERS.items() if issubclass(kind, base)), None)
-        return attributes if of is None else Way(lambda t: (*attributes.holds(t), *of.holds(t)))
+        return (
+            attributes if of is None else StateKind(lambda t: (*attributes.holds(t), *of.holds(t)))
+        )
 
 
-ways = _Ways()
+ways = _StateKinds()
 
 
 def is_users(kind: type) -> bool:
-    """Whether a class stands in one of the user's own files."""
+    """Whether one of the user's own files defines the class."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     if file is not None and kind.__module__ != "__main__":
         return files[file] == USER
-    # Of a program that another one runs: then its module is not to be had by its name.
+    # A program run by another program is not in sys.modules under its name.
     methods = (thing for thing in vars(kind).values() if type(thing) is FunctionType)
     names = (method.__code__.co_filename for method in methods)
     return any(files[name] == USER and not name.startswith("<") for name in names)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value can only be replaced, not change."""
+    """Whether a value is immutable."""
     kind = type(value)
     return kind in PLAIN or (kind is tuple and all(type(item) in PLAIN for item in value))

@@ -1,8 +1,8 @@
-"""The program's own statements, from the one that called the model to the one that ran backward.
+"""Extract the program's statements from the model call to the end of backward.
 
-They are taken from the source and compiled under their own file name and line numbers, so that
-what is recorded while they run again points where it should. What lies before the call of the
-model in the same block is left out; of an `if` or `try` around it, what was not taken.
+They are parsed from the source and compiled with their own file name and line numbers, so that a
+recording of the re-run points at the right lines. Statements of the same block before the model
+call are dropped, and so are the branches of an enclosing `if` or `try` that were not taken.
 """
 
 from __future__ import annotations
@@ -16,39 +16,43 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from gradwalk.torch.rerun.call_stack import Place
+from gradwalk.torch.rerun.call_stack import FrameSnapshot
 
-LEFT = "__gradwalk_left__"  # what is raised in place of return, break and continue
+LEFT = "__gradwalk_left__"  # raised in place of return, break and continue
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SUSPENDS = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
 
 class NotRepeatable(Exception):
-    """Why statements cannot be run again, in words."""
+    """Statements cannot be run again; the message says why."""
 
 
 class LeftTheBlock(BaseException):
-    """The statements, run again, took another way than they had."""
+    """The re-run took another branch than the step."""
 
 
 @dataclass(frozen=True)
 class Statements:
-    """What to run again in one frame."""
+    """Statements of one frame to run again."""
 
     code: CodeType
-    needs: frozenset[str]  # the variables they read before they set them
+    needs: frozenset[str]  # variables read before they are set
     first: int  # lines, for the report
     last: int
 
-    def run(self, place: Place) -> None:
-        """Run them in the frame's globals and the variables kept of it, which stay as they are."""
-        names: dict[str, Any] = {**place.globals, **(place.variables or {}), LEFT: LeftTheBlock}
+    def run(self, snapshot: FrameSnapshot) -> None:
+        """Run them with copies of the frame's globals and variables."""
+        names: dict[str, Any] = {
+            **snapshot.globals,
+            **(snapshot.variables or {}),
+            LEFT: LeftTheBlock,
+        }
         exec(self.code, names)
 
 
-def statements_between(start: Place, end: Place) -> Statements:
-    """What the frame did from the moment `start` (the call of the model) to `end` (backward)."""
+def statements_between(start: FrameSnapshot, end: FrameSnapshot) -> Statements:
+    """The statements that the frame ran from `start` (the model call) to `end` (backward)."""
     return _statements(start.code, start.instruction, end.instruction)
 
 
@@ -82,7 +86,7 @@ def _statements(code: CodeType, start: int, end: int) -> Statements:
             *_up_to(block[stop], goal[shared:]),
         ]
     module = ast.Module(body=_repeatable(body, _class_around(tree, first)), type_ignores=[])
-    names = _Names()
+    names = _ReadNames()
     names.block(module.body, set())
     try:
         compiled = compile(ast.fix_missing_locations(module), code.co_filename, "exec")
@@ -102,28 +106,28 @@ def _tree(filename: str) -> ast.Module:
         raise NotRepeatable(f"{filename} is not the file that runs: was it changed?") from error
 
 
-# -- where a statement stands ----------------------------------------------------------------------
+# -- positions in the source -----------------------------------------------------------------------
 
 _Position = tuple[int, int, int, int]  # line, last line, column, last column
 
 
 def _position(code: CodeType, instruction: int) -> _Position:
-    found = Place(0, code, instruction, {}).position
-    if found is None:
+    position = FrameSnapshot(0, code, instruction, {}).position
+    if position is None:
         raise NotRepeatable(f"{code.co_filename} has no positions of its expressions")
-    return found
+    return position
 
 
 @dataclass(frozen=True)
 class _At:
-    """One step on the way from the file to a statement: a block, and which of its statements."""
+    """A statement in a block, on the path from the file to a position."""
 
     block: list[ast.stmt]
     index: int
 
 
 def _way(block: list[ast.stmt], position: _Position) -> list[_At]:
-    """The blocks around a position, outermost first; functions count as any statement."""
+    """The statements around a position, outermost first."""
     for index, statement in enumerate(block):
         if _holds(statement, position):
             inner = (_way(b, position) for b in _blocks(statement))
@@ -148,7 +152,7 @@ def _blocks(statement: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _stands_there(tree: ast.Module, position: _Position) -> bool:
-    """Whether the source has an expression exactly where the running code says."""
+    """Whether the source has an expression at exactly this position."""
     for node in ast.walk(tree):
         if isinstance(node, ast.expr | ast.withitem | ast.stmt) and (
             getattr(node, "lineno", None),
@@ -161,21 +165,21 @@ def _stands_there(tree: ast.Module, position: _Position) -> bool:
 
 
 def _class_around(tree: ast.Module, position: _Position) -> str:
-    """The class whose method this is: it changes what `self.__name` means."""
-    found = ""
+    """The innermost class around a position: `self.__name` depends on it."""
+    name = ""
     for at in _way(tree.body, position):
         statement = at.block[at.index]
         if isinstance(statement, ast.ClassDef):
-            found = statement.name
-    return found
+            name = statement.name
+    return name
 
 
-# -- which part of a statement ---------------------------------------------------------------------
+# -- parts of a statement --------------------------------------------------------------------------
 
 
 def _from(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
-    """A statement without what it did before the position."""
-    if not way or isinstance(statement, _LOOPS):  # a loop begins anew: its state is not known
+    """The part of a statement from the position on."""
+    if not way or isinstance(statement, _LOOPS):  # a loop starts over: its state is unknown
         return [statement]
     inner, index = way[0].block, way[0].index
     rest = [*_from(inner[index], way[1:]), *inner[index + 1 :]]
@@ -183,7 +187,7 @@ def _from(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
 
 
 def _up_to(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
-    """A statement without what it does after the position."""
+    """The part of a statement up to the position."""
     if not way or isinstance(statement, _LOOPS):
         return [statement]
     inner, index = way[0].block, way[0].index
@@ -191,14 +195,14 @@ def _up_to(statement: ast.stmt, way: Sequence[_At]) -> list[ast.stmt]:
 
 
 def _around(statement: ast.stmt, inner: list[ast.stmt], rest: list[ast.stmt]) -> list[ast.stmt]:
-    """The part of a block with what must be around it: a `with` is entered again."""
+    """Part of a block, inside its `with` if it has one: the re-run enters it again."""
     if isinstance(statement, ast.With) and inner is statement.body:
         return [ast.copy_location(ast.With(items=statement.items, body=rest), statement)]
     return rest
 
 
 class _Leaves(ast.NodeTransformer):
-    """`return`, `break` and `continue` lead out of what is run again: they were not taken."""
+    """Replace `return`, `break` and `continue` that leave the statements: they were not taken."""
 
     def __init__(self, class_name: str) -> None:
         self.class_name = class_name.lstrip("_")
@@ -221,12 +225,12 @@ class _Leaves(ast.NodeTransformer):
         if isinstance(node, _SUSPENDS):
             raise NotRepeatable("there is a yield or an await between")
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            return node  # what leaves a function of its own leaves only that
+            return node  # a return inside it stays inside
         loop = isinstance(node, _LOOPS)
         self.loops += loop
-        found = super().generic_visit(node)
+        visited = super().generic_visit(node)
         self.loops -= loop
-        return found
+        return visited
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
@@ -237,20 +241,20 @@ class _Leaves(ast.NodeTransformer):
 
 
 def _repeatable(body: list[ast.stmt], class_name: str) -> list[ast.stmt]:
-    """A copy of the statements that can stand at the top of a module."""
+    """Copy the statements so that they can run at module level."""
     leaves = _Leaves(class_name)
     return [leaves.visit(statement) for statement in copy.deepcopy(body)]
 
 
-class _Names(ast.NodeVisitor):
-    """Which names a block reads before it has certainly set them."""
+class _ReadNames(ast.NodeVisitor):
+    """Collect the names that a block may read before setting them."""
 
     def __init__(self) -> None:
         self.needed: set[str] = set()
         self.known: set[str] = set()
 
     def block(self, statements: list[ast.stmt], known: set[str]) -> set[str]:
-        """Go through a block in order; gives what is known after it."""
+        """Visit a block in order; return the names set after it."""
         outer, self.known = self.known, known
         for statement in statements:
             self.visit(statement)
@@ -286,7 +290,7 @@ class _Names(ast.NodeVisitor):
             self.visit(statement)
 
     def _maybe(self, node: ast.AST) -> None:
-        """What is set in here may not be set at all."""
+        """Names set in here may stay unset."""
         before = set(self.known)
         self.generic_visit(node)
         self.known = before
@@ -303,7 +307,7 @@ class _Names(ast.NodeVisitor):
         self.known = before
 
     def _own_names(self, node: ast.AST) -> None:
-        """A function or comprehension: any name in it may be one of ours."""
+        """Any name in a function or comprehension may be one of the block's."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and inner.id not in self.known:
                 self.needed.add(inner.id)

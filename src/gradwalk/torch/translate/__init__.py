@@ -1,8 +1,8 @@
-"""PyTorch's operations as ops of our table: `translate` says which op a call is, if it is one.
+"""Translate PyTorch's operations to ops of our table.
 
-The operations are those that a dispatch mode sees and that `torch.export` writes, ATen's. Each file
-has the entries of one theme. What has no entry, or is called in a way that no op of ours is, gives
-None: it stays an opaque node, with a value and gradients but without a formula.
+The operations are ATen's, as a dispatch mode sees them and `torch.export` writes them. Each file
+has the entries of one theme. A call without a matching entry translates to None: it stays an opaque
+node, with a value and gradients but without a formula.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gradwalk.torch.translate import (
     reductions,
     shapes,
 )
-from gradwalk.torch.translate.table import LEAF, TABLE, Call, Known, Made, is_integer, is_plain
+from gradwalk.torch.translate.table import LEAF, TABLE, AtenCall, Known, Made, is_integer, is_plain
 
 FAMILIES = (
     arithmetic,
@@ -44,7 +44,7 @@ __all__ = ["LEAF", "TABLE", "Known", "Made", "entry_name", "is_known", "translat
 
 @functools.cache
 def entry_name(func: Any) -> str:
-    """The entry that an overload looks for: of `add_.Tensor`, changed in place, `add.Tensor`."""
+    """The entry of an overload; the in-place `add_.Tensor` has that of `add.Tensor`."""
     name, overload = func._schema.name.partition("::")[2], func._overloadname
     if f"{name}.{overload}" in TABLE:
         return f"{name}.{overload}"
@@ -53,18 +53,18 @@ def entry_name(func: Any) -> str:
 
 
 def is_known(func: Any) -> bool:
-    """Whether an overload has a translation at all; not every call of it may have one."""
+    """Whether some calls of an overload have a translation."""
     return func.namespace == "aten" and entry_name(func) in TABLE
 
 
 def translate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known | None:
-    """The op of ours that a call of an overload (`torch.ops.aten.add.Tensor`) is, None if none is.
+    """Translate a call of an overload (`torch.ops.aten.add.Tensor`); None if no op of ours matches.
 
-    Its arguments are the tensors of the call themselves, so that each edge can be told apart.
+    Its arguments are the tensors of the call themselves, so that edges stay distinct.
     """
     if not is_known(func):
         return None
-    call = Call(func, args, kwargs)
+    call = AtenCall(func, args, kwargs)
     for value in call.values.values():
         for tensor in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(tensor, torch.Tensor) and not is_plain(tensor):
@@ -73,5 +73,6 @@ def translate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known
     if known is None or known.op == LEAF:
         return known
     if OPS[known.op].to_float and any(is_integer(argument) for argument in known.args):
-        return known if known.op == "div" else None  # others would need a cast, another node
+        # another dtype would need a cast, which is another node
+        return known if known.op == "div" else None
     return known

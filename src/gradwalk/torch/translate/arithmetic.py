@@ -1,8 +1,8 @@
-"""Element by element: arithmetic, functions, activations, comparisons, choices."""
+"""Elementwise operations: arithmetic, functions, activations, comparisons, choices."""
 
 from __future__ import annotations
 
-from gradwalk.torch.translate.table import Call, Known, direct, entry, same
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, same
 
 # -- functions of one tensor -----------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ direct("glu", "glu", "self", axis=lambda c: c.axis())
 
 
 @entry("gelu")
-def _gelu(c: Call) -> Known:
+def _gelu(c: AtenCall) -> Known:
     return Known("gelu_tanh" if c.approximate == "tanh" else "gelu", (c.self,))
 
 
@@ -73,28 +73,28 @@ direct("addcdiv", "addcdiv", "self tensor1 tensor2", value="value")
 
 
 @entry("add.Tensor", "add.Scalar")
-def _add(c: Call) -> Known:
+def _add(c: AtenCall) -> Known:
     if c.alpha == 1:
         return Known("add", (c.self, c.other))
     return Known("add_scaled", (c.self, c.other), {"alpha": c.alpha})
 
 
 @entry("sub.Tensor", "sub.Scalar")
-def _sub(c: Call) -> Known:
+def _sub(c: AtenCall) -> Known:
     if c.alpha == 1:
         return Known("sub", (c.self, c.other))
     return Known("add_scaled", (c.self, c.other), {"alpha": -c.alpha})
 
 
 @entry("rsub.Tensor", "rsub.Scalar")
-def _rsub(c: Call) -> Known:
+def _rsub(c: AtenCall) -> Known:
     if c.alpha == 1:
         return Known("sub", (c.other, c.self))
     return Known("add_scaled", (c.other, c.self), {"alpha": -c.alpha})
 
 
 @entry("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
-def _div(c: Call) -> Known:
+def _div(c: AtenCall) -> Known:
     mode = c.values.get("rounding_mode")
     return Known("div" if mode is None else f"div_{mode}", (c.self, c.other))
 
@@ -103,13 +103,13 @@ def _div(c: Call) -> Known:
 
 
 @entry("clamp", "clamp_min", "clamp_max")
-def _clamp(c: Call) -> Known:
+def _clamp(c: AtenCall) -> Known:
     low, high = c.values.get("min"), c.values.get("max")
     return Known("clip", (c.self,), {"min": low, "max": high})
 
 
 @entry("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
-def _clamp_tensor(c: Call) -> Known:
+def _clamp_tensor(c: AtenCall) -> Known:
     low, high = c.values.get("min"), c.values.get("max")
     if high is None:
         return Known("clamp_min", (c.self, low))
@@ -119,5 +119,5 @@ def _clamp_tensor(c: Call) -> Known:
 
 
 @entry("masked_fill.Scalar", "masked_fill.Tensor")
-def _masked_fill(c: Call) -> Known:
+def _masked_fill(c: AtenCall) -> Known:
     return Known("masked_fill", (c.self, c.mask, c.value))

@@ -1,4 +1,4 @@
-"""Operations that PyTorch's own rules are made of: they run when a gradient is computed."""
+"""Operations that PyTorch's backward rules call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from gradwalk.ops.shape.reshaping import normal_axis
 from gradwalk.torch.translate.losses import HOW
-from gradwalk.torch.translate.table import Call, Known, direct, entry
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry
 
 direct("threshold_backward", "threshold_pull", "grad_output self", threshold="threshold")
 direct("tanh_backward", "tanh_pull", "grad_output output")
@@ -14,11 +14,11 @@ direct("sigmoid_backward", "sigmoid_pull", "grad_output output")
 
 
 def _through(name: str, op: str, **attrs: str) -> None:
-    """The gradient of an activation, by our own rule of it."""
+    """The gradient of an activation, by our own rule."""
 
-    def known(c: Call) -> Known | None:
+    def known(c: AtenCall) -> Known | None:
         if c.values.get("is_result") or c.values.get("self_is_result"):
-            return None  # made of the result, since the operand was written over
+            return None  # computed from the result, because the operand was overwritten
         x = c.self if "self" in c.values else c.self_or_result
         inner = {ours: c.values[theirs] for ours, theirs in attrs.items()}
         return Known("pulled_through", (c.grad_output, x), {"op": op, "attrs": inner})
@@ -38,19 +38,19 @@ _through("softplus_backward", "softplus", beta="beta", threshold="threshold")
 
 
 @entry("gelu_backward")
-def _gelu(c: Call) -> Known:
+def _gelu(c: AtenCall) -> Known:
     op = "gelu_tanh" if c.approximate == "tanh" else "gelu"
     return Known("pulled_through", (c.grad_output, c.self), {"op": op, "attrs": {}})
 
 
 # -- of losses and layers --------------------------------------------------------------------------
-# Not of layer_norm and group_norm: their eps is not given to the rule.
+# Without layer_norm and group_norm: their rules do not receive eps.
 
 
 def _of_loss(name: str, op: str, *weights: str, **attrs: str) -> None:
-    """The gradient of what a loss compares with its target."""
+    """The gradient of a loss with respect to its input."""
 
-    def known(c: Call) -> Known:
+    def known(c: AtenCall) -> Known:
         inner = {ours: c.values[theirs] for ours, theirs in attrs.items()}
         inner["reduction"] = HOW[c.reduction]
         args = (c.grad_output, c.self, c.target, *c.given(*weights))
@@ -67,7 +67,7 @@ _of_loss("nll_loss_backward nll_loss2d_backward", "nll_loss", "weight", ignore_i
 
 
 @entry("convolution_backward")
-def _convolution(c: Call) -> Known | None:
+def _convolution(c: AtenCall) -> Known | None:
     if c.transposed:
         return None
     wanted = tuple(bool(w) for w in c.output_mask)
@@ -83,7 +83,7 @@ def _convolution(c: Call) -> Known | None:
 
 
 def _softmax(name: str, op: str) -> None:
-    def known(c: Call) -> Known | None:
+    def known(c: AtenCall) -> Known | None:
         if not c.output.dim() or c.input_dtype != c.output.dtype:
             return None
         return Known(op, (c.grad_output, c.output), {"axis": normal_axis(c.dim, c.output.dim())})
@@ -95,27 +95,27 @@ _softmax("_softmax_backward_data", "softmax_pull")
 _softmax("_log_softmax_backward_data", "log_softmax_pull")
 
 
-def _put(c: Call, part: Any) -> Known:
-    """Zeros with the gradient at one place."""
+def _put(c: AtenCall, part: Any) -> Known:
+    """Zeros with the gradient at one position."""
     axis = normal_axis(c.dim, len(c.input_sizes))
     index = (*(("slice", None, None, None),) * axis, part)
     return Known("put", (c.grad_output,), {"index": index, "shape": tuple(c.input_sizes)})
 
 
 @entry("select_backward")
-def _select(c: Call) -> Known:
+def _select(c: AtenCall) -> Known:
     return _put(c, int(c.index))
 
 
 @entry("slice_backward")
-def _slice(c: Call) -> Known:
+def _slice(c: AtenCall) -> Known:
     length = c.input_sizes[normal_axis(c.dim, len(c.input_sizes))]
     ends = (max(min(n + length if n < 0 else n, length), 0) for n in (c.start, c.end))
     return _put(c, ("slice", *ends, c.step))
 
 
 @entry("embedding_dense_backward")
-def _embedding(c: Call) -> Known | None:
+def _embedding(c: AtenCall) -> Known | None:
     if c.scale_grad_by_freq:
         return None
     attrs = {"count": c.num_weights, "skip": None if c.padding_idx < 0 else c.padding_idx}
@@ -123,7 +123,7 @@ def _embedding(c: Call) -> Known | None:
 
 
 @entry("diagonal_backward")
-def _diagonal(c: Call) -> Known:
+def _diagonal(c: AtenCall) -> Known:
     count = len(c.input_sizes)
     axes = normal_axis(c.dim1, count), normal_axis(c.dim2, count)
     attrs = {"shape": tuple(c.input_sizes), "offset": c.offset, "axes": axes}
@@ -131,7 +131,7 @@ def _diagonal(c: Call) -> Known:
 
 
 @entry("unfold_backward")
-def _unfold(c: Call) -> Known | None:
+def _unfold(c: AtenCall) -> Known | None:
     if not c.input_sizes:
         return None
     axis = normal_axis(c.dim, len(c.input_sizes))

@@ -1,8 +1,8 @@
-"""What is made of no tensor's numbers: constants and random numbers. They are leaves."""
+"""Creation operations: constants and random numbers. They are leaves."""
 
 from __future__ import annotations
 
-from gradwalk.torch.translate.table import LEAF, Call, Known, entry
+from gradwalk.torch.translate.table import LEAF, AtenCall, Known, entry
 
 
 @entry(
@@ -12,7 +12,7 @@ from gradwalk.torch.translate.table import LEAF, Call, Known, entry
     "scalar_tensor", "tril_indices", "triu_indices", "zeros", "zeros_like", "zero", "fill.Scalar",
     "hann_window", "hamming_window", "blackman_window", "kaiser_window", "bartlett_window",
 )  # fmt: skip
-def _constant(c: Call) -> Known:
+def _constant(c: AtenCall) -> Known:
     return Known(LEAF)
 
 
@@ -23,5 +23,5 @@ def _constant(c: Call) -> Known:
     "randint_like", "randint_like.low_dtype", "randn", "randn.generator", "randn_like", "random",
     "random.from", "random.to", "randperm", "randperm.generator", "uniform",
 )  # fmt: skip
-def _random(c: Call) -> Known:
+def _random(c: AtenCall) -> Known:
     return Known(LEAF)

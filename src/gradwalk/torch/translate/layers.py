@@ -1,17 +1,17 @@
-"""What layers are made of: softmax, convolution, pooling, normalisation, attention, dropout."""
+"""Operations of layers: softmax, convolution, pooling, normalization, attention, dropout."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from gradwalk.torch.translate.table import Call, Known, Made, direct, entry
+from gradwalk.torch.translate.table import AtenCall, Known, Made, direct, entry
 
 # -- softmax ---------------------------------------------------------------------------------------
 
 
 def _softmax(name: str, op: str) -> None:
-    def known(c: Call) -> Known | None:
+    def known(c: AtenCall) -> Known | None:
         converts = c.values.get("half_to_float") or c.values.get("dtype") not in (
             None,
             c.self.dtype,
@@ -31,7 +31,7 @@ _softmax("_safe_softmax", "safe_softmax")
 
 
 def _sizes(value: Any, count: int) -> tuple[int, ...]:
-    """One number for all dimensions, or one for each."""
+    """Repeat one number for all dimensions; keep one for each."""
     given = (value,) if isinstance(value, int) else tuple(int(n) for n in value)
     return given * count if len(given) == 1 else given
 
@@ -41,7 +41,7 @@ def _pairs(padding: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 @entry("convolution", "conv1d", "conv2d", "conv3d")
-def _convolution(c: Call) -> Known | None:
+def _convolution(c: AtenCall) -> Known | None:
     weight = c.weight
     count = weight.dim() - 2
     x = c.values["input"]
@@ -69,8 +69,8 @@ def _convolution(c: Call) -> Known | None:
 # -- pooling ---------------------------------------------------------------------------------------
 
 
-def _windows(c: Call, count: int) -> dict[str, Any]:
-    """Kernel, stride, padding and number of windows, as our pooling takes them."""
+def _windows(c: AtenCall, count: int) -> dict[str, Any]:
+    """Kernel, stride, padding and number of windows in our pooling's form."""
     kernel = _sizes(c.kernel_size, count)
     stride = _sizes(c.stride, count) if c.stride else kernel
     padding = _sizes(c.padding, count)
@@ -92,11 +92,11 @@ def _pooling(count: int) -> None:
     with_indices = () if count == 1 else (f"max_pool{count}d_with_indices",)
 
     @entry(*with_indices, f"max_pool{count}d")
-    def _max_pool(c: Call) -> Known:
+    def _max_pool(c: AtenCall) -> Known:
         return Known("max_pool", (c.self,), _windows(c, count))
 
     @entry(f"avg_pool{count}d")
-    def _avg_pool(c: Call) -> Known:
+    def _avg_pool(c: AtenCall) -> Known:
         kernel = _sizes(c.kernel_size, count)
         attrs = {
             "kernel": kernel,
@@ -111,7 +111,7 @@ def _pooling(count: int) -> None:
     inner = () if count == 1 else (f"_adaptive_avg_pool{count}d",)
 
     @entry(*inner, f"adaptive_avg_pool{count}d")
-    def _adaptive_avg(c: Call) -> Known:
+    def _adaptive_avg(c: AtenCall) -> Known:
         return Known("adaptive_avg_pool", (c.self,), {"size": _sizes(c.output_size, count)})
 
 
@@ -120,7 +120,7 @@ for dimensions in (1, 2, 3):
 
 
 @entry("adaptive_max_pool2d")
-def _adaptive_max(c: Call) -> Known:
+def _adaptive_max(c: AtenCall) -> Known:
     return Known("adaptive_max_pool", (c.self,), {"size": _sizes(c.output_size, 2)})
 
 
@@ -137,7 +137,7 @@ _MODES = {
 
 def _resizing(name: str, mode: str) -> None:
     @entry(name, f"{name}.vec")
-    def known(c: Call) -> Known | None:
+    def known(c: AtenCall) -> Known | None:
         x = c.self if "self" in c.values else c.values["input"]
         own = x.shape[2:]
         scales: Any = c.values.get("scale_factors")
@@ -165,12 +165,12 @@ for resizing, how in _MODES.items():
 # -- normalisation ---------------------------------------------------------------------------------
 
 
-def _names(c: Call, *names: str) -> tuple[str, ...]:
+def _names(c: AtenCall, *names: str) -> tuple[str, ...]:
     return tuple(name for name in names if c.values[name] is not None)
 
 
 @entry("native_layer_norm", "layer_norm")
-def _layer_norm(c: Call) -> Known:
+def _layer_norm(c: AtenCall) -> Known:
     count = len(c.normalized_shape)
     x = c.values["input"]
     axes = tuple(range(x.dim() - count, x.dim()))
@@ -186,8 +186,8 @@ def _layer_norm(c: Call) -> Known:
 
 
 @entry("_fused_rms_norm")
-def _rms_norm(c: Call) -> Known | None:
-    if c.eps is None:
+def _rms_norm(c: AtenCall) -> Known | None:
+    if c.eps is None or "normalized_shape" not in c.values:  # PyTorch 2.8 has another operation
         return None
     x = c.values["input"]
     attrs = {"count": len(c.normalized_shape), "eps": c.eps}
@@ -195,12 +195,12 @@ def _rms_norm(c: Call) -> Known | None:
 
 
 @entry("native_group_norm")
-def _group_norm(c: Call) -> Known:
+def _group_norm(c: AtenCall) -> Known:
     attrs = {"given": _names(c, "weight", "bias"), "groups": c.group, "eps": c.eps}
     return Known("group_norm", (c.values["input"], *c.given("weight", "bias")), attrs)
 
 
-def _batch_norm(c: Call, training: bool) -> Known:
+def _batch_norm(c: AtenCall, training: bool) -> Known:
     names = ("weight", "bias") if training else ("weight", "bias", "running_mean", "running_var")
     eps = c.epsilon if "epsilon" in c.values else c.eps
     attrs = {"given": _names(c, *names), "training": training, "eps": eps}
@@ -208,22 +208,22 @@ def _batch_norm(c: Call, training: bool) -> Known:
 
 
 @entry("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm")
-def _batch_norm_either(c: Call) -> Known:
+def _batch_norm_either(c: AtenCall) -> Known:
     return _batch_norm(c, bool(c.training))
 
 
 @entry("_native_batch_norm_legit.no_stats", "_batch_norm_with_update")
-def _batch_norm_training(c: Call) -> Known:
+def _batch_norm_training(c: AtenCall) -> Known:
     return _batch_norm(c, training=True)
 
 
 @entry("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
-def _batch_norm_running(c: Call) -> Known:
+def _batch_norm_running(c: AtenCall) -> Known:
     return _batch_norm(c, training=False)
 
 
 @entry("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional")
-def _batch_norm_functional(c: Call) -> Known:
+def _batch_norm_functional(c: AtenCall) -> Known:
     if not c.values.get("training", True):
         return _batch_norm(c, training=False)
     names = ("weight", "bias", "running_mean", "running_var")
@@ -240,7 +240,7 @@ def _batch_norm_functional(c: Call) -> Known:
     "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
     "_scaled_dot_product_fused_attention_overrideable", "scaled_dot_product_attention",
 )  # fmt: skip
-def _attention(c: Call) -> Known | None:
+def _attention(c: AtenCall) -> Known | None:
     query, key, value = c.query, c.key, c.value
     alike = query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
     grouped = not alike and _is_grouped(query.shape, key.shape, value.shape)
@@ -257,21 +257,21 @@ def _attention(c: Call) -> Known | None:
 
 
 def _is_grouped(query: Any, key: Any, value: Any) -> bool:
-    """Whether heads of queries share those of keys and values; shapes (..., heads, time, width)."""
+    """Whether heads of queries share heads of keys and values; shapes (..., heads, time, width)."""
     same = key[:-2] == value[:-2] and query[:-3] == key[:-3] and len(query) > 3
     return bool(same and key[-3] and query[-3] % key[-3] == 0)
 
 
 @entry("native_dropout")
-def _dropout(c: Call) -> Known:
+def _dropout(c: AtenCall) -> Known:
     if c.train is False or c.p == 0:
         return Known("clone", (c.values["input"],))
     return Known("dropout", (c.values["input"], Made(1)), {"p": c.p})
 
 
 @entry("mkldnn_rnn_layer")
-def _lstm_layer(c: Call) -> Known | None:
-    lstm = 2  # the number of the kind of cell
+def _lstm_layer(c: AtenCall) -> Known | None:
+    lstm = 2  # PyTorch's number of the cell type
     if c.mode != lstm or c.batch_sizes or not c.has_biases:
         return None
     args = (c.values["input"], c.hx_, c.cx_, c.weight0, c.weight1, c.weight2, c.weight3)

@@ -1,8 +1,8 @@
-"""Products of matrices, and linear algebra."""
+"""Matrix products and linear algebra."""
 
 from __future__ import annotations
 
-from gradwalk.torch.translate.table import Call, Known, direct, entry
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry
 
 direct("mm", "matmul", "self mat2")
 direct("bmm", "matmul", "self mat2")
@@ -20,13 +20,13 @@ direct("trace", "trace", "self")
 
 
 @entry("matmul")
-def _matmul(c: Call) -> Known:
+def _matmul(c: AtenCall) -> Known:
     op = "matmul" if min(c.self.dim(), c.other.dim()) > 1 else "matmul_of_any"
     return Known(op, (c.self, c.other))
 
 
 @entry("linear")
-def _linear(c: Call) -> Known | None:
+def _linear(c: AtenCall) -> Known | None:
     x, weight = c.input, c.weight
     if x.dim() < 2 or weight.dim() != 2:
         return None
@@ -37,37 +37,36 @@ def _linear(c: Call) -> Known | None:
 
 
 # -- decompositions --------------------------------------------------------------------------------
-# Not those whose result is one of several (eigh, svd: the signs of vectors): computed again it may
-# be another one.
+# Without eigh and svd: the signs of their vectors are arbitrary, so a replay may differ.
 
 
 @entry("linalg_inv_ex")
-def _inv(c: Call) -> Known:
+def _inv(c: AtenCall) -> Known:
     return Known("inv", (c.A,))
 
 
 @entry("linalg_cholesky_ex")
-def _cholesky(c: Call) -> Known | None:
+def _cholesky(c: AtenCall) -> Known | None:
     return None if c.upper else Known("cholesky", (c.self,))
 
 
 @entry("_linalg_det")
-def _det(c: Call) -> Known:
+def _det(c: AtenCall) -> Known:
     return Known("det", (c.A,))
 
 
 @entry("_linalg_slogdet")
-def _slogdet(c: Call) -> Known:
+def _slogdet(c: AtenCall) -> Known:
     return Known("slogdet", (c.A,), {}, (0, 1))
 
 
 @entry("linalg_qr")
-def _qr(c: Call) -> Known | None:
+def _qr(c: AtenCall) -> Known | None:
     wide = c.A.shape[-2] < c.A.shape[-1]
     return Known("qr", (c.A,), {}, (0, 1)) if c.mode == "reduced" and not wide else None
 
 
 @entry("_linalg_solve_ex")
-def _solve(c: Call) -> Known | None:
+def _solve(c: AtenCall) -> Known | None:
     matrices = c.A.dim() == c.B.dim() and c.A.shape[:-2] == c.B.shape[:-2]
     return Known("solve", (c.A, c.B)) if c.left and matrices else None

@@ -1,18 +1,18 @@
-"""Many elements to one, running totals, sorting."""
+"""Reductions, scans and sorting."""
 
 from __future__ import annotations
 
 import math
 
-from gradwalk.torch.translate.table import Call, Known, direct, entry, keeps_dtype
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, keeps_dtype
 
 BOTH = (0, 1)
 
 
 def _reduce(name: str, op: str) -> None:
-    """An overload that is a reduction of ours over `dim`, or over everything."""
+    """Register a reduction over `dim`, or over all elements."""
 
-    def known(c: Call) -> Known | None:
+    def known(c: AtenCall) -> Known | None:
         if not keeps_dtype(c):
             return None
         keepdim = bool(c.values.get("keepdim", False))
@@ -34,13 +34,13 @@ _reduce("logsumexp", "logsumexp")
 
 
 @entry("nansum")
-def _nansum(c: Call) -> Known | None:
+def _nansum(c: AtenCall) -> Known | None:
     if not keeps_dtype(c):
         return None
     return Known("nansum", (c.self,), {"axis": c.axes(), "keepdim": c.keepdim})
 
 
-def _correction(c: Call) -> float:
+def _correction(c: AtenCall) -> float:
     if "unbiased" in c.values:
         return float(c.unbiased)
     return 1.0 if c.correction is None else float(c.correction)
@@ -62,16 +62,16 @@ for name in ("var", "std"):
 
 
 @entry("linalg_vector_norm")
-def _vector_norm(c: Call) -> Known | None:
+def _vector_norm(c: AtenCall) -> Known | None:
     return _norm(c, float(c.ord))
 
 
 @entry("norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype")
-def _old_norm(c: Call) -> Known | None:
+def _old_norm(c: AtenCall) -> Known | None:
     return _norm(c, 2.0 if c.p is None else float(c.p))
 
 
-def _norm(c: Call, p: float) -> Known | None:
+def _norm(c: AtenCall, p: float) -> Known | None:
     if not keeps_dtype(c) or not c.self.is_floating_point() or math.isnan(p):
         return None
     keepdim = bool(c.values.get("keepdim", False))
@@ -82,9 +82,9 @@ def _norm(c: Call, p: float) -> Known | None:
 
 
 def _chosen(name: str, op: str) -> None:
-    """An overload that gives values and their indices along one dimension."""
+    """Register an overload that returns values and indices along one dimension."""
 
-    def known(c: Call) -> Known | None:
+    def known(c: AtenCall) -> Known | None:
         if not c.self.dim():
             return None
         attrs = {"axis": (c.axis(),), "keepdim": c.keepdim}
@@ -100,24 +100,24 @@ _chosen("kthvalue", "kthvalue")
 
 
 @entry("median")
-def _median(c: Call) -> Known:
+def _median(c: AtenCall) -> Known:
     return Known("median", (c.self,), {"axis": c.axes()})
 
 
 @entry("aminmax")
-def _aminmax(c: Call) -> Known:
+def _aminmax(c: AtenCall) -> Known:
     return Known("aminmax", (c.self,), {"axis": c.axes(), "keepdim": c.keepdim}, BOTH)
 
 
 @entry("sort", "sort.stable")
-def _sort(c: Call) -> Known | None:
+def _sort(c: AtenCall) -> Known | None:
     if not c.self.dim():
         return None
     return Known("sort", (c.self,), {"axis": c.axis(), "descending": c.descending}, BOTH)
 
 
 @entry("topk")
-def _topk(c: Call) -> Known | None:
+def _topk(c: AtenCall) -> Known | None:
     if not c.sorted or not c.self.dim():
         return None
     return Known("topk", (c.self,), {"k": c.k, "axis": c.axis(), "largest": c.largest}, BOTH)
@@ -127,7 +127,7 @@ def _topk(c: Call) -> Known | None:
 
 
 def _running(name: str, outputs: tuple[int, ...] = (0,)) -> None:
-    def known(c: Call) -> Known | None:
+    def known(c: AtenCall) -> Known | None:
         if not c.self.dim() or not keeps_dtype(c):
             return None
         return Known(name, (c.self,), {"axis": c.axis()}, outputs)

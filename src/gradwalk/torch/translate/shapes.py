@@ -1,4 +1,4 @@
-"""The same elements in another shape or order: views, copies, joins, cuts, padding."""
+"""Shape operations: views, copies, joining, splitting, padding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gradwalk.ops.shape.reshaping import normal_axis
-from gradwalk.torch.translate.table import Call, Known, direct, entry, numpy_dtype
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, numpy_dtype
 
 # -- copies and casts ------------------------------------------------------------------------------
 
@@ -15,7 +15,7 @@ direct("alias alias_copy detach detach_copy lift lift_fresh lift_fresh_copy", "a
 
 
 @entry("_to_copy")
-def _to_copy(c: Call) -> Known | None:
+def _to_copy(c: AtenCall) -> Known | None:
     return _in_dtype(c.self, c.dtype)
 
 
@@ -27,7 +27,7 @@ def _in_dtype(source: Any, wanted: Any) -> Known | None:
 
 
 @entry("copy", "copy_")
-def _copy(c: Call) -> Known | None:
+def _copy(c: AtenCall) -> Known | None:
     if c.src.shape != c.self.shape:
         same = c.src.dtype == c.self.dtype
         return Known("expand", (c.src,), {"shape": tuple(c.self.shape)}) if same else None
@@ -35,7 +35,7 @@ def _copy(c: Call) -> Known | None:
 
 
 @entry("fill.Tensor")
-def _fill(c: Call) -> Known | None:
+def _fill(c: AtenCall) -> Known | None:
     if c.value.dtype != c.self.dtype:
         return None
     return Known("expand", (c.value,), {"shape": tuple(c.self.shape)})
@@ -49,7 +49,7 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Known:
 
 
 @entry("view", "_unsafe_view", "reshape", "view_copy", "_reshape_alias")
-def _view(c: Call) -> Known:
+def _view(c: AtenCall) -> Known:
     sizes = tuple(c.size if "size" in c.values else c.shape)
     known = -math.prod(sizes) if -1 in sizes else 1
     left = c.self.numel() // known if known else 0
@@ -57,30 +57,30 @@ def _view(c: Call) -> Known:
 
 
 @entry("squeeze", "squeeze_copy")
-def _squeeze(c: Call) -> Known:
+def _squeeze(c: AtenCall) -> Known:
     return _reshaped(c.self, tuple(n for n in c.self.shape if n != 1))
 
 
 @entry("squeeze.dim", "squeeze.dims", "squeeze_copy.dim", "squeeze_copy.dims")
-def _squeeze_dims(c: Call) -> Known:
+def _squeeze_dims(c: AtenCall) -> Known:
     axes = c.axes() if c.dim != [] else ()
     kept = (n for i, n in enumerate(c.self.shape) if not (i in axes and n == 1))
     return _reshaped(c.self, tuple(kept))
 
 
 @entry("unsqueeze", "unsqueeze_copy")
-def _unsqueeze(c: Call) -> Known:
+def _unsqueeze(c: AtenCall) -> Known:
     axis, shape = normal_axis(c.dim, c.self.dim() + 1), tuple(c.self.shape)
     return _reshaped(c.self, (*shape[:axis], 1, *shape[axis:]))
 
 
 @entry("t", "t_copy")
-def _t(c: Call) -> Known:
+def _t(c: AtenCall) -> Known:
     return Known("permute", (c.self,), {"axes": tuple(reversed(range(c.self.dim())))})
 
 
 @entry("transpose.int", "transpose_copy.int")
-def _transpose(c: Call) -> Known:
+def _transpose(c: AtenCall) -> Known:
     axes = list(range(c.self.dim()))
     if axes:
         first, second = c.axis("dim0"), c.axis("dim1")
@@ -91,26 +91,26 @@ def _transpose(c: Call) -> Known:
 direct("permute permute_copy", "permute", "self", axes=lambda c: _all_axes(c))
 
 
-def _all_axes(c: Call) -> tuple[int, ...]:
+def _all_axes(c: AtenCall) -> tuple[int, ...]:
     return tuple(normal_axis(d, c.self.dim()) for d in c.dims)
 
 
 @entry("expand", "expand_copy")
-def _expand(c: Call) -> Known:
+def _expand(c: AtenCall) -> Known:
     lead = len(c.size) - c.self.dim()
     shape = tuple(c.self.shape[i - lead] if n == -1 else int(n) for i, n in enumerate(c.size))
     return Known("expand", (c.self,), {"shape": shape})
 
 
 @entry("diagonal", "diagonal_copy")
-def _diagonal(c: Call) -> Known:
+def _diagonal(c: AtenCall) -> Known:
     return Known(
         "diagonal", (c.self,), {"offset": c.offset, "axes": (c.axis("dim1"), c.axis("dim2"))}
     )
 
 
 @entry("diag_embed")
-def _diag_embed(c: Call) -> Known:
+def _diag_embed(c: AtenCall) -> Known:
     ndim = c.self.dim() + 1
     axes = normal_axis(c.dim1, ndim), normal_axis(c.dim2, ndim)
     side, sizes = c.self.shape[-1] + abs(c.offset), iter(c.self.shape[:-1])
@@ -119,7 +119,7 @@ def _diag_embed(c: Call) -> Known:
 
 
 @entry("unfold", "unfold_copy")
-def _unfold(c: Call) -> Known | None:
+def _unfold(c: AtenCall) -> Known | None:
     if not c.self.dim():
         return None
     attrs = {"axis": c.axis("dimension"), "size": c.size, "step": c.step}
@@ -143,8 +143,8 @@ direct("channel_shuffle native_channel_shuffle", "channel_shuffle", "self", grou
 
 
 @entry("cat")
-def _cat(c: Call) -> Known | None:
-    # PyTorch's old empty tensor, of shape (0,), goes with every shape, and has nothing to give.
+def _cat(c: AtenCall) -> Known | None:
+    # PyTorch accepts a legacy empty tensor of shape (0,) beside any shape; drop it.
     full = [t for t in c.tensors if t.shape != (0,)]
     joined = full if any(t.dim() > 1 for t in full) else c.tensors
     if len({t.dtype for t in c.tensors}) > 1:
@@ -153,19 +153,19 @@ def _cat(c: Call) -> Known | None:
 
 
 @entry("stack")
-def _stack(c: Call) -> Known:
+def _stack(c: AtenCall) -> Known:
     axis = normal_axis(c.dim, c.tensors[0].dim() + 1)
     return Known("stack", tuple(c.tensors), {"axis": axis})
 
 
-def _cut(c: Call, sizes: list[int]) -> Known:
+def _cut(c: AtenCall, sizes: list[int]) -> Known:
     return Known(
         "split", (c.self,), {"sizes": tuple(sizes), "axis": c.axis()}, tuple(range(len(sizes)))
     )
 
 
 @entry("split.Tensor", "split_copy.Tensor", "unsafe_split.Tensor")
-def _split(c: Call) -> Known | None:
+def _split(c: AtenCall) -> Known | None:
     length, size = c.self.shape[c.axis()], c.split_size
     if not size:
         return None
@@ -174,12 +174,12 @@ def _split(c: Call) -> Known | None:
 
 
 @entry("split_with_sizes", "split_with_sizes_copy", "unsafe_split_with_sizes", "split.sizes")
-def _split_with_sizes(c: Call) -> Known:
+def _split_with_sizes(c: AtenCall) -> Known:
     return _cut(c, list(c.split_sizes if "split_sizes" in c.values else c.split_size))
 
 
 @entry("chunk", "unsafe_chunk")
-def _chunk(c: Call) -> Known:
+def _chunk(c: AtenCall) -> Known:
     length = c.self.shape[c.axis()]
     size = max(-(-length // c.chunks), 1)
     whole, rest = divmod(length, size)
@@ -187,7 +187,7 @@ def _chunk(c: Call) -> Known:
 
 
 @entry("unbind.int", "unbind_copy.int")
-def _unbind(c: Call) -> Known:
+def _unbind(c: AtenCall) -> Known:
     axis = c.axis()
     return Known("unbind", (c.self,), {"axis": axis}, tuple(range(c.self.shape[axis])))
 
@@ -196,7 +196,7 @@ def _unbind(c: Call) -> Known:
 
 
 @entry("constant_pad_nd", "pad")
-def _pad(c: Call) -> Known | None:
+def _pad(c: AtenCall) -> Known | None:
     if c.values.get("mode", "constant") != "constant":
         return _continued(c)
     pairs = [(c.pad[i], c.pad[i + 1]) for i in range(0, len(c.pad), 2)]
@@ -207,7 +207,7 @@ def _pad(c: Call) -> Known | None:
     return Known("pad", (c.self,), {"widths": widths, "value": value})
 
 
-def _continued(c: Call) -> Known:
+def _continued(c: AtenCall) -> Known:
     return Known("pad_continued", (c.self,), {"pad": tuple(c.pad), "mode": c.mode})
 
 

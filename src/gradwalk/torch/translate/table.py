@@ -1,4 +1,4 @@
-"""The table from PyTorch's operations to ours, and the few words its entries are written in."""
+"""The table from PyTorch's operations to ours, and the helpers that its entries use."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import torch
 from gradwalk.ops.core.dtypes import category
 from gradwalk.ops.shape.reshaping import normal_axes, normal_axis
 
-LEAF = ""  # the op of what is made of no tensor: zeros, an arange, random numbers
+LEAF = ""  # the op of a creation operation: zeros, an arange, random numbers
 
 
 class Made(NamedTuple):
-    """An argument that the operation itself made: one of its outputs, such as a dropout mask."""
+    """An argument that is an output of the operation itself, such as a dropout mask."""
 
     output: int
 
@@ -29,10 +29,10 @@ class Known:
     op: str  # in gradwalk.ops.TABLE; LEAF for a constant
     args: tuple[Any, ...] = ()  # in our op's order: tensors, numbers, or `Made`
     attrs: dict[str, Any] = field(default_factory=dict)
-    outputs: tuple[int, ...] = (0,)  # which of the operation's outputs are ours, in our order
+    outputs: tuple[int, ...] = (0,)  # the operation's outputs in our order
 
 
-class Call:
+class AtenCall:
     """The arguments of a call under the names of its schema, defaults filled in."""
 
     def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ class Call:
         return normal_axes(dim, self.self.dim())
 
     def given(self, *names: str) -> tuple[Any, ...]:
-        """Those of some optional tensors that there are."""
+        """The optional tensors that are present."""
         return tuple(self.values[name] for name in names if self.values[name] is not None)
 
 
@@ -70,12 +70,12 @@ def _schema(func: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return tuple(a.name for a in arguments), defaults
 
 
-Entry = Callable[[Call], Known | None]
-TABLE: dict[str, Entry] = {}  # "add.Tensor" -> how to translate it
+Entry = Callable[[AtenCall], Known | None]
+TABLE: dict[str, Entry] = {}  # "add.Tensor" -> translation
 
 
 def entry(*names: str) -> Callable[[Entry], Entry]:
-    """Under these names of overloads stands the decorated function."""
+    """Register the decorated function as the translation of these overloads."""
 
     def put(function: Entry) -> Entry:
         for name in names:
@@ -88,13 +88,13 @@ def entry(*names: str) -> Callable[[Entry], Entry]:
 def direct(
     name: str, op: str, operands: str, outputs: tuple[int, ...] = (0,), **attrs: Any
 ) -> None:
-    """An overload that is one of our ops: its operands in our order, and our attributes.
+    """Register an overload that is one of our ops: operands in our order, and attributes.
 
     An attribute is the name of an argument, or a function of the call.
     """
     names = operands.split()
 
-    def known(call: Call) -> Known:
+    def known(call: AtenCall) -> Known:
         values = call.values
         return Known(
             op,
@@ -107,7 +107,7 @@ def direct(
 
 
 def same(names: str, operands: str) -> None:
-    """Overloads that are our op of the same name."""
+    """Register overloads that are our op of the same name."""
     for name in names.split():
         direct(name, name.partition(".")[0], operands)
 
@@ -116,7 +116,7 @@ def same(names: str, operands: str) -> None:
 
 _DTYPES = {
     torch.float16: np.float16,
-    torch.bfloat16: np.float32,  # NumPy has none: what it holds is kept in the next larger
+    torch.bfloat16: np.float32,  # NumPy lacks it: kept in the next larger dtype
     torch.float32: np.float32,
     torch.float64: np.float64,
     torch.bool: np.bool_,
@@ -129,23 +129,23 @@ _DTYPES = {
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any] | None:
-    """The dtype in which we hold these numbers; None if we do not (complex, float8, ...)."""
+    """The NumPy dtype that we keep a PyTorch dtype in; None if there is none (complex, ...)."""
     found = _DTYPES.get(dtype)
     return None if found is None else np.dtype(found)
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether it is an ordinary array of numbers that we hold: not complex, sparse or quantized."""
+    """Whether a tensor is an ordinary array: not complex, sparse or quantized."""
     return tensor.layout is torch.strided and tensor.dtype in _DTYPES and not tensor.is_nested
 
 
 def is_integer(value: Any) -> bool:
-    """Whether it is a tensor of integers or booleans."""
+    """Whether a value is a tensor of integers or booleans."""
     return isinstance(value, torch.Tensor) and not value.is_floating_point()
 
 
-def keeps_dtype(call: Call) -> bool:
-    """Whether the result has the dtype that it would have without being asked for one."""
+def keeps_dtype(call: AtenCall) -> bool:
+    """Whether a requested dtype is the one the result would have anyway."""
     wanted = call.values.get("dtype")
     if wanted is None:
         return True

@@ -1,4 +1,4 @@
-"""The check before a step, and what is known of an optimizer to judge its gradients by."""
+"""Check the gradients of an optimizer before it steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.explosions import GradientHistory
-from gradwalk.torch.watch.faults import Fault, examined
+from gradwalk.torch.watch.faults import StepFault, examine_step
 from gradwalk.torch.watch.gradient_checks import (
-    exact_length,
+    exact_norm,
     gradients_of,
-    length_of,
+    norm_of,
     numbers_in,
     parameters_of,
     scale_of,
@@ -21,8 +21,8 @@ from gradwalk.torch.watch.gradient_checks import (
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Where healthy ends; see `watch`."""
+class WatchLimits:
+    """The thresholds beyond which a gradient counts as exploded; see `watch`."""
 
     explosion: float = 1e3
     warmup: int = 10
@@ -30,51 +30,51 @@ class Limits:
 
 
 class Checked:
-    """An optimizer: how many steps it has made, and how long its gradients were."""
+    """An optimizer with its number of steps and the history of its gradient norms."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, limits: Limits) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, limits: WatchLimits) -> None:
         self.optimizer = optimizer
         self.limits = limits
         self.steps = 0
-        self._start = 0.0  # how long all parameters together were in the first step
+        self._start = 0.0  # norm of all parameters at the first step
         self._history: GradientHistory | None = None
 
     @property
     def kind(self) -> str:
-        """The name of its class."""
+        """The class name of the optimizer."""
         return type(self.optimizer).__name__
 
     @property
     def parameters(self) -> list[torch.Tensor]:
-        """What it moves."""
+        """The parameters that the optimizer updates."""
         return list(parameters_of(self.optimizer))
 
     @property
     def growth(self) -> float:
-        """How many times as long as in the first step the parameters are; 1 if that is unknown."""
-        found = exact_length(self.parameters) / self._start if self._start else 1.0
-        return found if math.isfinite(found) else 1.0
+        """The norm of the parameters relative to the first step; 1 if unknown."""
+        growth = exact_norm(self.parameters) / self._start if self._start else 1.0
+        return growth if math.isfinite(growth) else 1.0
 
-    def look(self, runs: list[Run], explodes: bool = True) -> Fault | None:
-        """What is wrong with the gradients, or with the losses they came from.
+    def check(self, runs: list[Run], explodes: bool = True) -> StepFault | None:
+        """Return what is wrong with the gradients or their losses; None if they are healthy.
 
-        While all is well this is one number for all gradients together, and the losses.
+        A healthy step costs one norm over all gradients and a look at the losses.
         """
         gradients = gradients_of(self.optimizer)
         if not gradients:
             return None
         losses = [run.loss for run in runs if run.loss is not None]
-        norm, *values = numbers_in([length_of(gradients), *losses])
+        norm, *values = numbers_in([norm_of(gradients), *losses])
         norm /= scale_of(self.optimizer)
         history = self._history or self._begin()
         healthy = math.isfinite(norm) and all(map(math.isfinite, values))
         if healthy and not (explodes and history.has_exploded(norm)):
             history.add(norm)
             return None
-        return examined(self.parameters, runs, norm, history)
+        return examine_step(self.parameters, runs, norm, history)
 
     def _begin(self) -> GradientHistory:
-        self._start = length_of([p.detach() for p in self.parameters]).item()
+        self._start = norm_of([p.detach() for p in self.parameters]).item()
         floor = self._start if self.limits.floor is None else self.limits.floor
         self._history = GradientHistory(self.limits.explosion, self.limits.warmup, floor)
         return self._history

@@ -1,4 +1,4 @@
-"""watch, as it is called: what it takes and what it promises."""
+"""watch: the public function. It checks its arguments and starts a `Watch`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from gradwalk.torch.watch.check_step import Limits
+from gradwalk.torch.watch.check_step import WatchLimits
 from gradwalk.torch.watch.watch import BUDGET, Watch
 
 
@@ -26,17 +26,17 @@ def watch(
 ) -> Watch:
     """Stop before the first `optimizer.step()` whose gradients are NaN, inf or have exploded.
 
-    The step is then run again, recorded, and `StepStopped` says which op made the NaN, in which
-    line and module, and of which row of the batch; the trace is saved in `folder` for the studio.
-    With `action="warn"` it is a warning, and training goes on. Several models and optimizers (of a
-    GAN) are given as lists.
+    `watch` then runs the step again, recorded, and raises `StepStopped`, which names the op that
+    made the NaN, its line and module, and the row of the batch. It saves the trace in `folder` for
+    the studio. With `action="warn"` it warns instead, and training goes on. Pass several models
+    and optimizers (of a GAN) as lists.
 
-    An explosion is a gradient `explosion` times as long as is usual in this training and longer
-    than `floor` (left out: than all parameters together); the first `warmup` steps are judged by
-    the square of that. `explosion=math.inf` looks for NaN and inf alone.
+    A gradient has exploded if its norm is `explosion` times the usual norm of this training and
+    above `floor` (default: the norm of all parameters). During the first `warmup` steps the square
+    of the factor applies. `explosion=math.inf` checks for NaN and inf only.
 
-    A fault that does not show again when its step is run again is caught as it happens with
-    `record_from`: from that step on every one is recorded, which is slower.
+    Some faults do not occur again when their step is run again. `record_from` catches those: it
+    records every step from that one on, which is slower.
 
     >>> import torch, gradwalk.torch
     >>> model = torch.nn.Linear(2, 1)
@@ -61,7 +61,7 @@ def watch(
     return Watch(
         models,
         optimizers,
-        Limits(explosion, warmup, floor),
+        WatchLimits(explosion, warmup, floor),
         folder=Path(folder),
         action=action,
         budget=budget,

@@ -1,4 +1,4 @@
-"""When a gradient is far above what it has been: judged by the median, so that spikes are not."""
+"""Decide whether a gradient has exploded, by the median of earlier norms: spikes do not count."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 import statistics
 from collections import deque
 
-WINDOW = 64  # steps that the usual length of the gradient is taken from
-FEWEST = 3  # steps before anything is judged
+WINDOW = 64  # steps whose norms define the usual norm
+FEWEST = 3  # steps to see before judging any
 
 
 class GradientHistory:
-    """The lengths of one optimizer's gradients, step after step.
+    """The gradient norms of one optimizer, step after step.
 
-    A gradient has exploded if it is `factor` times as long as is usual and longer than `floor`.
-    Usual is the median of the last steps, or of the first ones if that is more: a gradient that
-    comes back to where it began is none. While there are few steps to judge by (`warmup`), it
-    takes the square of the factor.
+    A gradient has exploded if its norm exceeds `factor` times the usual norm and `floor`. The
+    usual norm is the median of the last steps, or of the first steps if that is larger: a gradient
+    that returns to its first size has not exploded. During `warmup` the square of the factor
+    applies.
     """
 
     def __init__(self, factor: float, warmup: int, floor: float) -> None:
@@ -28,14 +28,14 @@ class GradientHistory:
 
     @property
     def usual(self) -> float:
-        """The length that a gradient is compared with; 0 before the first step."""
+        """The norm that gradients are compared with; 0 before the first step."""
         if not self._first:
             return 0.0
         return max(statistics.median(self._recent), statistics.median(self._first))
 
     def has_exploded(self, norm: float) -> bool:
-        """Whether a gradient of this length is no gradient to step with."""
-        # Almost always this decides, without a median.
+        """Whether a gradient of this norm has exploded."""
+        # Almost always this decides, without computing a median.
         if len(self._first) < FEWEST or norm <= self.floor:
             return False
         judged = len(self._first) >= self.warmup
@@ -43,7 +43,7 @@ class GradientHistory:
         return math.isfinite(factor) and norm > factor * self.usual
 
     def add(self, norm: float) -> None:
-        """A step was made with a gradient of this length."""
+        """Note the norm of a gradient that the optimizer stepped with."""
         self._recent.append(norm)
         if len(self._first) < self.warmup:
             self._first.append(norm)

@@ -1,4 +1,4 @@
-"""What is wrong with a step, looked at closely: what is not finite, and which backward made it."""
+"""Examine a suspicious step: what is not finite, and which backward pass made it so."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gradwalk.inspect.health.findings import listed
 from gradwalk.inspect.report import short
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.explosions import GradientHistory
-from gradwalk.torch.watch.gradient_checks import all_finite, elements, exact_length
+from gradwalk.torch.watch.gradient_checks import all_finite, elements, exact_norm
 
-SAME = 0.5  # a gradient that explodes again is at least this part of what it was
+SAME = 0.5  # a re-run shows an explosion if it reaches this part of the norm
 
 
 @dataclass
-class Fault:
-    """Why a step should not be made."""
+class StepFault:
+    """Why the optimizer should not make a step."""
 
     kind: str  # "NaN", "Inf", "explosion" or "update"
     run: Run | None = None  # the first backward pass concerned
@@ -30,19 +30,19 @@ class Fault:
     usual: float | None = None
     bad_gradients: list[torch.Tensor] = field(default_factory=list)  # parameters
     bad_parameters: list[torch.Tensor] = field(default_factory=list)
-    passes: int = 1  # backward passes that this step's gradient is the sum of
+    passes: int = 1  # backward passes summed in this step's gradient
     position: int = 0  # of `run` among them
-    skipped: int = 0  # steps that were left out for it
+    skipped: int = 0  # steps skipped because of it
 
     def shows(self, parameters: Iterable[torch.Tensor], losses: Sequence[torch.Tensor]) -> bool:
-        """Whether the gradients there are now have the same fault."""
+        """Whether the current gradients have the same fault."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         if self.kind == "explosion":
-            return exact_length(gradients) >= SAME * (self.norm or 0.0)
+            return exact_norm(gradients) >= SAME * (self.norm or 0.0)
         return not all(map(all_finite, (*gradients, *losses)))
 
     def in_words(self, optimizer: torch.optim.Optimizer, names: dict[int, str], step: int) -> str:
-        """What the check saw."""
+        """Describe what the check saw."""
 
         def named(tensors: Sequence[torch.Tensor]) -> str:
             return listed([names.get(id(t), "a parameter without a name") for t in tensors], 3)
@@ -76,15 +76,15 @@ class Fault:
         return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"
 
 
-def examined(
+def examine_step(
     parameters: list[torch.Tensor],
     runs: list[Run],
     norm: float,
     history: GradientHistory,
-) -> Fault | None:
-    """Look closely at a step that a quick look has found suspicious; None if it is well after all.
+) -> StepFault | None:
+    """Examine a step that the quick check found suspicious; return None if it is healthy.
 
-    The quick look adds squares, which overflow at lengths that are finite.
+    The quick check adds squares, which can overflow although the norm is finite.
     """
     runs = _since_gradients_were_zero(runs)
     usual = history.usual
@@ -96,25 +96,25 @@ def examined(
     run = runs[position] if runs else None
     loss = losses[position] if runs else None
     if bad_parameters:
-        return Fault("update", run, loss, norm, usual, bad, bad_parameters)
+        return StepFault("update", run, loss, norm, usual, bad, bad_parameters)
     if bad or bad_loss is not None:
         numbers = [p.grad for p in bad if p.grad is not None]
         is_nan = any(elements(g).isnan().any() for g in numbers) or math.isnan(bad_loss or 0.0)
         kind = "NaN" if is_nan else "Inf"
-        return Fault(kind, run, loss, norm, usual, bad, [], len(runs), position)
+        return StepFault(kind, run, loss, norm, usual, bad, [], len(runs), position)
     if not math.isfinite(norm):
-        norm = exact_length([p.grad for p in parameters if p.grad is not None])
+        norm = exact_norm([p.grad for p in parameters if p.grad is not None])
     if not history.has_exploded(norm):
         history.add(norm)
         return None
     position = _largest(runs, norm)
     run = runs[position] if runs else None
     loss = losses[position] if runs else None
-    return Fault("explosion", run, loss, norm, usual, [], [], len(runs), position)
+    return StepFault("explosion", run, loss, norm, usual, [], [], len(runs), position)
 
 
 def _since_gradients_were_zero(runs: list[Run]) -> list[Run]:
-    """Passes whose gradients were set to zero since are of a step that was skipped."""
+    """Drop passes before the last `zero_grad`: they belong to a skipped step."""
     for position in range(len(runs) - 1, 0, -1):
         before = runs[position].before
         if before is not None and before.item() == 0:
@@ -123,7 +123,7 @@ def _since_gradients_were_zero(runs: list[Run]) -> list[Run]:
 
 
 def _first_bad(runs: Sequence[Run], losses: Sequence[float | None]) -> int:
-    """The first pass whose loss, or the sum of gradients after it, is not finite; else the last."""
+    """The first pass after which the loss or the gradients are not finite; else the last."""
     for position, loss in enumerate(losses):
         after = runs[position + 1].before if position + 1 < len(runs) else None
         if loss is not None and not math.isfinite(loss):
@@ -145,7 +145,7 @@ def _number(value: float | None) -> str:
 
 
 def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
-    """What of an optimizer may make an update that is not finite."""
+    """The settings and state of an optimizer that can make an update non-finite."""
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     told = [type(optimizer).__name__]
     told += [f"{name}={_plain(group[name])}" for name in ("lr", "eps", "betas") if name in group]

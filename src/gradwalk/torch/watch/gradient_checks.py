@@ -1,4 +1,4 @@
-"""The gradients of an optimizer's parameters, looked at quickly or exactly."""
+"""The gradients of an optimizer, their norms and whether they are finite."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from gradwalk.torch import private
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    """All that an optimizer moves."""
+    """Yield every parameter of an optimizer."""
     for group in optimizer.param_groups:
         yield from group["params"]
 
 
 def gradients_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """The gradients there are."""
+    """The gradients of an optimizer's parameters, without the missing ones."""
     groups = optimizer.param_groups
     return [g for group in groups for p in group["params"] if (g := p.grad) is not None]
 
 
 def unrecorded() -> AbstractContextManager[Any]:
-    """What happens inside is ours: a recording of the program leaves it out."""
+    """Keep operations of our own out of a recording of the program."""
     recording = state.here.watcher
     return recording.silence() if hasattr(recording, "silence") else nullcontext()
 
 
-def length_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The length of all tensors together, not waited for."""
+def norm_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The norm of all tensors together, as a tensor: it does not wait for the device."""
     if state.here.watcher is None:
         return private.total_norm(tensors)
     with unrecorded():
         return private.total_norm(tensors)
 
 
-def exact_length(tensors: Sequence[torch.Tensor]) -> float:
-    """The same in double precision on the CPU: the squares of float32 may overflow."""
-    lengths = [
+def exact_norm(tensors: Sequence[torch.Tensor]) -> float:
+    """The same in float64 on the CPU: squares of float32 can overflow."""
+    norms = [
         torch.linalg.vector_norm(elements(t.detach()).to("cpu", torch.float64)).item()
         for t in tensors
     ]
-    return math.hypot(*lengths)
+    return math.hypot(*norms)
 
 
 def numbers_in(tensors: list[torch.Tensor]) -> list[float]:
-    """What tensors of one element hold; a device is waited for once."""
+    """The numbers in tensors of one element, with one wait for the device."""
     if all(tensor.is_cpu for tensor in tensors):
         return [float(tensor.item()) for tensor in tensors]
     device = next(t.device for t in tensors if t.device.type != "cpu")
@@ -58,7 +58,7 @@ def numbers_in(tensors: list[torch.Tensor]) -> list[float]:
 
 
 def elements(tensor: torch.Tensor) -> torch.Tensor:
-    """What a tensor holds; of a sparse one what is not left out."""
+    """The elements of a tensor; of a sparse one the stored elements."""
     return tensor.coalesce().values() if tensor.is_sparse else tensor
 
 
@@ -68,12 +68,12 @@ def all_finite(tensor: torch.Tensor) -> bool:
 
 
 def is_skipped(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a GradScaler has told a fused optimizer to leave this step out."""
+    """Whether a GradScaler tells a fused optimizer to skip this step."""
     told = getattr(optimizer, "found_inf", None)
     return isinstance(told, torch.Tensor) and bool(told.item())
 
 
 def scale_of(optimizer: torch.optim.Optimizer) -> float:
-    """What the gradients of a fused optimizer are still multiplied by."""
+    """The scale that the gradients of a fused optimizer still carry."""
     told = getattr(optimizer, "grad_scale", None)
     return float(told.item()) if isinstance(told, torch.Tensor) else 1.0

@@ -1,4 +1,4 @@
-"""Recording the steps of a program as they run: slower than to run one again, but always true."""
+"""Record steps as they run: slower than running one again, but always faithful."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gradwalk.torch.record.recorder import TorchRecorder
 
 
 class StepRecordings:
-    """From a step on, a recording of each; only the last one is kept."""
+    """Recordings of all steps from a given one on; only the last is kept."""
 
     def __init__(self, first: int | None, budget: int) -> None:
         self.first = first  # None: no step is recorded
@@ -15,14 +15,14 @@ class StepRecordings:
         self._recorder: TorchRecorder | None = None
 
     def begin(self, step: int) -> None:
-        """A step begins: the one before is over."""
+        """Begin a step: end the recording of the one before."""
         self.end()
         if self.first is not None and step >= self.first:
             self._recorder = TorchRecorder(budget=self.budget)
             self._recorder.__enter__()
 
     def end(self) -> Trace | None:
-        """Stop, and give what was recorded."""
+        """End the recording and return its trace."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return None

@@ -1,4 +1,4 @@
-"""What `watch` says when it stops a step: kind, op, line, module, row of the batch, and the fix."""
+"""The report of a stopped step: kind, op, line, module, row of the batch, and a fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.examination import examine
-from gradwalk.inspect.health.findings import Finding, listed
+from gradwalk.inspect.health.findings import Finding
 from gradwalk.inspect.health.gradient_flow import array_of, norm_of
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
@@ -25,53 +25,53 @@ from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.ops import TABLE
 
 _INDENT = " " * 11
-GROWN = 100.0  # times what they were at first: then the weights run away
-OUTLIER = 10.0  # times the median row: then a row stands out
+GROWN = 100.0  # growth of the parameters' norm beyond which the weights diverge
+OUTLIER = 10.0  # a row stands out beyond this multiple of the median row
 
 
 @dataclass
 class StepReport(Report):
     """Why a step was stopped.
 
-    `kind` is "NaN" or "Inf" (a gradient or the loss), "explosion", or "update": a parameter was
-    not finite any more, and the update of an earlier step had made it so.
+    `kind` is "NaN" or "Inf" (in a gradient or the loss), "explosion", or "update": the update of an
+    earlier step made a parameter non-finite.
     """
 
     kind: str
     step: int  # counted from 0, of this optimizer
     optimizer: str
-    seen: str = ""  # what the check saw, in words
+    seen: str = ""  # what the check saw
     loss: float | None = None
     gradient_norm: float | None = None
-    usual_norm: float | None = None  # what the gradient had been before
+    usual_norm: float | None = None  # the norm that gradients had before
     gradients: list[str] = field(default_factory=list)  # parameters whose gradient is not finite
-    growth: float = 1.0  # how many times as long as in the first step the parameters are
+    growth: float = 1.0  # norm of the parameters relative to the first step
     op: str = ""
     line: SourceLine | None = None
     module: str = ""
-    row: int | None = None  # of the batch, the first concerned
-    rows: list[int] = field(default_factory=list)  # all of them
+    row: int | None = None  # of the batch; the first affected
+    rows: list[int] = field(default_factory=list)  # all affected rows
     fix: str = ""
-    found: FoundNan | None = None  # what find_nan says of the step, run again
-    finding: Finding | None = None  # what health says of it, of an explosion
+    found: FoundNan | None = None  # what find_nan says about the re-run
+    finding: Finding | None = None  # what health says about an explosion
     rerun: str = ""  # "statements", "model", "recorded" live, or "" if it could not be run again
     rerun_told: str = ""
     notes: list[str] = field(default_factory=list)
     path: str = ""  # of the trace
-    is_over: bool = False  # whether it was found after the last step, when none is left to stop
+    is_over: bool = False  # whether it came after the last step, with no step left to stop
     gave_finite: bool | None = None  # whether the model's output was finite; None: not known
     _trace: Trace | None = None
 
     @property
     def live(self) -> str:
-        """How the same step can be recorded as it runs, in words."""
+        """How to record the same step as it runs."""
         return (
             f"run the program once more with watch(..., record_from={self.step}) or `gradwalk run "
             f"--watch --record-from {self.step}`, which records that step as it runs"
         )
 
     def not_shown(self, parameters: Sequence[str]) -> None:
-        """Nothing that was run again had the fault: say what is known, and what to do."""
+        """Say what is known, and what to do, when no re-run showed the fault."""
         self.rerun_told = "the fault could not be shown again: see the notes"
         if self.gave_finite is False:
             self.notes.append(
@@ -122,11 +122,11 @@ class StepReport(Report):
         return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
 
     def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
-        """Read the trace of the step: what made it, where, and of which row."""
+        """Read from the trace which op made the fault, where, and for which row."""
         self._trace = trace
         try:
             self._explain(trace, batch, how)
-        except Exception as error:  # the finding counts more than what can be said about it
+        except Exception as error:  # report the fault even if its explanation fails
             self.notes.append(f"its trace could not be read: {type(error).__name__}: {error}")
 
     def _explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
@@ -134,43 +134,43 @@ class StepReport(Report):
             if trace.sweeps:
                 self._explain_explosion(trace, batch)
             return
-        found = find_nan(trace)
-        if not found:
+        cause = find_nan(trace)
+        if not cause:
             return
-        self.found = found
-        if found.kind == "seed" and how == "model":
+        self.found = cause
+        if cause.kind == "seed" and how == "model":
             sure = "" if self.gave_finite else ", unless the model did something else this time"
-            found.reason = (
+            cause.reason = (
                 "the model's output is finite, and what came back to it was not: it was made "
                 f"outside of the model, between its output and the loss{sure}. Those lines could "
                 "not be run again."
             )
-            found.fix = (
+            cause.fix = (
                 f"look at the lines between the call of the model and backward(), or {self.live}."
             )
-        if found.kind == "weights" and found.node not in trace.names:
+        if cause.kind == "weights" and cause.node not in trace.names:
             # A batch that gradients are asked for, too.
-            found.kind = "data"
-            found.reason = "this tensor, which the model was given, held it from the start."
-            found.fix = "clean the data: drop such rows, or fill them (nan_to_num) before training."
-        found.fix = self._with_rate(found.fix)
-        if self.kind == "update" and found.kind == "weights" and self.step > 0:
-            found.reason = (
+            cause.kind = "data"
+            cause.reason = "this tensor, which the model was given, held it from the start."
+            cause.fix = "clean the data: drop such rows, or fill them (nan_to_num) before training."
+        cause.fix = self._with_rate(cause.fix)
+        if self.kind == "update" and cause.kind == "weights" and self.step > 0:
+            cause.reason = (
                 f"the update of step {self.step - 1} left it, of gradients that were finite, or "
                 "the program wrote it since."
             )
-            found.fix = (
+            cause.fix = (
                 "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_; "
                 "or look for what else writes to it."
             )
-        self.op, self.line, self.module, self.fix = found.op, found.line, found.layer, found.fix
-        node = None if found.node is None else trace.nodes[found.node]
+        self.op, self.line, self.module, self.fix = cause.op, cause.line, cause.layer, cause.fix
+        node = None if cause.node is None else trace.nodes[cause.node]
         if node is not None and node.is_leaf:
             self._first_use(trace, node.index)
-        if node is not None and found.kind != "weights":
+        if node is not None and cause.kind != "weights":
             # An operation on a part of the batch does not tell which; what it went into may.
-            for index in (node.index, *(step.node for step in found.passed)):
-                self.rows = bad_rows(_bad_array(trace, index, found.direction), batch)
+            for index in (node.index, *(step.node for step in cause.passed)):
+                self.rows = bad_rows(_bad_array(trace, index, cause.direction), batch)
                 if self.rows:
                     self.row = self.rows[0]
                     break
@@ -200,12 +200,12 @@ class StepReport(Report):
         self._first_use(trace, largest)
 
     def _with_rate(self, fix: str) -> str:
-        """What to do first if the weights themselves have run away."""
+        """Put the learning rate first if the weights have diverged."""
         rate = "a smaller learning rate or a warm-up, since the weights run away"
         return f"{rate}; {fix}" if self.growth > GROWN else fix
 
     def _first_use(self, trace: Trace, leaf: int) -> None:
-        """Of numbers that were given, the operation that took them first; a view is none."""
+        """Name the first operation on a leaf; views do not count."""
         users = [consumer for consumer, _ in trace.consumers[leaf]]
         while users and _is_same_numbers(trace.nodes[users[0]].op):
             users = [consumer for consumer, _ in trace.consumers[users[0]]]
@@ -218,7 +218,7 @@ class StepReport(Report):
     # -- files -------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        """Write the trace beside what may lie there already."""
+        """Write the trace without overwriting an earlier one."""
         if self._trace is None:
             return
         path = free_path(folder / f"gradwalk-step-{self.step}.trace")
@@ -239,9 +239,9 @@ class StepReport(Report):
 
 
 class StepStopped(RuntimeError):
-    """A step that would have done harm was not made: `report` says why, `trace` is the recording.
+    """A harmful step was stopped: `report` says why, `trace` is the recording.
 
-    Gradients, parameters and random numbers are as they were when it was found.
+    Gradients, parameters and random states are those from before the step.
     """
 
     def __init__(self, report: StepReport) -> None:
@@ -252,7 +252,7 @@ class StepStopped(RuntimeError):
 
 
 class StepWarning(RuntimeWarning):
-    """What `watch(..., action="warn")` warns with."""
+    """The warning of `watch(..., action="warn")`."""
 
 
 def free_path(path: Path) -> Path:
@@ -267,28 +267,28 @@ def free_path(path: Path) -> Path:
 
 
 def bad_rows(array: Any, batch: Sequence[Shape]) -> list[int]:
-    """The rows of the batch that elements which are not finite belong to, as far as shapes tell.
+    """The rows of the batch with non-finite elements, as far as shapes tell.
 
-    `batch` has the shapes of what the model was called with; the first axis of the first is the
-    batch. An axis of batch × time, as in `logits.view(-1, classes)`, is taken apart.
+    `batch` has the shapes of the model's arguments; the first axis of the first is the batch. An
+    axis of batch × time, as in `logits.view(-1, classes)`, is split.
     """
     rows = batch[0][0] if batch and batch[0] else 0
     if array is None or rows < 1 or not array.ndim:
         return []
     places = np.argwhere(~np.isfinite(array))  # (elements, axes)
     if array.shape[0] == rows:
-        found = places[:, 0]
+        rows_hit = places[:, 0]
     elif len(batch[0]) > 1 and array.shape[0] == rows * batch[0][1]:
-        found = places[:, 0] // batch[0][1]
+        rows_hit = places[:, 0] // batch[0][1]
     elif array.ndim > 1 and array.shape[1] == rows:  # time first
-        found = places[:, 1]
+        rows_hit = places[:, 1]
     else:
         return []
-    return [int(row) for row in np.unique(found)]
+    return [int(row) for row in np.unique(rows_hit)]
 
 
 def _bad_array(trace: Trace, index: int, direction: str) -> Any:
-    """The numbers of a node that are not finite: its value, or what it pushed back."""
+    """The non-finite array of a node: its value, or in backward its gradient or push."""
     kept: list[Any] = list(trace.nodes[index].values)
     if direction == "backward":
         kept = [p for sweep in trace.sweeps for p in sweep.pushed.get(index, ())]
@@ -298,13 +298,13 @@ def _bad_array(trace: Trace, index: int, direction: str) -> Any:
 
 
 def _is_same_numbers(op: str) -> bool:
-    """Whether an operation only shows its operand in another form."""
+    """Whether an operation only shows its operand in another shape or dtype."""
     known = TABLE.get(op)
     return op == "cast" or (known is not None and bool(known.view))
 
 
 def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
-    """The row whose gradient is most of the batch's, close to the loss; None if none stands out."""
+    """The row with by far the largest gradient, close to the loss; None if no row stands out."""
     rows = batch[0][0] if batch and batch[0] else 0
     if rows < 2 or not trace.sweeps:
         return None
@@ -324,15 +324,10 @@ def _finite(number: float) -> float:
 
 
 def _json(value: Any) -> Any:
-    """JSON has no NaN: such numbers become text."""
+    """Replace NaN and inf by text, which JSON lacks."""
     value = plain(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
         return {name: _json(item) for name, item in value.items()}
     return [_json(item) for item in value] if isinstance(value, list) else value
-
-
-def bad_gradients(names: Sequence[str], all_of: int) -> str:
-    """The parameters concerned, in words."""
-    return f"{listed(list(names), 3)} ({len(names)} of {all_of} parameters)"

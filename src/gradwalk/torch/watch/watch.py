@@ -1,8 +1,8 @@
-"""watch: stops training before the first step that would do harm, and says what made it.
+"""Watch: stop training before the first harmful step, and explain it.
 
-While all is well it looks at one number per step, the length of the gradient, and notes before each
-call of the model what it would take to make the call again. Only when something is wrong does it
-run the step once more, recorded (rerun.py), and read the trace (step_report.py).
+A healthy step costs one norm of the gradient and a snapshot of what the call of the model depends
+on. Only when something is wrong does Watch run the step again, recorded (rerun/rerun.py), and read
+the trace (step_report.py).
 """
 
 from __future__ import annotations
@@ -27,47 +27,53 @@ from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
 from gradwalk.torch.rerun.call_sites import Sites
-from gradwalk.torch.rerun.call_stack import places_from
+from gradwalk.torch.rerun.call_stack import frames_from
 from gradwalk.torch.rerun.python_state import Keeper
 from gradwalk.torch.rerun.rerun import Rerun, Run
-from gradwalk.torch.rerun.snapshots import LARGEST_GRADIENT, Call, Model, given_to, outputs_in
+from gradwalk.torch.rerun.snapshots import (
+    LARGEST_GRADIENT,
+    ModelCall,
+    WatchedModel,
+    given_to,
+    outputs_in,
+)
 from gradwalk.torch.user_lines import USER, files
-from gradwalk.torch.watch.check_step import Checked, Limits
-from gradwalk.torch.watch.faults import Fault
+from gradwalk.torch.watch.check_step import Checked, WatchLimits
+from gradwalk.torch.watch.faults import StepFault
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     gradients_of,
     is_skipped,
-    length_of,
+    norm_of,
     unrecorded,
 )
-from gradwalk.torch.watch.parameter_names import Names
+from gradwalk.torch.watch.parameter_names import ModelNames
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import GROWN, StepReport, StepStopped, StepWarning
 
 ACTIONS = ("raise", "warn")
-BUDGET = 256 << 20  # bytes of arrays that are kept of the step that is run again
-MOST_HELD = 256 << 20  # bytes of batches that are kept while gradients accumulate
-MOST_RUNS = 256  # backward passes that a step's gradients may be the sum of
-MOST_LOST = 10  # steps that may be left out, one after the other, because the loss is NaN
+BUDGET = 256 << 20  # bytes of arrays to keep of a step that is run again
+MOST_KEPT = 256 << 20  # bytes of batches to keep while gradients accumulate
+MOST_RUNS = 256  # backward passes to keep for one step
+MOST_LOST = 10  # consecutive steps that may be skipped because the loss is NaN
 MOST_KNOWN = 32  # models and optimizers
-_OUTPUTS = 8  # tensors a model returns, of which gradients are kept
+_OUTPUTS = 8  # outputs of a model whose gradients are kept
 
 
 class Watch:
-    """What `watch` gives: a handle, and a context manager that takes it off at the end.
+    """The handle that `watch` returns; as a context manager it stops watching at the end.
 
-    `steps` is how many steps were let through, `overhead` the seconds per step that watching took,
-    `reports` what was found.
+    `steps` counts the steps let through, `overhead` is the seconds per step that watching took,
+    and `reports` holds the findings.
     """
 
-    _busy = 0  # how many steps are being run again, by any watch: then all are quiet
+    _busy = 0  # number of steps being run again; meanwhile every watch is inactive
 
     def __init__(
         self,
         models: Sequence[torch.nn.Module] | None,
         optimizers: Sequence[torch.optim.Optimizer] | None,
-        limits: Limits,
+        limits: WatchLimits,
         *,
         folder: Path = Path(),
         action: str = "raise",
@@ -84,21 +90,21 @@ class Watch:
         self.budget = budget
         self.steps = 0
         self.reports: list[StepReport] = []
-        self.models: dict[int, Model] = {}
+        self.models: dict[int, WatchedModel] = {}
         self.optimizers: dict[int, Checked] = {}
         self._given = None if models is None else {id(m) for top in models for m in top.modules()}
         self._sites = Sites()
-        self._names = Names()
+        self._names = ModelNames()
         self._keeper = Keeper()
         self._runs: list[Run] = []  # backward passes since the last step
-        self._stepped = False  # whether they have been stepped with; another optimizer may follow
-        self._reached: list[Call] = []  # calls that the backward pass under way has come through
-        self._outermost: torch.nn.Module | None = None  # which model is running
-        self._call: Call | None = None  # and that call of it
-        self._passes = 0  # backward passes under way
-        self._lost = 0  # steps in a row that were left out because the loss was NaN
-        self._warned = False  # and since then no step was healthy
-        self._thread: int | None = None  # that of the first call
+        self._stepped = False  # whether an optimizer has stepped since; another may follow
+        self._reached: list[ModelCall] = []  # calls that the current backward pass has reached
+        self._outermost: torch.nn.Module | None = None  # the model that is running
+        self._call: ModelCall | None = None  # its current call
+        self._passes = 0  # backward passes in progress
+        self._lost = 0  # consecutive steps skipped because the loss was NaN
+        self._warned = False  # and no step has been healthy since
+        self._thread: int | None = None  # the thread of the first call
         self._seconds = 0.0
         self._hooks = ExitStack()
         self._learning: Any = None
@@ -125,7 +131,7 @@ class Watch:
             self.check_parameters()
 
     def remove(self) -> None:
-        """Take it off the models and optimizers; what was found stays."""
+        """Stop watching: remove all hooks. The reports stay."""
         self._stop_learning()
         self._recordings.end()
         self._hooks.close()
@@ -134,7 +140,7 @@ class Watch:
 
     @property
     def overhead(self) -> float:
-        """The seconds per step that watching took; on a GPU also what it had to wait for."""
+        """The seconds per step that watching took, waiting for a GPU included."""
         return self._seconds / max(self.steps, 1)
 
     @property
@@ -143,10 +149,10 @@ class Watch:
             self._thread = threading.get_ident()
         return bool(Watch._busy) or threading.get_ident() != self._thread
 
-    # -- which modules the program calls -----------------------------------------------------------
+    # -- modules that the program calls ------------------------------------------------------------
 
     def _watch_module(self, module: torch.nn.Module) -> None:
-        self.models[id(module)] = Model(module)
+        self.models[id(module)] = WatchedModel(module)
         _keep_few(self.models)
         before = module.register_forward_pre_hook(self._before_call, with_kwargs=True)
         after = module.register_forward_hook(self._after_call, always_call=True)
@@ -154,7 +160,7 @@ class Watch:
         self._hooks.callback(after.remove)
 
     def _learn(self) -> None:
-        """Until the next step, look at every call of a module for those that are not known yet."""
+        """Until the next step, look at every module call for modules not known yet."""
         if self._learning is None:
             self._learning = register_module_forward_pre_hook(self._meet)
 
@@ -173,7 +179,7 @@ class Watch:
             and next(module.parameters(), None) is not None
         ):
             self._watch_module(module)
-            self._before_call(module, args, {})  # of this call, PyTorch has gathered its hooks
+            self._before_call(module, args, {})  # this call has its hooks already
 
     def _covers(self, checked: Checked) -> bool:
         known = {id(p) for model in self.models.values() for p in model.module.parameters()}
@@ -188,22 +194,22 @@ class Watch:
             return
         if self._outermost is not None or not torch.is_grad_enabled() or self._quiet:
             return
-        if self._passes:  # a checkpoint computes again
+        if self._passes:  # a checkpoint recomputes
             return
         began = perf_counter()
         self._outermost = module
         model = self.models.get(id(module))
         if model is None or model.was_moved:
-            model = self.models[id(module)] = Model(module)
+            model = self.models[id(module)] = WatchedModel(module)
             _keep_few(self.models)
-        places = places_from(sys._getframe(1), self._sites.wanted())
+        frames = frames_from(sys._getframe(1), self._sites.wanted())
         state = self._keeper.now(
             [known.module for known in self.models.values()],
-            [place.globals for place in places if files[place.code.co_filename] == USER],
-            given_to(places, args, kwargs),
+            [snapshot.globals for snapshot in frames if files[snapshot.code.co_filename] == USER],
+            given_to(frames, args, kwargs),
         )
-        self._call = Call.now(model, args, kwargs, places, state)
-        self._names.met(module, places)
+        self._call = ModelCall.now(model, args, kwargs, frames, state)
+        self._names.note(module, frames)
         self._seconds += perf_counter() - began
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
@@ -220,14 +226,14 @@ class Watch:
                     tensor.register_hook(received)  # type: ignore[no-untyped-call]
         self._seconds += perf_counter() - began
 
-    def _received(self, box: list[Call], position: int, gradient: torch.Tensor) -> None:
-        """A gradient has come back to the output of a model."""
+    def _received(self, box: list[ModelCall], position: int, gradient: torch.Tensor) -> None:
+        """Note the gradient of a model's output."""
         if Watch._busy or not self._passes or not box:
             return
         call = box[0]
         if call not in self._reached:
             self._reached.append(call)
-        # Large ones are held back from the allocator only where nothing else can be run again.
+        # Keep a large one only if the statements cannot be run again.
         if gradient.nbytes <= LARGEST_GRADIENT or self._sites.is_hopeless(call):
             call.output_gradients[position] = gradient.detach()
 
@@ -239,8 +245,8 @@ class Watch:
             yield
             return
         began = perf_counter()
-        places = places_from(sys._getframe(1))
-        before = self._length_before()
+        frames = frames_from(sys._getframe(1))
+        before = self._norm_before()
         self._passes, self._reached = 1, []
         self._seconds += perf_counter() - began
         try:
@@ -251,49 +257,49 @@ class Watch:
         roots = [t.detach() for t in asked.outputs if isinstance(t, torch.Tensor)]
         loss = roots[0] if len(roots) == 1 and roots[0].numel() == 1 else None
         calls = sorted(self._reached, key=lambda call: call.number)
-        run = Run(calls, places, loss, before)
+        run = Run(calls, frames, loss, before)
         self._reached = []
         self._runs.append(run)
         self._sites.note(run)
         if len(self._runs) > 1:
-            self._hold_less()
+            self._bound_memory()
         self._seconds += perf_counter() - began
 
-    def _length_before(self) -> torch.Tensor | None:
-        """How long the gradients are before a backward pass that may add to them."""
+    def _norm_before(self) -> torch.Tensor | None:
+        """The norm of the gradients before a backward pass that may add to them."""
         if self._stepped:
             self._forget()
         if not self._runs:
             return None
         gradients = [g for o in self.optimizers.values() for g in gradients_of(o.optimizer)]
-        if not gradients:  # they were set to None since: the program did not step with them
+        if not gradients:  # set to None since: the program skipped the step
             self._skipped()
             self._forget()
             return None
-        return length_of(gradients)
+        return norm_of(gradients)
 
     def _skipped(self) -> None:
-        """A step that a GradScaler, or the program, leaves out is no fault; all of them are."""
+        """Count a skipped step. One is normal (a GradScaler does it); many in a row are a fault."""
         lost = next((r for r in self._runs if r.loss is not None and r.loss.isnan().any()), None)
         self._lost = 0 if lost is None else self._lost + 1
         checked = next(iter(self.optimizers.values()), None)
         if lost is not None and checked is not None and self._lost >= MOST_LOST:
-            self._found(checked, Fault("NaN", lost, math.nan, skipped=self._lost))
+            self._report(checked, StepFault("NaN", lost, math.nan, skipped=self._lost))
 
     def _forget(self) -> None:
-        """What led to a step is of no more use."""
+        """Forget the backward passes of the last step."""
         for run in self._runs:
             for call in run.calls:
                 call.box.clear()
         self._runs.clear()
         self._stepped = False
 
-    def _hold_less(self) -> None:
-        """While gradients accumulate, batches may not fill the memory."""
-        held = sum(call.bytes for run in self._runs for call in run.calls)
-        while (held > MOST_HELD or len(self._runs) > MOST_RUNS) and len(self._runs) > 1:
+    def _bound_memory(self) -> None:
+        """Bound the memory of kept batches while gradients accumulate."""
+        kept = sum(call.bytes for run in self._runs for call in run.calls)
+        while (kept > MOST_KEPT or len(self._runs) > MOST_RUNS) and len(self._runs) > 1:
             dropped = self._runs.pop(0)
-            held -= sum(call.bytes for call in dropped.calls)
+            kept -= sum(call.bytes for call in dropped.calls)
 
     # -- a step ------------------------------------------------------------------------------------
 
@@ -315,17 +321,17 @@ class Watch:
             self._forget()
             return None
         began = perf_counter()
-        fault = checked.look(self._runs)
+        fault = checked.check(self._runs)
         self._seconds += perf_counter() - began
         if fault is not None:
-            self._found(checked, fault)
+            self._report(checked, fault)
         self._passed(checked, healthy=fault is None)
-        self._recordings.end()  # the update itself is no part of it
+        self._recordings.end()  # the recording ends before the update
         return None
 
     def _watch_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        """By hooks of its own: a step goes through those of all optimizers before, and these may
-        not change meanwhile, as they do when a recording begins or ends."""
+        """Hook one optimizer. Global hooks will not do: a step iterates over them, and a recording
+        that begins or ends would change them meanwhile."""
         if self._before_step not in optimizer._optimizer_step_pre_hooks.values():
             self._hooks.callback(optimizer.register_step_pre_hook(self._before_step).remove)
             self._hooks.callback(optimizer.register_step_post_hook(self._after_step).remove)
@@ -335,30 +341,30 @@ class Watch:
             self._recordings.begin(self.steps)
 
     def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
-        found = self.optimizers.get(id(optimizer))
-        if found is None:
-            found = self.optimizers[id(optimizer)] = Checked(optimizer, self.limits)
+        checked = self.optimizers.get(id(optimizer))
+        if checked is None:
+            checked = self.optimizers[id(optimizer)] = Checked(optimizer, self.limits)
             _keep_few(self.optimizers)
-        return found
+        return checked
 
     def _watched_closure(self, checked: Checked, closure: Any) -> Any:
-        """A step that computes its gradients itself: they are looked at as they come."""
+        """Wrap the closure of a step: check the gradients after each call of it."""
         first = [True]
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             loss = closure(*args, **kwargs)
-            # A line search may try points far away: only the first gradient can explode.
+            # A line search tries distant points: judge explosions by the first gradient only.
             explodes = bool(first) and first.pop()
-            fault = None if self._quiet else checked.look(self._runs, explodes)
+            fault = None if self._quiet else checked.check(self._runs, explodes)
             if fault is not None:
-                self._found(checked, fault, step=checked.steps - 1)
+                self._report(checked, fault, step=checked.steps - 1)
             self._forget()
             return loss
 
         return watched
 
     def _passed(self, checked: Checked, healthy: bool = True) -> None:
-        """A step is made."""
+        """Count a step."""
         checked.steps += 1
         self.steps = max(self.steps, checked.steps)
         self._stepped = True
@@ -366,14 +372,14 @@ class Watch:
             self._warned = False
             self._lost = 0
         if self._runs and not any(run.calls for run in self._runs):
-            self._learn()  # what the program calls is not what was given: an inner module, say
+            self._learn()  # the program calls another module than it gave, such as an inner one
         elif self._learning is not None and (self._covers(checked) or checked.steps > 3):
             self._stop_learning()
 
     # -- a finding ---------------------------------------------------------------------------------
 
-    def _found(self, checked: Checked, fault: Fault, step: int | None = None) -> None:
-        if self._warned:  # it was said, and no step was healthy since
+    def _report(self, checked: Checked, fault: StepFault, step: int | None = None) -> None:
+        if self._warned:  # reported already, and no step has been healthy since
             return
         report = StepReport(
             fault.kind,
@@ -401,7 +407,7 @@ class Watch:
         self._forget()
         self._tell(report)
 
-    def _run_again(self, checked: Checked, fault: Fault, run: Run, report: StepReport) -> None:
+    def _run_again(self, checked: Checked, fault: StepFault, run: Run, report: StepReport) -> None:
         finite = [call.gave_finite() for call in run.calls]
         report.gave_finite = None if None in finite else all(finite)
         with self._rerun() as again:
@@ -413,13 +419,13 @@ class Watch:
 
     @contextmanager
     def _rerun(self) -> Iterator[Rerun]:
-        """Nothing that happens inside is the program's."""
+        """Run a step again, apart from the program."""
         optimizers = [known.optimizer for known in self.optimizers.values()]
         with aside(), unrecorded():
             yield Rerun(self.models.values(), optimizers, self._keeper, self.budget)
 
     def recorded_again(self, loss: torch.Tensor) -> Trace | None:
-        """The last step whose backward began at `loss`, run again; None if that is another."""
+        """Run the last step with this loss again and return its trace; None if there is none."""
         run = next((run for run in reversed(self._runs) if run.began_at(loss)), None)
         if run is None or Watch._busy:
             return None
@@ -437,12 +443,12 @@ class Watch:
         warnings.warn(f"gradwalk: {report}", StepWarning, stacklevel=4)
 
     def check_parameters(self) -> None:
-        """After the last step: whether its update left parameters that are not finite."""
+        """After the last step: report parameters that its update left non-finite."""
         names = self._names.of_parameters([model.module for model in self.models.values()])
         for checked in self.optimizers.values():
             bad = [p for p in checked.parameters if not all_finite(p)]
             if bad and not self.reports:
-                fault = Fault("update", bad_parameters=bad)
+                fault = StepFault("update", bad_parameters=bad)
                 seen = fault.in_words(checked.optimizer, names, checked.steps)
                 step = max(checked.steps - 1, 0)
                 self._tell(StepReport("update", step, checked.kind, seen, is_over=True))
@@ -450,7 +456,7 @@ class Watch:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """What is computed inside is no part of the training: a question about the model."""
+    """Suspend every watch: what runs inside is not part of the training."""
     Watch._busy += 1
     try:
         yield
@@ -462,21 +468,21 @@ _active: weakref.WeakSet[Watch] = weakref.WeakSet()
 
 
 def recorded_again(loss: torch.Tensor) -> Trace | None:
-    """A trace of the step of a loss whose graph is gone, if a watch can run it again as it was.
+    """Trace the step of a loss whose graph is freed, if a watch can run it again.
 
-    The loss must come out the same bit for bit; the program does not notice.
+    The loss must come out bit for bit the same. The program does not notice.
     """
     traces = (watched.recorded_again(loss) for watched in list(_active))
     return next((trace for trace in traces if trace is not None), None)
 
 
 def _batch(run: Run | None) -> list[tuple[int, ...]]:
-    """The shapes of what the first model was called with."""
+    """The shapes of the tensors that the first model was called with."""
     calls = [] if run is None else run.calls[:1]
     return [tuple(tensor.shape) for call in calls for tensor in call.tensors]
 
 
 def _keep_few(known: dict[int, Any]) -> None:
-    """A program that makes models one after the other (a search) is not kept from freeing them."""
+    """Drop the oldest: a program that makes many models must be able to free them."""
     while len(known) > MOST_KNOWN:
         del known[next(iter(known))]

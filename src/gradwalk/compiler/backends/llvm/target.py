@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +69,7 @@ def _binding() -> Any:
         try:
             import llvmlite.binding as llvm
         except (ImportError, OSError) as error:  # OSError: the library is there and does not load
-            raise LLVMMissing(
-                f"gradwalk.compile needs llvmlite, which does not import here ({error}). "
-                "`pip install llvmlite`, or compile with backend='numpy'."
-            ) from error
+            raise LLVMMissing(_without(error)) from error
         try:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
@@ -80,6 +78,20 @@ def _binding() -> Any:
                 f"llvmlite makes no code for this machine ({error}): compile with backend='numpy'."
             ) from error
         return llvm
+
+
+def _without(error: Exception) -> str:
+    if sys.platform == "emscripten":
+        return (
+            "gradwalk.compile makes native code with llvmlite, which does not exist for Python in "
+            "a browser (emscripten). Everything else of gradwalk works. "
+            "Fix: compile with backend='numpy'."
+        )
+    return (
+        f"gradwalk.compile makes native code with llvmlite, which does not import here ({error}). "
+        "Everything else of gradwalk works. "
+        "Fix: `pip install llvmlite`, or compile with backend='numpy'."
+    )
 
 
 def binding() -> Any:
