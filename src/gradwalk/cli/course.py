@@ -92,9 +92,9 @@ def check(
         raise fail("--json and --csv exclude each other")
     checked = _with_progress(files, seed, ProcessLimits(seconds, megabytes))
     if json:
-        found = {"schema": "gradwalk.check/1", "seed": seed, "out_of": OUT_OF}
+        report = {"schema": "gradwalk.check/1", "seed": seed, "out_of": OUT_OF}
         listed = [one.to_dict() for one in checked]
-        typer.echo(json_text.dumps({**found, "files": listed}, indent=2, ensure_ascii=False))
+        typer.echo(json_text.dumps({**report, "files": listed}, indent=2, ensure_ascii=False))
     elif as_csv:
         typer.echo(_as_csv(checked), nl=False)
     elif len(checked) == 1:

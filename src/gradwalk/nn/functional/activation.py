@@ -65,7 +65,7 @@ def selu(input: Any, inplace: bool = False) -> Any:
 
 
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """x where positive, alpha × (exp(x / alpha) − 1) elsewhere: its slope has no jump."""
+    """x where positive, alpha × (exp(x / alpha) − 1) elsewhere; its slope is continuous."""
     if not alpha:
         raise ZeroDivisionError("celu needs an alpha that is not 0")
     constants = {"alpha": float(alpha), "scale": 1.0, "input_scale": 1.0 / alpha}
@@ -122,14 +122,14 @@ def softsign(input: Any) -> Any:
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
-    """x moved towards 0 by `lambd`; 0 if it is nearer than that."""
+    """x moved towards 0 by `lambd`; 0 where |x| is smaller."""
     if lambd < 0:
         raise ValueError(f"softshrink needs a lambd of at least 0, not {lambd}")
     return ops.softshrink(input, lambd=float(lambd))
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
-    """x, but 0 within `lambd` of 0."""
+    """x where |x| > `lambd`, 0 elsewhere."""
     return ops.hardshrink(input, lambd=float(lambd))
 
 
@@ -201,13 +201,13 @@ def softmin(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> An
 def gumbel_softmax(
     logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Any:
-    """A random choice by `logits` that has a gradient: softmax of logits plus Gumbel noise.
+    """A differentiable random choice: softmax of `logits` plus Gumbel noise.
 
-    With `hard` the result is one-hot, and its gradient that of the soft choice. `eps` does
-    nothing, as in PyTorch.
+    With `hard` the result is one-hot and has the gradient of the soft choice. `eps` is ignored, as
+    in PyTorch.
     """
     waits = creation.empty_like(logits).exponential_()
-    tiny = math.ulp(0.0) if logits.dtype.itemsize == 8 else 1e-45  # a wait may round to 0
+    tiny = math.ulp(0.0) if logits.dtype.itemsize == 8 else 1e-45  # an exponential may round to 0
     noise = -log(waits + tiny)
     soft = softmax((logits + noise) / tau, dim)
     if not hard:

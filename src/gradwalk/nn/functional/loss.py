@@ -28,7 +28,7 @@ __all__ = [
 
 
 def _how(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
-    """The reduction, also by PyTorch's old pair of flags."""
+    """The reduction, also from PyTorch's deprecated flags."""
     if size_average is not None or reduce is not None:
         warnings.warn(
             "size_average and reduce are deprecated, use reduction='mean', 'sum' or 'none'",
@@ -91,7 +91,7 @@ def cross_entropy(
     hit = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=how)
     if not label_smoothing:
         return hit
-    # The other part: every class equally, weighted, where the target is not ignored.
+    # The smoothing term: every class equally, weighted, where the target is not ignored.
     spread = -log_p if weight is None else -log_p * _by_class(weight, log_p, axis)
     used = target != ignore_index
     each = where(used, sum(spread, axis), 0)
@@ -126,7 +126,7 @@ def _cross_entropy_of_probabilities(
     if weight is not None:
         product = product * _by_class(weight, input, axis)
     each = -sum(product, axis)
-    if how == "mean":  # over rows: PyTorch divides by their number also where there are weights
+    if how == "mean":  # over rows: PyTorch divides by their number also with weights
         return sum(each) / max(math.prod(each.shape), 1)
     return _reduced(each, how)
 
@@ -179,20 +179,20 @@ def kl_div(
     if log_target:
         each = exp(target) * (target - input)
     else:
-        some = target != 0  # below 0 it is NaN: that is no probability
+        some = target != 0  # below 0, which is no probability, log is NaN
         each = where(some, target * log(where(some, target, 1)), 0) - target * input
     if how == "batchmean":
         return sum(each) / (input.shape[0] if input.ndim else 1)
     return _reduced(each, how)
 
 
-# -- numbers -------------------------------------------------------------------------------------
+# -- regression ----------------------------------------------------------------------------------
 
 
 def _difference(
     name: str, input: Any, target: Any, weight: Any, how: str, each: Callable[[Any], Any]
 ) -> Any:
-    """A loss of input − target, weighted, reduced."""
+    """A weighted and reduced loss of input − target."""
     _warn_of_sizes(name, input, target)
     loss = each(input - target)
     if weight is None:
@@ -235,7 +235,7 @@ def l1_loss(
 
 
 def _bent(d: Any, delta: float) -> Any:
-    """d² / 2 up to delta, then straight on; the gradient of |d| at 0 does not come in."""
+    """d² / 2 up to delta, linear beyond; avoids the gradient of |d| at 0."""
     near = clip(d, -delta, delta)
     return near * (d - near * 0.5)
 
@@ -324,7 +324,7 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the log-likelihood of Poisson counts; `full` adds Stirling's formula for log t!."""
+    """The negative log-likelihood of Poisson counts; `full` adds Stirling's formula for log t!."""
     how = _how(reduction, size_average, reduce)
     if log_input:
         loss = exp(input) - target * input
@@ -345,7 +345,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the log-likelihood of normal numbers with mean `input` and variance `var`."""
+    """The negative log-likelihood of normal numbers with mean `input` and variance `var`."""
     how = _how(reduction)
     if isinstance(var, (int, float)):
         if var < 0:
@@ -383,7 +383,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """max(0, −target × (input1 − input2) + margin): target 1 wants input1 the larger."""
+    """max(0, −target × (input1 − input2) + margin): target 1 ranks input1 higher."""
     how = _how(reduction, size_average, reduce)
     return _reduced(clip(-target * (input1 - input2) + margin, min=0), how)
 
@@ -448,7 +448,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """triplet_margin_loss with any distance."""
+    """triplet_margin_loss with any distance function."""
     distance = distance_function or pairwise_distance
     return _triplet(anchor, positive, negative, distance, margin, swap, _how(reduction))
 

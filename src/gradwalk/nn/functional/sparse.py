@@ -1,4 +1,4 @@
-"""Functions of integers: embedding and one_hot; and products with weights."""
+"""Embedding and one_hot, and products with weights."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """Row `input[...]` of `weight`, for every element; `padding_idx` receives no gradient.
+    """Row `input[...]` of `weight` for every element; `padding_idx` receives no gradient.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.embedding(gw.tensor([1, 0]), gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -63,7 +63,7 @@ def embedding(
 
 
 def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are used, in place, down to the largest norm allowed."""
+    """Scale the used rows down to `max_norm`, in place."""
     used = np.unique(indices.numpy())
     rows = weight.detach().numpy()[used]
     norms = np.linalg.norm(rows, norm_type, axis=1, keepdims=True)
