@@ -16,6 +16,7 @@ from gradwalk.inspect.health.findings import Finding, Limits, percent, strongest
 from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of, typical
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import NotReplayable, operands
+from gradwalk.inspect.trace.routes import reached
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, TraceNode
 from gradwalk.ops import TABLE
@@ -253,7 +254,7 @@ def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], di
         if not node.needs_grad or node.op not in (*SLOPES, "softmax", "attention"):
             continue
         layer = anatomy.layer_of(node.index)
-        if layer is None or not anatomy.feeds_a_layer(node.index):
+        if layer is None or node.index not in anatomy.hidden:
             continue
         share = flat_share(anatomy, node, limits.flat)
         if share is None:
@@ -446,14 +447,5 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
 
 def _cut(anatomy: Anatomy, index: int) -> TraceNode | None:
     """The first node above a parameter that stops gradients, and why."""
-    seen, queue = {index}, [index]
-    for at in queue:
-        for consumer, _ in anatomy.trace.consumers[at]:
-            if consumer in seen:
-                continue
-            seen.add(consumer)
-            queue.append(consumer)
-            node = anatomy.trace.nodes[consumer]
-            if node.note:
-                return node
-    return None
+    above = (anatomy.trace.nodes[i] for i in reached(anatomy.trace, index) if i != index)
+    return next((node for node in above if node.note), None)

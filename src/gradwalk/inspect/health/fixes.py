@@ -12,11 +12,12 @@ from typing import Any
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.inspect.health.examination import HealthReport, examine
-from gradwalk.inspect.health.findings import WIDTH, Limits, listed
+from gradwalk.inspect.health.findings import WIDTH, Limits
 from gradwalk.inspect.health.gradient_flow import MULTIPLY, Anatomy
 from gradwalk.inspect.health.update_sizes import step_norms
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import Recorder
+from gradwalk.inspect.trace.routes import leading_to, listed
 from gradwalk.nn import init
 from gradwalk.nn.module import Module
 from gradwalk.nn.utils import clip_grad_norm_
@@ -342,14 +343,11 @@ def _activations(run: _Run, hidden: bool = False) -> set[str]:
     recorder = Recorder("stats")
     with recorder, no_grad():
         run.loss_of(run.model())
-    nodes = recorder.trace.nodes
-    wanted = set() if hidden else {node.index for node in nodes}
-    for node in reversed(nodes) if hidden else ():
-        if node.op in MULTIPLY:
-            wanted.add(node.index)
-        if node.index in wanted:
-            wanted.update(node.inputs)
-    return {nodes[index].op for index in wanted}
+    trace = recorder.trace
+    if not hidden:
+        return {node.op for node in trace}
+    layers = [node.index for node in trace if node.op in MULTIPLY]
+    return {trace.nodes[index].op for index in leading_to(trace, layers)}
 
 
 def _scale(optimizer: Any, option: str, factor: float) -> None:

@@ -31,7 +31,7 @@ def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], 
         if not node.needs_grad or node.op not in (*SLOPES, "softmax"):
             continue
         layer = anatomy.layer_of(node.index)
-        if layer is None or anatomy.feeds_a_layer(node.index):
+        if layer is None or node.index in anatomy.hidden:
             continue
         measured = _measured(anatomy, node)
         if measured is None:

@@ -19,6 +19,7 @@ import numpy as np
 from gradwalk.engine.modes import quietly
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace
 
@@ -192,18 +193,11 @@ class Anatomy:
         position = self.fed_by[node]
         return None if position is None else self.layers[position]
 
-    def feeds_a_layer(self, node: int) -> bool:
-        """Whether some layer is computed from it: it is hidden, not an output."""
-        return node in self._hidden
-
     @cached_property
-    def _hidden(self) -> set[int]:
-        hidden: set[int] = set()
-        layers = {layer.node for layer in self.layers}
-        for node in reversed(self.trace.nodes):
-            if node.index in hidden or node.index in layers:
-                hidden.update(node.inputs)
-        return hidden
+    def hidden(self) -> set[int]:
+        """The nodes that some layer is computed from; the others are outputs."""
+        layers = (self.trace.nodes[layer.node] for layer in self.layers)
+        return leading_to(self.trace, {i for node in layers for i in node.inputs})
 
     def data_of(self, layer: Layer) -> tuple[Kept, SourceLine | None]:
         """The operand of a layer that is not learned, and the line it was made at, if known."""

@@ -18,6 +18,7 @@ import numpy as np
 from gradwalk.engine.checkpoint import saved_arrays
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import owner_of
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Saved, Trace, TraceNode
 from gradwalk.ops import TABLE
 
@@ -46,7 +47,8 @@ class Saving:
         self.trace = trace
         self.estimated = not trace.saved  # missing in a file; the op table mostly tells
         self.unknown: list[int] = []  # nodes with incomplete information
-        wanted = self._leading_to_root()
+        roots = [edge.node for edge in trace.sweeps[-1].seeds] if trace.sweeps else [trace.root]
+        wanted = leading_to(trace, roots, lambda node: trace.nodes[node].needs_grad)
         self.nodes = [n for n in trace.nodes if n.op and n.index in wanted]
         self._memory: dict[Edge, Saved] = dict(trace.memory)
         noted = [*self._memory.values(), *(s for kept in trace.saved.values() for s in kept)]
@@ -63,16 +65,6 @@ class Saving:
                 self.kept[node.index] = trace.saved[node.index]
             elif self.estimated:
                 self.kept[node.index] = self._by_the_rules(node)
-
-    def _leading_to_root(self) -> set[int]:
-        """The nodes that backward visits: those the root depends on."""
-        trace = self.trace
-        seeds = [edge.node for edge in trace.sweeps[-1].seeds] if trace.sweeps else [trace.root]
-        wanted = set(seeds)
-        for node in reversed(trace.nodes):
-            if node.index in wanted:
-                wanted.update(i for i in node.inputs if trace.nodes[i].needs_grad)
-        return wanted
 
     def _locate(self, node: TraceNode, output: int) -> None:
         """The memory of an output: its own, or that of what it is a view of."""

@@ -11,6 +11,7 @@ import numpy as np
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import TraceNode
 
 LOGS = {"log", "log2", "log10", "log1p", "logit", "xlogy"}
@@ -386,9 +387,8 @@ def rows_of(kept: Any, limit: int = 5) -> str:
         return ""
     mask = np.asarray(bad_mask(kept))
     rows = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
-    listed = ", ".join(str(int(r)) for r in rows[:limit])
-    more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
-    return f"row {listed}" if len(rows) == 1 else f"rows {listed}{more}"
+    names = [str(row) for row in rows]
+    return f"row {names[0]}" if len(names) == 1 else f"rows {listed(names, limit)}"
 
 
 def safe_form(op: str) -> str:

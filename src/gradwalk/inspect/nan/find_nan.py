@@ -30,7 +30,7 @@ from gradwalk.inspect.nan.target import trace_and_root
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.trace.live import is_tensor, numbers_of
 from gradwalk.inspect.trace.replay import is_array, op_of
-from gradwalk.inspect.trace.routes import PathStep
+from gradwalk.inspect.trace.routes import PathStep, group_name, steps_at
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 
@@ -115,8 +115,8 @@ class _Search:
                 first = self.trace.nodes[producers[0]]
         found = self._described(first)
         found.became = None if became is None else PathStep.at(self.trace, became.index)
-        found.passed = [PathStep.at(self.trace, i) for i in sorted(chain - {first.index})]
-        found.others = [PathStep.at(self.trace, i) for i in producers[1:] if i != first.index]
+        found.passed = steps_at(self.trace, sorted(chain - {first.index}))
+        found.others = steps_at(self.trace, [i for i in producers[1:] if i != first.index])
         found.reached = [f"the loss ({self._shown(sink)})"]
         if sweep is not None:
             found.reached += self._bad_gradients(sweep)
@@ -196,19 +196,17 @@ class _Search:
         if written is not None:
             return self._written(node, value, written)
         there = There.of(self.numbers, node, index, value)
-        found = self._about(node, forward_cause(there), "forward", value, index)
-        found.text = there.text
+        found = self._about(node, forward_cause(there), "forward", value, there.text)
         found.operands = self._operands(node, index)
         return found
 
     def _about(
-        self, node: TraceNode, cause: Cause, direction: str, value: Kept, index: Index | None
+        self, node: TraceNode, cause: Cause, direction: str, value: Kept, text: str
     ) -> FoundNan:
-        groups = self.trace.group_path(node.index)
-        found = FoundNan(True, direction, cause.kind, "", cause.reason, cause.fix, node.index)
+        found = FoundNan(True, direction, cause.kind, text, cause.reason, cause.fix, node.index)
         found.name, found.op, found.line = self.trace.name(node.index), node.op, node.line
-        found.layer = groups[-1].name if groups else ""
-        found.index = index
+        found.layer = group_name(self.trace, node.index)
+        found.index = first_bad(value)
         if isinstance(value, Statistics):
             found.count, found.total = value.nans or value.infs, value.count
         elif is_array(value):
@@ -232,22 +230,18 @@ class _Search:
     def _given_leaf(self, node: TraceNode) -> FoundNan:
         """The NaN was there before the first operation."""
         value = node.value
-        what = "NaN" if has_nan(value) else "inf"
-        index = first_bad(value)
-        if node.needs_grad:
-            when = node.attrs.get("changed_at")
-            cause = Cause(
-                "weights",
-                f"this parameter already held {what} when it was used: "
-                + (f"the update at {when} left it." if when else "an earlier step left it."),
-                "look at the step before: find_nan(lambda: step()) around it; then a smaller "
-                "learning rate, or clip_grad_norm_.",
-            )
-        else:
+        if not node.needs_grad:
             return self._given_data(node, value)
-        found = self._about(node, cause, "forward", value, index)
-        found.text = f"already {what}"
-        return found
+        what = "NaN" if has_nan(value) else "inf"
+        when = node.attrs.get("changed_at")
+        left = f"the update at {when} left it" if when else "an earlier step left it"
+        cause = Cause(
+            "weights",
+            f"this parameter already held {what} when it was used: {left}.",
+            "look at the step before: find_nan(lambda: step()) around it; then a smaller "
+            "learning rate, or clip_grad_norm_.",
+        )
+        return self._about(node, cause, "forward", value, f"already {what}")
 
     def _written(self, node: TraceNode, value: Kept, constant: float) -> FoundNan:
         what = number(constant)
@@ -256,9 +250,7 @@ class _Search:
             f"{what} was put in here as a constant.",
             "use a large finite number (-1e9 in place of -inf), or keep it from reaching the loss.",
         )
-        found = self._about(node, cause, "forward", value, first_bad(value))
-        found.text = f"the constant {what}"
-        return found
+        return self._about(node, cause, "forward", value, f"the constant {what}")
 
     def _given_data(self, node: TraceNode, value: Kept) -> FoundNan:
         what = "NaN" if has_nan(value) else "inf"
@@ -269,9 +261,8 @@ class _Search:
             f"{rows} of {owner} held {what} from the start{self._last_written(node)}.",
             "clean the data: drop such rows, or fill them (nan_to_num) before training.",
         )
-        found = self._about(node, cause, "forward", value, first_bad(value))
-        found.text = f"{rows} {'are' if rows.startswith('rows') else 'is'} {what}"
-        return found
+        verb = "are" if rows.startswith("rows") else "is"
+        return self._about(node, cause, "forward", value, f"{rows} {verb} {what}")
 
     def _last_written(self, node: TraceNode) -> str:
         """Where a tensor was last written, unless that line made it."""
@@ -316,8 +307,7 @@ class _Search:
                 "made of it, is not.",
                 "look at the hooks on it; scale the loss down.",
             )
-        found = self._about(node, cause, "backward", g, first_bad(g))
-        found.text = "its gradient is not finite"
+        found = self._about(node, cause, "backward", g, "its gradient is not finite")
         found.reached = self._bad_gradients(sweep)
         return found
 
@@ -329,11 +319,14 @@ class _Search:
         g = at(sweep.grad(index), element)
         pushed = at(contribution, first_bad(contribution))
         cause = backward_cause(there, position, g, pushed)
+        text = f"gradient {number(g)} becomes {number(pushed)}"
+        hider = None
         if cause.kind == "infinite slope" and g == 0:
-            return self._masked(node, there, position, element, sweep, contribution)
-        found = self._about(node, cause, "backward", contribution, first_bad(contribution))
-        found.text = f"gradient {number(g)} becomes {number(pushed)}"
+            hider = self._hider(index, element, sweep)
+            cause, text = self._masked(there, hider), "gradient 0 becomes NaN"
+        found = self._about(node, cause, "backward", contribution, text)
         found.operands = self._operands(node, element)
+        found.masked_by = None if hider is None else PathStep.at(self.trace, hider)
         found.passed = self._onward(index, sweep)
         found.reached = self._bad_gradients(sweep)
         return found
@@ -360,32 +353,15 @@ class _Search:
         place = np.unravel_index(int(np.argmax(bad)), shape)
         return tuple(int(i) for i in place)
 
-    def _masked(
-        self,
-        node: TraceNode,
-        there: There,
-        position: int,
-        element: Index | None,
-        sweep: Sweep,
-        contribution: Any,
-    ) -> FoundNan:
+    def _masked(self, there: There, hider: int | None) -> Cause:
         """A masked branch: its gradient is 0, its derivative infinite, and 0 × inf is NaN."""
-        hider = self._hider(node.index, element, sweep)
-        by = "a mask" if hider is None else self.trace.nodes[hider].op
-        cause = Cause(
+        by, op = "a mask" if hider is None else self.trace.nodes[hider].op, there.node.op
+        return Cause(
             "masked",
             f"{by} hides this element, so the loss is finite and the gradient that comes back is "
-            f"0. But the derivative of {node.op} there ({there.text}) is infinite, and 0 × inf is "
-            "NaN.",
-            f"make the input safe before, not the result after: {safe_form(node.op)}.",
+            f"0. But the derivative of {op} there ({there.text}) is infinite, and 0 × inf is NaN.",
+            f"make the input safe before, not the result after: {safe_form(op)}.",
         )
-        found = self._about(node, cause, "backward", contribution, first_bad(contribution))
-        found.text = "gradient 0 becomes NaN"
-        found.operands = self._operands(node, element)
-        found.masked_by = None if hider is None else PathStep.at(self.trace, hider)
-        found.passed = self._onward(node.index, sweep)
-        found.reached = self._bad_gradients(sweep)
-        return found
 
     def _hider(self, index: int, element: Index | None, sweep: Sweep) -> int | None:
         """The node, towards the loss, that made the gradient 0 at this element."""
@@ -409,7 +385,7 @@ class _Search:
         """The nodes visited later whose gradients are not finite because of it."""
         after = sweep.visits[sweep.visits.index(index) + 1 :]
         bad = [i for i in after if any(is_bad(g) for g in sweep.grads.get(i, []))]
-        return [PathStep.at(self.trace, i) for i in bad]
+        return steps_at(self.trace, bad)
 
     def _bad_gradients(self, sweep: Sweep) -> list[str]:
         """The leaves with non-finite gradients."""
@@ -428,11 +404,8 @@ class _Search:
         for tensor in self.trace._alive:
             if not is_tensor(tensor) or not (tensor.is_leaf and tensor.requires_grad):
                 continue
-            array = numbers_of(tensor)
-            if not is_bad(array):
-                continue
-            found_at = self.trace.lookup(tensor)
-            if found_at is None:
+            array, index = numbers_of(tensor), self.trace.lookup(tensor)
+            if index is None or not is_bad(array):
                 continue
             cause = Cause(
                 "update",
@@ -440,11 +413,9 @@ class _Search:
                 "update.",
                 "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_.",
             )
-            found = self._about(
-                self.trace.nodes[found_at], cause, "update", array, first_bad(array)
-            )
+            node = self.trace.nodes[index]
+            found = self._about(node, cause, "update", array, "not finite after the update")
             found.line = self._written_at(tensor) or found.line
-            found.text = "not finite after the update"
             return found
         return FoundNan()
 

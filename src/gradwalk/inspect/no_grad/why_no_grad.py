@@ -17,7 +17,7 @@ from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.routes import PathStep, leading_to, reached, way
+from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, reached, steps_at, way
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 __all__ = ["Cut", "PathStep", "WhyNoGrad", "why_no_grad"]
@@ -90,7 +90,7 @@ class _Search:
         self.known = known
         self.live: Any = None if isinstance(p, (int, str, TraceNode)) else p
         self.output = trace.output(self.live)
-        self.leading = leading_to(trace, root)
+        self.leading = leading_to(trace, [root])
         self.is_foreign = is_torch_tensor(self.live)
         self.recording = f"`with gradwalk{'.torch' * self.is_foreign}.record():`"
         self.name = self._name()
@@ -254,17 +254,12 @@ class _Search:
 
     def _is_open(self, start: int) -> bool:
         """Whether gradients can pass along some path to the loss."""
-        came, waiting = {start}, [start]
-        while waiting:
-            index = waiting.pop()
-            if index == self.root:
-                return self.trace.nodes[index].needs_grad
-            for consumer, position in self.trace.consumers[index]:
-                node = self.trace.nodes[consumer]
-                if consumer not in came and closed(self.trace, node, position) is None:
-                    came.add(consumer)
-                    waiting.append(consumer)
-        return False
+
+        def opens(consumer: int, position: int) -> bool:
+            return closed(self.trace, self.trace.nodes[consumer], position) is None
+
+        is_connected = self.root in reached(self.trace, start, opens)
+        return is_connected and self.trace.nodes[self.root].needs_grad
 
     def _freed(self) -> WhyNoGrad:
         return self._about(
@@ -325,7 +320,7 @@ class _Search:
         last = max(came)
         if last != node.index:
             end = self.trace.nodes[last]
-            found.path = [PathStep.at(self.trace, i) for i in way(came, last)]
+            found.path = steps_at(self.trace, way(came, last))
             found.reason = (
                 f"it goes into {self.trace.name(last)}"
                 + ("" if end.line is None else f" ({end.line})")
@@ -345,14 +340,12 @@ class _Search:
         found = self._about("none", "left the graph", reason, fix)
         found.line = exit.line
         found.node, found.op = exit.node, self.trace.nodes[exit.node].op
-        found.path = [PathStep.at(self.trace, i) for i in path]
+        found.path = steps_at(self.trace, path)
         if back is not None:
             at = "" if back.line is None else f" at {back.line}"
             what = "a new leaf made" if back.is_leaf else f"an operand of {back.op}"
             found.suspects = [f"the same numbers come back as {what}{at}."]
-            found.beyond = [
-                PathStep.at(self.trace, i) for i in [back.index, *self._onward(back.index)]
-            ]
+            found.beyond = steps_at(self.trace, [back.index, *self._onward(back.index)])
         return found
 
     # -- the walk ----------------------------------------------------------------------------------
@@ -443,7 +436,6 @@ class _Search:
 
     def _cut(self, cause: Cause, index: int, path: list[int]) -> Cut:
         node = self.trace.nodes[index]
-        groups = self.trace.group_path(index)
         return Cut(
             cause.kind,
             cause.reason,
@@ -451,22 +443,15 @@ class _Search:
             index,
             node.op,
             self.trace.name(index),
-            groups[-1].name if groups else "",
+            group_name(self.trace, index),
             node.line if cause.at is None else self.trace.nodes[cause.at].line,
-            [PathStep.at(self.trace, i) for i in path],
-            [PathStep.at(self.trace, i) for i in self._onward(index)],
+            steps_at(self.trace, path),
+            steps_at(self.trace, self._onward(index)),
         )
 
     def _onward(self, index: int) -> list[int]:
         """The shortest path from a node to the loss, without the node itself."""
-        came: dict[int, int | None] = {index: None}
-        waiting = deque([index])
-        while waiting and self.root not in came:
-            at = waiting.popleft()
-            for consumer, _ in self.trace.consumers[at]:
-                if consumer in self.leading and consumer not in came:
-                    came[consumer] = at
-                    waiting.append(consumer)
+        came = reached(self.trace, index, lambda consumer, _: consumer in self.leading)
         return way(came, self.root)[1:] if self.root in came else []
 
 

@@ -12,6 +12,7 @@ from gradwalk.inspect.order.recipes import consumers_first
 from gradwalk.inspect.report import Report, plain
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable, is_array
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.inspect.walk.step import Breakpoint, Complete, Incomplete, Push, WalkStep
 from gradwalk.inspect.walk.wording import arrow_down, gates_of, kept_text, way_down
@@ -57,7 +58,7 @@ class Walk(Report):
         self.stopped_by = ""  # why the last run stopped
         self.note = ""  # why there is no backward phase
         self._sweep = self._find_sweep()
-        self._forward = self._behind({e.node for e in self._sweep.seeds})
+        self._forward = sorted(leading_to(trace, {e.node for e in self._sweep.seeds}))
         self._visits = list(self._sweep.visits)
         self._number = {node: i for i, node in enumerate(self._forward, 1)}
         self._visit_number = {node: i for i, node in enumerate(self._visits)}
@@ -88,14 +89,6 @@ class Walk(Report):
             self.note = f"there is no backward phase: {error}"
             return Sweep(seeds={Edge(len(self.trace) - 1): None})
         return made
-
-    def _behind(self, roots: set[int]) -> list[int]:
-        """The nodes behind the roots, in the order of computation."""
-        needed = set(roots)
-        for index in range(max(needed, default=-1), -1, -1):
-            if index in needed:
-                needed.update(self.trace.nodes[index].inputs)
-        return sorted(needed)
 
     def _count_arrivals(self) -> None:
         for visit, node in enumerate(self._visits):

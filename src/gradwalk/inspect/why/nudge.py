@@ -13,6 +13,7 @@ from gradwalk.inspect.open.element import place_in
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.tangents import known_operands, push
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 from gradwalk.inspect.why.path_counts import Cone, carries, local_derivatives, tangents
@@ -240,10 +241,7 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
 
 def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
     """The nodes between x and the loss, including those without a gradient (a detach, a mask)."""
-    leading = {edge.node for edge in ends}
-    for node in reversed(trace.nodes):
-        if node.index in leading:
-            leading.update(node.inputs)
+    leading = leading_to(trace, {edge.node for edge in ends})
     reached = {start}
     found = []
     for node in trace.nodes[start.node + 1 :]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from gradwalk.inspect.health.findings import listed
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.routes import listed
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.explosions import GradientHistory
 from gradwalk.torch.watch.gradient_checks import all_finite, elements, exact_norm

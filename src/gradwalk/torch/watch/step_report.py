@@ -20,11 +20,10 @@ from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.report import Report, plain, short
 from gradwalk.inspect.trace.file import save_trace
-from gradwalk.inspect.trace.routes import wrapped
+from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
 from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.ops import TABLE
 
-_INDENT = " " * 11
 GROWN = 100.0  # growth of the parameters' norm beyond which the weights diverge
 OUTLIER = 10.0  # a row stands out beyond this multiple of the median row
 
@@ -99,16 +98,15 @@ class StepReport(Report):
         about = str(told).splitlines() if told else self._known()
         fix = next((i for i, text in enumerate(about) if text.startswith("Fix:")), len(about))
         lines += about[:fix]
-        if self.found and self.found.op != self.op:
-            module = f" in {self.module}" if self.module else ""
-            lines += wrapped(f"used by: {self.op}{module}, {self.line}", "  ", _INDENT)
-        if self.row is not None:
-            more = f", and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
-            lines.append(f"  row:     {self.row} of the batch{more}")
-        if self.rerun_told:
-            lines += wrapped(f"re-run:  {self.rerun_told}.", "  ", _INDENT)
-        for note in self.notes:
-            lines += wrapped(f"note:    {note}.", "  ", _INDENT)
+        more = f", and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+        module = f" in {self.module}" if self.module else ""
+        indirect = self.found and self.found.op != self.op
+        lines += labelled(
+            ("used by", f"{self.op}{module}, {self.line}" if indirect else ""),
+            ("row", "" if self.row is None else f"{self.row} of the batch{more}"),
+            ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
+            *(("note", f"{note}.") for note in self.notes),
+        )
         if self.path:
             healthy = "" if self.rerun else " (of the re-run, without the fault)"
             lines.append(f"  trace:   {self.path}{healthy}")
@@ -116,9 +114,7 @@ class StepReport(Report):
         return "\n".join([*lines, *about[fix:]])
 
     def _known(self) -> list[str]:
-        lines = [f"  op:      {self.op}"] if self.op else []
-        lines += wrapped(f"line:    {self.line}", "  ", _INDENT) if self.line else []
-        lines += [f"  in:      {self.module}"] if self.module else []
+        lines = labelled(("op", self.op), ("line", self.line), ("in", self.module))
         return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
 
     def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
@@ -211,9 +207,8 @@ class StepReport(Report):
             users = [consumer for consumer, _ in trace.consumers[users[0]]]
         if users:
             user = trace.nodes[users[0]]
-            groups = trace.group_path(user.index)
             self.op, self.line = user.op, user.line
-            self.module = groups[-1].name if groups else ""
+            self.module = group_name(trace, user.index)
 
     # -- files -------------------------------------------------------------------------------------
 
