@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -52,8 +54,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, SourceLine):
-        found: dict[str, Any] = {"file": value.file, "line": value.line, "text": value.text}
-        return found if value.caller is None else {**found, "caller": plain(value.caller)}
+        line: dict[str, Any] = {"file": value.file, "line": value.line, "text": value.text}
+        return line if value.caller is None else {**line, "caller": plain(value.caller)}
     if isinstance(value, Edge):
         return list(value)
     if isinstance(value, dict):
@@ -61,8 +63,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set)):
         return [plain(v) for v in value]
     if is_dataclass(value) and not isinstance(value, type):
-        own = (f.name for f in fields(value) if not f.name.startswith("_"))
-        return {name: plain(getattr(value, name)) for name in own}
+        names = (f.name for f in fields(value) if not f.name.startswith("_"))
+        return {name: plain(getattr(value, name)) for name in names}
     return value
 
 
@@ -72,3 +74,20 @@ def short(number: float | None) -> str:
         return "none"
     text = f"{float(number):.4g}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def large(count: int) -> str:
+    """A count that may have thousands of digits: 1,024, about 1.15e18."""
+    if count < 10**12:
+        return f"{count:,}"
+    return f"about {Decimal(count):.2e}".replace("e+", "e")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines: first and last column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for first, *inner, last in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(inner, widths[1:])]
+        lines.append("  ".join([f"{first:<{widths[0]}}", *cells, last]).rstrip())
+    return lines

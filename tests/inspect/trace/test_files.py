@@ -223,7 +223,10 @@ DAMAGE = {
         lambda d: d["sweeps"][0]["visits"].append(d["sweeps"][0]["visits"][0]),
         "visits a node twice",
     ),
-    "a visit untold of": (lambda d: d["sweeps"][0]["visits"].pop(), "not those it tells of"),
+    "a visit untold of": (
+        lambda d: d["sweeps"][0]["visits"].pop(),
+        "do not match its gradients and pushes",
+    ),
     "a seed at no output": (_set(["sweeps", 0, "seeds", 0, 1], 7), "has no output 7"),
     "NaN, which is not JSON": (
         _set(["sweeps", 0, "seeds", 0, 2], float("nan")),

@@ -393,7 +393,7 @@ def symmetric_weights(anatomy: Anatomy) -> list[Finding]:
             layer.title,
             float(rows),
             f"the weights of all {rows} units of layer {layer.title} are {what}, and so are their "
-            "gradients: they will learn the same, if anything",
+            "gradients: they will all learn the same, if anything",
             "random initial weights (nn.init.xavier_normal_, kaiming_normal_); only biases, and "
             "the last layer of a residual branch, may start at 0",
             anatomy.trace.nodes[layer.node].line,
@@ -436,8 +436,8 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
             message = f"{names} got no gradient: the loss was computed without it"
             change = "use it in forward, delete it, or freeze it with requires_grad_(False)"
         else:
-            message = f"{names} got no gradient: the way to the loss ends at {cut.note or cut.op}"
-            change = f"take the {cut.note or cut.op} away; why_no_grad shows the way"
+            message = f"{names} got no gradient: the path to the loss ends at {cut.note or cut.op}"
+            change = f"remove the {cut.note or cut.op}; why_no_grad shows the path"
         write = anatomy.trace.last_write(members[0][1])
         made = getattr(members[0][1], "line", None) or (None if write is None else write[1])
         line = made if cut is None else cut.line

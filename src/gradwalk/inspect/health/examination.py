@@ -122,6 +122,7 @@ def _table(layers: list[LayerHealth]) -> list[str]:
     return rows
 
 
+@np.errstate(all="ignore")  # non-finite numbers are expected here
 def examine(
     model: Any,
     trace: Trace,
@@ -142,19 +143,7 @@ def examine(
             "health is about the layers of a network of tensors; this is a graph of Values. "
             "Fix: why(value, loss) explains single gradients."
         )
-    with np.errstate(all="ignore"):  # non-finite numbers are expected here
-        return _examine(model, trace, optimizer, lr, limits or Limits(), steps, rows)
-
-
-def _examine(
-    model: Any,
-    trace: Trace,
-    optimizer: Any,
-    lr: float | None,
-    limits: Limits,
-    steps: dict[int, float] | None,
-    rows: int | None,
-) -> HealthReport:
+    limits = limits or Limits()
     anatomy = Anatomy(trace, model)
     dead, dead_shares = checks.dead_units(anatomy, limits)
     flat, flat_shares = checks.saturated_units(anatomy, limits)
@@ -162,7 +151,7 @@ def _examine(
     inside, gate_shares = through_time(anatomy, limits, rows)
     stuck = checks.symmetric_weights(anatomy)
     scale = checks.activation_scale(anatomy, limits)
-    flow = _unexplained(anatomy, checks.gradient_flow(anatomy, limits), dead, flat, stuck, inside)
+    flow = _unexplained(checks.gradient_flow(anatomy, limits), dead, flat, stuck, inside)
     if steps is None:
         steps = step_norms(anatomy, optimizer, lr)
     size, ratios = update_sizes(anatomy, steps, optimizer, limits)
@@ -179,7 +168,7 @@ def _examine(
     return report
 
 
-def _unexplained(anatomy: Anatomy, flow: list[Finding], *explained: list[Finding]) -> list[Finding]:
+def _unexplained(flow: list[Finding], *explained: list[Finding]) -> list[Finding]:
     """Vanishing gradients that no other finding explains."""
     causes: dict[int, Finding] = {}
     for finding in (f for found in explained for f in found):
@@ -191,7 +180,7 @@ def _unexplained(anatomy: Anatomy, flow: list[Finding], *explained: list[Finding
         cause = causes.get(blamed.node) if blamed is not None else None
         if finding.kind == "vanishing" and cause is not None:
             share = "nothing" if finding.value == 0 else short(finding.value)
-            cause.message += f"; {share} of the gradient gets down to layer {finding.layer}"
+            cause.message += f"; {share} of the gradient reaches layer {finding.layer}"
         else:
             left.append(finding)
     return left

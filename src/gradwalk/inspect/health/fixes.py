@@ -203,24 +203,16 @@ class _Change:
     clip: float | None = None
 
 
+@dataclass
 class _Run:
     """What all trials share."""
 
-    def __init__(
-        self,
-        make: Any,
-        loss_of: Callable[[Any], Any],
-        optimizer: Callable[[Any], Any] | None,
-        seed: int,
-        steps: int,
-        limits: Limits | None,
-    ) -> None:
-        self.make = make
-        self.loss_of = loss_of
-        self.optimizer = optimizer
-        self.seed = seed
-        self.steps = steps
-        self.limits = limits
+    make: Any
+    loss_of: Callable[[Any], Any]
+    optimizer: Callable[[Any], Any] | None
+    seed: int
+    steps: int
+    limits: Limits | None
 
     def model(self) -> Any:
         manual_seed(self.seed)

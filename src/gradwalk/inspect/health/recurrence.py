@@ -194,7 +194,7 @@ def through_time(
         flat = _flat_gates(anatomy, layer, unrolled, limits, shares)
         flow = _flow(anatomy, layer, unrolled, limits)
         if flat and flow is not None and flow.kind == "vanishing":  # it is the reason
-            flat[0].message += f"; {short(flow.value)} of the gradient gets to the first state"
+            flat[0].message += f"; {short(flow.value)} of the gradient reaches the first state"
             flat[0].factors = flow.factors
             flow = None
         found += flat if flow is None else [*flat, flow]

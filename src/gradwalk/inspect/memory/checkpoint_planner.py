@@ -204,7 +204,9 @@ def _units(trace: Trace, saving: Saving, timed: bool) -> list[Unit]:
             and sum(sizes[n.index] for n in unit.nodes) > LARGEST_SHARE * total
         ]
         if not large:
-            return _measured(saving, [unit for unit, _ in units])
+            for unit, _ in units:
+                _measure(saving, unit)
+            return [unit for unit, _ in units]
         opened.update(large)
 
 
@@ -230,18 +232,11 @@ def _row(
     return found
 
 
-def _measured(saving: Saving, units: list[Unit]) -> list[Unit]:
-    for unit in units:
-        unit.own, unit.given = _kept(saving, unit.nodes)
-    return units
-
-
-def _kept(saving: Saving, nodes: list[TraceNode]) -> tuple[dict[int, int], dict[int, int]]:
-    """The memory that nodes save: their own outputs and their operands."""
-    given = {s.memory for s in saving.read_by(nodes)}
-    kept = {s.memory: s.bytes for n in nodes for s in saving.kept.get(n.index, ())}
-    own = {memory: size for memory, size in kept.items() if memory not in given}
-    return own, {memory: size for memory, size in kept.items() if memory in given}
+def _measure(saving: Saving, unit: Unit) -> None:
+    """Note the memory that a unit saves: its own outputs and its operands."""
+    given = {s.memory for s in saving.read_by(unit.nodes)}
+    for saved in (s for node in unit.nodes for s in saving.kept.get(node.index, ())):
+        (unit.given if saved.memory in given else unit.own)[saved.memory] = saved.bytes
 
 
 def _peak(saving: Saving, units: list[Unit], ranges: list[tuple[int, int]]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask
-from gradwalk.inspect.no_grad.cuts import Cause
+from gradwalk.inspect.no_grad.cuts import Cause, formula_of
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import TraceNode
@@ -94,13 +94,55 @@ def number(value: float | None) -> str:
 # -- forward ---------------------------------------------------------------------------------------
 
 
+# Ops that fail in one way: kind, reason and fix.
+_SIMPLE: dict[str, tuple[str, str, str]] = {
+    **dict.fromkeys(LOGS, ("log", "the logarithm of {x} is {result}.", _CLAMP_LOG)),
+    **dict.fromkeys(
+        ROOTS,
+        (
+            "root",
+            "the root of {x} is {result}.",
+            "keep its input above 0: sqrt(x.clamp(min=0) + 1e-12).",
+        ),
+    ),
+    **dict.fromkeys(
+        ARCS,
+        (
+            "domain",
+            "{op} is not defined at {number}.",
+            "clamp its input into the domain of {op}, a little inside its ends.",
+        ),
+    ),
+    **dict.fromkeys(
+        NORMALS,
+        (
+            "zero variance",
+            "{op} divides by a standard deviation of 0 (eps is {eps}).",
+            "give it an eps above 0, such as 1e-5.",
+        ),
+    ),
+    **dict.fromkeys(
+        INVERSES,
+        (
+            "singular",
+            "{op} is given a matrix that is singular, or of a kind that it does not support.",
+            "add a small multiple of the identity to the matrix.",
+        ),
+    ),
+}
+
+
 def forward_cause(there: There) -> Cause:
     """Why an op gave NaN or inf."""
-    op, values, result = there.node.op, there.operands, there.result
+    op, values = there.node.op, there.operands
     infinite = [v for v in values if v is not None and math.isinf(v)]
-    x = values[0] if values else None
-    if op in LOGS:
-        return Cause("log", f"the logarithm of {_sort(x)} is {number(result)}.", _CLAMP_LOG)
+    if op in _SIMPLE:
+        kind, reason, fix = _SIMPLE[op]
+        x, eps = values[0] if values else None, there.node.attrs.get("eps")
+        reason = reason.format(
+            op=op, x=_sort(x), number=number(x), result=number(there.result), eps=eps
+        )
+        return Cause(kind, reason, fix.format(op=op))
     if op in QUOTIENTS and not infinite:
         return _quotient(there)
     if op in ("sub", "add") and len(infinite) == 2:
@@ -118,20 +160,8 @@ def forward_cause(there: There) -> Cause:
         )
     if op in EXPONENTIALS:
         return _overflow(there, _SUBTRACT_LARGEST)
-    if op in ROOTS:
-        return Cause(
-            "root",
-            f"the root of {_sort(x)} is {number(result)}.",
-            "keep its input above 0: sqrt(x.clamp(min=0) + 1e-12).",
-        )
     if op in POWERS:
         return _power(there)
-    if op in ARCS:
-        return Cause(
-            "domain",
-            f"{op} is not defined at {number(x)}.",
-            f"clamp its input into the domain of {op}, a little inside its ends.",
-        )
     if op == "binary_cross_entropy":
         p = at(there.numbers.of(there.node.args[0]), there.index)
         if p is not None and not 0 <= p <= 1:
@@ -144,18 +174,6 @@ def forward_cause(there: There) -> Cause:
         return _softmax(there)
     if op in SPREADS:
         return _spread(there)
-    if op in NORMALS:
-        return Cause(
-            "zero variance",
-            f"{op} divides by a standard deviation of 0 (eps is {there.node.attrs.get('eps')}).",
-            "give it an eps above 0, such as 1e-5.",
-        )
-    if op in INVERSES:
-        return Cause(
-            "singular",
-            f"{op} meets a matrix that is singular, or that is not what it needs.",
-            "add a small multiple of the identity to the matrix.",
-        )
     if op in SUMS or not infinite:
         return _many(there)
     return _overflow(there, "keep what goes in smaller: scale it, clamp it, or use float64.")
@@ -230,8 +248,8 @@ def _softmax(there: There) -> Cause:
         if node.op == "cross_entropy" and np.isinf(logits).any():
             return Cause(
                 "log",
-                "the class that is the target has a logit of −inf: its probability is 0, and the "
-                "logarithm of 0 is −inf.",
+                "the target class has a logit of −inf: its probability is 0, and the logarithm of "
+                "0 is −inf.",
                 "do not mask the target's class, or mask with a large finite number (-1e9).",
             )
     return _many(there)
@@ -278,7 +296,7 @@ def _many(there: There) -> Cause:
     if any(v.size == 0 for v in known):
         return Cause(
             "empty",
-            f"{node.op} of no elements at all.",
+            f"{node.op} is applied to no elements.",
             "check that something is left after filtering or masking.",
         )
     largest = max(
@@ -292,7 +310,7 @@ def _many(there: There) -> Cause:
         )
     return Cause(
         "not finite",
-        f"{node.op} gives {number(there.result)} of operands that are not all finite.",
+        f"{node.op} gives {number(there.result)} for operands that are not all finite.",
         "look at which operand is infinite: if it was given on purpose, as a mask, use a large "
         "finite number (-1e9) in its place.",
     )
@@ -324,7 +342,7 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
             f"check {node.op}.backward with gradwalk.gradcheck.",
         )
     slope = _slope(there, position)
-    shown = f", {_formula(op, position, node)}," if op.elementwise else ""
+    shown = formula_of(op, position, node.attrs)
     if slope is None or not math.isfinite(slope):
         if node.op in SPREADS:
             return Cause(
@@ -370,15 +388,6 @@ def _slope(there: There, position: int) -> float | None:
             return float(rule.local(env, np.float64(1.0)))
         except (TypeError, ValueError, KeyError):
             return None
-
-
-def _formula(op: Any, position: int, node: TraceNode) -> str:
-    from gradwalk.printers.formulas.formula import derivative
-
-    try:
-        return derivative(op, position, **node.attrs)
-    except Exception:  # the rule has no formula
-        return "at this value"
 
 
 def rows_of(kept: Any, limit: int = 5) -> str:

@@ -7,12 +7,14 @@ inf. A constant inf (a mask of -inf) is not a cause by itself.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.nan.answer import FoundNan, Operand
 from gradwalk.inspect.nan.causes import (
@@ -26,9 +28,9 @@ from gradwalk.inspect.nan.causes import (
     safe_form,
 )
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
-from gradwalk.inspect.nan.target import trace_and_root
 from gradwalk.inspect.no_grad.cuts import Cause
-from gradwalk.inspect.trace.live import is_tensor, numbers_of
+from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
+from gradwalk.inspect.trace.recorder import as_trace, current, record
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import PathStep, group_name, steps_at
 from gradwalk.inspect.trace.statistics import Statistics
@@ -54,7 +56,7 @@ def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     >>> bool(find_nan((p + 1).log().sum()))
     False
     """
-    trace, root, called = trace_and_root(target, budget)
+    trace, root, called = _trace_and_root(target, budget)
     return _Search(trace, root).answer(called)
 
 
@@ -247,7 +249,7 @@ class _Search:
         what = number(constant)
         cause = Cause(
             "constant",
-            f"{what} was put in here as a constant.",
+            f"{what} enters here as a constant.",
             "use a large finite number (-1e9 in place of -inf), or keep it from reaching the loss.",
         )
         return self._about(node, cause, "forward", value, f"the constant {what}")
@@ -434,3 +436,44 @@ def _summary(kept: Kept) -> str:
     parts += [f"{known.nans} NaN"] if known.nans else []
     parts += [f"{known.infs} infinite"] if known.infs else []
     return ", ".join(parts)
+
+
+# -- what to search --------------------------------------------------------------------------------
+
+
+def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, bool]:
+    """The trace, the node in question if any, and whether a function was called."""
+    if target is None or isinstance(target, Trace):
+        return as_trace(target), None, False
+    if callable(target):
+        with _recording(budget) as trace:
+            result = target()
+        if hasattr(result, "_backward") and not hasattr(result, "_array"):
+            return record(result), None, True  # Values are recorded from their graph
+        known = trace.lookup(result) if is_tensor(result) else None
+        return trace, known, True
+    known_trace = current()
+    if known_trace is not None:
+        found = known_trace.lookup(target)
+        if found is not None:
+            return known_trace, found, False
+    if not is_tensor(target) and not hasattr(target, "_backward"):
+        raise TypeError(
+            "find_nan takes a function to call, a loss (a Value or a Tensor), or a trace, not "
+            f"{type(target).__name__}"
+        )
+    try:
+        return record(target), None, False
+    except AutogradError as error:
+        raise AutogradError(
+            "find_nan: the backward pass has freed the numbers of this graph.\n"
+            "Fix: find_nan(lambda: step()), which records what the function computes, or "
+            f"compute inside `with gradwalk{'.torch' * is_torch_tensor(target)}.record():`."
+        ) from error
+
+
+def _recording(budget: int | None) -> Any:
+    """A recording of a function that may use PyTorch, if PyTorch is loaded."""
+    if "torch" in sys.modules:
+        return guest().recorder(budget)
+    return record(budget=budget)

@@ -77,7 +77,7 @@ class WhyNoGrad(Report):
         if self.kind in ("not a leaf", "cleared"):
             return ".grad is None, though a gradient arrived."
         if self.verdict == "zero":
-            return "the gradient is 0: the way to the loss is whole, but multiplied by 0."
+            return "the gradient is 0: the path to the loss is unbroken, but multiplied by 0."
         if self.scalar:
             return "the gradient is 0 because nothing arrives."
         return "the gradient is None: nothing arrives."

@@ -71,8 +71,8 @@ def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
 def _structure(root: Any) -> Trace:
     """The operations behind a tensor, without values."""
     if is_torch_tensor(root):
-        found: Trace = guest().structure_of(root)
-        return found
+        trace: Trace = guest().structure_of(root)
+        return trace
     recorder = Recorder("stats")
     for node in inputs_first([root.grad_fn or root]):
         _add(recorder.trace, recorder, node)
@@ -111,7 +111,7 @@ class _Search:
         grad = self._gradient(index)
         if grad is not None and not self.trace.sweeps and not self._is_open(index):
             found = self._without(node, None)
-            found.suspects.append("what its .grad holds came from another backward pass.")
+            found.suspects.append("its .grad comes from another backward pass.")
             return found
         return self._without(node, grad)
 
@@ -196,7 +196,7 @@ class _Search:
             return self._about(
                 "none",
                 "integer leaf",
-                f"it holds {node.metas[0][1]}, and a whole number cannot change by a little.",
+                f"it holds {node.metas[0][1]}, and integers have no derivative.",
                 "make it with a float dtype, if it is to be learned.",
             )
         late = getattr(self.live, "requires_grad", False)
@@ -223,14 +223,14 @@ class _Search:
             return self._about(
                 "none",
                 "no backward",
-                "the way to the loss is whole, and no backward pass was recorded.",
+                "the path to the loss is unbroken, and no backward pass was recorded.",
                 "call loss.backward(), inside the recording if there is one.",
             )
         return self._about(
             "none",
             "not asked for",
-            "the way to the loss is whole, but the backward pass went only to other tensors, or "
-            "started elsewhere.",
+            "the path to the loss is unbroken, but the backward pass went only to other tensors, "
+            "or started elsewhere.",
             "name it in inputs=, or call backward() of this loss without inputs.",
         )
 
@@ -247,7 +247,7 @@ class _Search:
         return self._about(
             "none",
             "cleared",
-            "backward() has been called and the way to the loss is whole: its gradient was "
+            "backward() has been called and the path to the loss is unbroken: its gradient was "
             "cleared since, or only those of other tensors were asked for.",
             "read .grad before zero_grad(), or before grad = None.",
         )
@@ -265,7 +265,7 @@ class _Search:
         return self._about(
             "zero",
             "unknown",
-            "backward has freed the numbers of this graph, so the cut cannot be told.",
+            "backward has freed the values of this graph, so the cut is unknown.",
             f"compute inside {self.recording}, or backward(retain_graph=True).",
         )
 
@@ -332,11 +332,11 @@ class _Search:
 
     def _left(self, exit: Any, back: TraceNode | None, path: list[int]) -> WhyNoGrad:
         name = self.trace.name(exit.node)
-        reason = f"{name} left the graph here ({exit.how}): plain numbers carry no gradient."
+        reason = f"{name} leaves the graph here ({exit.how}): plain numbers carry no gradient."
         fix = f"go on with the tensor {name} itself instead of {exit.how}."
         if exit.how == "bool()":
-            reason = f"{name} only decides which way the program goes, and a choice has no slope."
-            fix = "let both ways take part: where(condition, a, b), or a smooth weight."
+            reason = f"{name} only decides which branch runs, and a choice has no derivative."
+            fix = "compute both branches: where(condition, a, b), or a smooth weight."
         found = self._about("none", "left the graph", reason, fix)
         found.line = exit.line
         found.node, found.op = exit.node, self.trace.nodes[exit.node].op

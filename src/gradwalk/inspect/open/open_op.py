@@ -179,7 +179,9 @@ class _Inside:
             inner = recorder.trace
             ends = [recorder._edge(out) for out in outs]
             if self.given is not None:
-                pairs = [(o, g) for o, g in zip(outs, self.given) if is_array(g) and _moves(o)]
+                pairs = [
+                    (o, g) for o, g in zip(outs, self.given) if is_array(g) and o.requires_grad
+                ]
                 seeds = [leaf_tensor(np.asarray(g, o.dtype)) for o, g in pairs]
                 gradients.backward([o for o, _ in pairs], seeds)
         contributions = [
@@ -209,10 +211,6 @@ class _Inside:
             largest_difference=_difference(contributions, closed, self.given),
             _trace=inner,
         )
-
-
-def _moves(tensor: Any) -> bool:
-    return bool(tensor.requires_grad)
 
 
 def _difference(found: list[Any], expected: list[Any], given: list[Any] | None) -> float:
@@ -348,7 +346,7 @@ def unfolded(trace: Trace, *nodes: Any) -> Trace:
     for number, sweep in enumerate(trace.sweeps):
         last = number == len(trace.sweeps) - 1
         if last or not opened:  # what went on inside is known of the last one
-            copy.sweeps.append(_moved_sweep(sweep, trace, opened, moved, inside))
+            copy.sweeps.append(_moved_sweep(sweep, opened, moved, inside))
     return copy
 
 
@@ -385,7 +383,6 @@ def _lay_open(
 
 def _moved_sweep(
     sweep: Sweep,
-    trace: Trace,
     opened: dict[int, Opened],
     moved: dict[Edge, Edge],
     inside: dict[int, dict[int, int]],

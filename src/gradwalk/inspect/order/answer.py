@@ -30,7 +30,7 @@ from gradwalk.inspect.order.single_paths import (
     path_of,
     size_of,
 )
-from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.report import Report, columns, large, plain, short
 from gradwalk.inspect.trace.trace import Edge, Trace
 
 ROWS = 40  # of a printed table
@@ -118,7 +118,7 @@ class OrderRun(Report):
         graph = self._graph
         node = graph.node_at[place]
         if node not in graph.in_reach:
-            raise KeyError(f"{graph.place_name(place)}: no gradient can go there from the root")
+            raise KeyError(f"{graph.place_name(place)}: no gradient can reach it from the root")
         lost, extra = (sums[place] for sums in self._differences)
         inversion = self._inversions.get(node) if lost is not None or extra is not None else None
         zero = graph.zero(place)
@@ -312,10 +312,10 @@ class NodeGradient(Report):
         """The lost and the extra paths."""
         lines: list[str] = []
         if not self.lost.none:
-            count = f"{_large(self.lost.count)} of {_large(self.paths * self._calls)}"
+            count = f"{large(self.lost.count)} of {large(self.paths * self._calls)}"
             lines += [f"lost on the way to {self.name}, {count} paths:", *listed(self.lost)]
         if not self.extra.none:
-            count = f"{_large(self.extra.count)} {_plural('path', self.extra.count)} too many"
+            count = f"{large(self.extra.count)} path{'s' * (self.extra.count != 1)} too many"
             lines += [f"extra on the way to {self.name}, {count}:", *listed(self.extra)]
         return lines
 
@@ -384,7 +384,7 @@ class PathSum(Report):
         }
 
     def __str__(self) -> str:
-        count = f"{_large(self.count)} {self.kind} {_plural('path', self.count)}"
+        count = f"{large(self.count)} {self.kind} path{'s' * (self.count != 1)}"
         return "\n".join([count, *listed(self.paths)])
 
 
@@ -420,32 +420,16 @@ def _table(rows: list[NodeGradient], arrays: bool) -> tuple[list[str], bool]:
         got, lost, extra = (text.strip("|") for text in node.numbers())
         right, pair = node.number(node.correct).strip("|"), str(node.first_inversion or "")
         cells.append([_cut(node.name), got, right, lost, extra, pair])
-    wide = [max(len(row[i]) for row in cells) for i in range(6)]
-    has_pairs = sum(wide) + 2 * 5 <= COLUMNS
-    lines = []
-    for name, *numbers, pair in cells:
-        columns = [f"{number:>{width}}" for number, width in zip(numbers, wide[1:])]
-        columns += [pair] if has_pairs else []
-        lines.append("  ".join([f"{name:<{wide[0]}}", *columns]).rstrip())
-    return lines, has_pairs
+    lines = columns(cells)
+    has_pairs = max(map(len, lines)) <= COLUMNS
+    return (lines if has_pairs else columns([[*row[:-1], ""] for row in cells])), has_pairs
 
 
 def _cut(name: str, most: int = 22) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
-
-
 def _how_many(wrong: int, total: int) -> str:
     if not wrong:
         return "every gradient is right"
     return f"{wrong} of {total} gradients {'is' if wrong == 1 else 'are'} wrong"
-
-
-def _large(count: int) -> str:
-    """A count that may have thousands of digits."""
-    if count < 10**15:
-        return str(count)
-    return f"about 10^{(count.bit_length() - 1) * 0.30103:.0f}"

@@ -20,7 +20,7 @@ from gradwalk.inspect.order.answer import (
 from gradwalk.inspect.order.path_sums import Amounts, BackwardGraph, as_run, over_all_paths
 from gradwalk.inspect.order.recipes import RECIPES, Recipe, consumers_first, recipe_called
 from gradwalk.inspect.order.single_paths import GradientPath, Inversion, size_of
-from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.report import Report, columns, short
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.trace import Edge, Trace
 
@@ -115,11 +115,8 @@ class RecipeRuns(Report):
         rows = [("recipe", "got", "lost", "extra", "what it does")]
         for name, run in self.runs.items():
             rows.append((name, *run.numbers(), RECIPES[name].text))
-        wide = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [f"gradient of {right.name}: {right.number(right.correct)} is right"]
-        for name, got, lost, extra, text in rows:
-            cells = f"{got:>{wide[1]}}  {lost:>{wide[2]}}  {extra:>{wide[3]}}"
-            lines.append(f"{name:<{wide[0]}}  {cells}  {text}")
+        lines += columns(rows)
         if twice is not None:
             lines.append(f"(twice: {twice.number(twice.correct)} would be right)")
         for name, why in self.impossible.items():

@@ -173,11 +173,11 @@ class BackwardGraph:
     def _unknown(self, node: TraceNode) -> replay.NotReplayable:
         made = f" ({node.line})" if node.line is not None else ""
         return replay.NotReplayable(
-            f"{self.trace.name(node.index)}{made} is a function of the user's own, {node.op}. The "
-            "trace has what it handed on for the gradient it received, and this order gives it "
-            "another, which is no multiple of that. Fix: choose an order that visits "
+            f"{self.trace.name(node.index)}{made} is a custom function, {node.op}. The trace has "
+            "what it pushed for the gradient it received, and this order gives it another "
+            "gradient, which is not a multiple of that. Fix: choose an order that visits "
             f"{self.trace.name(node.index)} after all of its consumers, or define {node.op} as an "
-            "op (CONTRIBUTING.md), whose derivative a trace can compute with."
+            "op (CONTRIBUTING.md), so that the trace can compute its derivative."
         )
 
 

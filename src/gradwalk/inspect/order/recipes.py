@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradwalk.inspect.order.path_sums import BackwardGraph, Counts, over_all_paths
+from gradwalk.inspect.report import large
 
 MOST_VISITS = 1_000_000
 
@@ -31,8 +32,8 @@ def _roots(graph: BackwardGraph) -> list[int]:
 
 def _inputs(graph: BackwardGraph, node: int) -> list[int]:
     """The inputs that are not leaves, one entry per edge."""
-    found = [graph.node_at[place] for _, place in graph.edges[node]]
-    return [source for source in found if graph.edges[source]]
+    sources = (graph.node_at[place] for _, place in graph.edges[node])
+    return [source for source in sources if graph.edges[source]]
 
 
 def consumers_first(graph: BackwardGraph) -> list[int]:
@@ -63,7 +64,7 @@ def _recursion(graph: BackwardGraph) -> list[list[int]]:
     expected = sum(counts[p] or 0 for node in graph.inner for p in graph.places(node))
     if expected > MOST_VISITS:
         raise ValueError(
-            f"plain recursion visits a node once for every path to it: here {_about(expected)} "
+            f"plain recursion visits a node once for every path to it: here {large(expected)} "
             f"visits, and the lab runs at most {MOST_VISITS}. Fix: try it on a smaller graph."
         )
     visits: list[int] = []
@@ -73,12 +74,6 @@ def _recursion(graph: BackwardGraph) -> list[list[int]]:
         visits.append(node)
         stack += _inputs(graph, node)[::-1]
     return [visits]
-
-
-def _about(count: int) -> str:
-    if count < 10**15:
-        return str(count)
-    return f"more than 10^{int((count.bit_length() - 1) * 0.30102999)}"
 
 
 def _pre_order(graph: BackwardGraph) -> list[list[int]]:

@@ -130,7 +130,7 @@ def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
             RecursionError) as error:  # fmt: skip
-        raise wrong(path, f"its description does not hold together ({error!r}).") from None
+        raise wrong(path, f"its description is inconsistent ({error!r}).") from None
 
 
 def _parsed(text: str | bytes) -> Any:
@@ -311,7 +311,7 @@ class _Reader:
             some = bool(parts) or self.found.scalar
             found.pushed[i] = tuple(self._fitting(i, parts, operands if some else [], True))
         if set(found.visits) != set(found.pushed) or not set(found.visits) <= set(found.grads):
-            raise ValueError("the visits of a backward pass are not those it tells of")
+            raise ValueError("the visits of a backward pass do not match its gradients and pushes")
         return found
 
     def _fitting(
@@ -320,7 +320,9 @@ class _Reader:
         """Read values or gradients and check their shapes."""
         found = [self.kept(part) for part in parts]
         if len(found) != len(shapes):
-            raise ValueError(f"node {index} has {len(shapes)} of what the file has {len(found)} of")
+            raise ValueError(
+                f"node {index} needs {len(shapes)} values, and the file has {len(found)}"
+            )
         for kept, shape in zip(found, shapes):
             if shape is None or (kept is None and (optional or not self.found.scalar)):
                 continue

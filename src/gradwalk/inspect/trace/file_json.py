@@ -84,7 +84,7 @@ def decode(value: Any) -> Any:
         return TABLE[content]
     if kind == "opaque":
         return content
-    raise ValueError(f"nothing is known of {kind!r}")
+    raise ValueError(f"{kind!r} is unknown")
 
 
 def line_as_json(line: SourceLine) -> list[Any]:
@@ -136,16 +136,9 @@ def read_statistics(described: dict[str, Any]) -> Statistics:
     return Statistics(
         shape=read_shape(found["shape"]),
         dtype=str(found["dtype"]),
-        count=whole(found["count"]),
-        mean=float(found["mean"]),
-        std=float(found["std"]),
-        low=float(found["low"]),
-        high=float(found["high"]),
-        norm=float(found["norm"]),
-        zeros=whole(found["zeros"]),
-        nans=whole(found["nans"]),
-        infs=whole(found["infs"]),
         histogram=tuple(whole(n) for n in found["histogram"]),
+        **{name: whole(found[name]) for name in ("count", "zeros", "nans", "infs")},
+        **{name: float(found[name]) for name in ("mean", "std", "low", "high", "norm")},
     )
 
 

@@ -72,12 +72,14 @@ def record(
 
 def _trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> Trace:
     if hasattr(root, "_array"):
-        return trace_of_tensors(root, keep, budget)
+        from gradwalk.inspect.trace.from_graph import from_graph
+
+        return from_graph(root, Recorder(keep, budget))
     if hasattr(root, "_backward"):
         return trace_of_values(root)
     if is_torch_tensor(root):
-        found: Trace = guest().trace_of(root, keep, budget)
-        return found
+        trace: Trace = guest().trace_of(root, keep, budget)
+        return trace
     raise TypeError(f"record takes a Value or a Tensor, not {type(root).__name__}")
 
 
@@ -433,14 +435,3 @@ class _Detach:
 
 
 _DETACH = _Detach()
-
-
-def trace_of_tensors(root: Any, keep: str | None, budget: int | None) -> Trace:
-    """Trace an unrecorded graph behind a tensor: its operations and gradients.
-
-    The values of leaves, saved arrays and the root are known; operands without a gradient only if
-    they were saved.
-    """
-    from gradwalk.inspect.trace.from_graph import from_graph
-
-    return from_graph(root, Recorder(keep, budget))

@@ -169,4 +169,4 @@ def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:
         pushed, before = sweep.pushed.get(node.index), sweep.grad(node.index)
         if pushed is not None and np.ndim(before) == 0 and is_array(before) and before:
             return [None if p is None else p * (g / before) for p in pushed]
-    raise NotReplayable(f"the op table has no '{node.op}', so nothing is known of its derivative")
+    raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")

@@ -57,9 +57,7 @@ def push(node: TraceNode, args: Sequence[Any], moving: Sequence[Any]) -> list[An
     """
     op = op_of(node)
     if op is None:
-        raise NotReplayable(
-            f"the op table has no '{node.op}', so nothing is known of its derivative"
-        )
+        raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
     count = len(node.metas)
     if not op.differentiable:
         return [None] * count

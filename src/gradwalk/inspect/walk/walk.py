@@ -9,7 +9,7 @@ from typing import Any
 
 from gradwalk.inspect.order.path_sums import Amounts, BackwardGraph, over_all_paths
 from gradwalk.inspect.order.recipes import consumers_first
-from gradwalk.inspect.report import Report, plain
+from gradwalk.inspect.report import Report, columns, plain
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable, is_array
 from gradwalk.inspect.trace.routes import leading_to
@@ -381,13 +381,8 @@ class Walk(Report):
             gradient = self.received(node.index)
             name = self.trace.name(node.index)
             rows.append((name, kept_text(node.value), kept_text(gradient), arrow_down(gradient)))
-        wide = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = [
-            f"{name:<{wide[0]}}  {value:>{wide[1]}}  {gradient:>{wide[2]}}  {way}".rstrip()
-            for name, value, gradient, way in rows
-        ]
         more = len(named or leaves) - ROWS
-        return [*lines, *([f"... and {more} more"] if more > 0 else [])]
+        return [*columns(rows), *([f"... and {more} more"] if more > 0 else [])]
 
     def _leaf(self, index: int) -> TraceNode | None:
         node = self.trace.nodes[index]

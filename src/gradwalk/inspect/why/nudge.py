@@ -137,7 +137,7 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
         found.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
     notes = []
     if None in changed.values():
-        notes.append("an op made by hand cannot be computed again: what it moves is not known")
+        notes.append("a hand-written op cannot be recomputed: how far it moves is unknown")
     root = cone.sweep.root
     last = next((move for move in found if move.node == root), None)
     if last is None:

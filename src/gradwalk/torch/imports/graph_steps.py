@@ -102,7 +102,7 @@ class Unsupported(ValueError):
             times = "once" if count == 1 else f"{count} times, first"
             lines.append(f"  {operation:<{width}}  {times} {places[operation]}")
         super().__init__(
-            f"{name} has {len(lines)} operation(s) that gradwalk has no counterpart of:\n"
+            f"{name} has {len(lines)} operation(s) without a counterpart in gradwalk:\n"
             + "\n".join(lines)
             + "\nFix: import the parts without them, or record the program with "
             "gradwalk.torch.record(), where they are opaque nodes."

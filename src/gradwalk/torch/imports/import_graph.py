@@ -132,7 +132,7 @@ class Imported(Module):
                 self._arguments.append((Source(spec.arg.name) if tensor else None, given))
                 continue
             if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                raise ValueError(f"{self._name}: nothing is known of its input {spec.target!r}")
+                raise ValueError(f"{self._name}: its input {spec.target!r} is of an unknown kind")
             source, place = tensors[spec.target], Source(spec.arg.name)
             target = spec.target
             if spec.kind is InputKind.CONSTANT_TENSOR:
@@ -247,9 +247,7 @@ def tensor_of(source: Any) -> Tensor:
     """A gradwalk tensor with the elements of a PyTorch tensor or an array."""
     array = array_of(source) if isinstance(source, torch.Tensor) else np.asarray(source)
     if array is None:
-        raise TypeError(
-            f"a tensor of {source.dtype} on {source.device} has no numbers to take over"
-        )
+        raise TypeError(f"a tensor of {source.dtype} on {source.device} has no values to import")
     return gradwalk.tensor(np.array(array), dtype=array.dtype)
 
 

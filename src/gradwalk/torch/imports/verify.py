@@ -294,7 +294,7 @@ def _compare(
         raise Mismatch(f"{what} has shape {found.shape}, in PyTorch {wanted.shape}")
     if wanted.dtype.kind != "f":
         if not np.array_equal(found, wanted):
-            raise Mismatch(f"{what} is not PyTorch's: {np.sum(found != wanted)} elements differ")
+            raise Mismatch(f"{what} differs from PyTorch's in {np.sum(found != wanted)} elements")
         return
     limit = TOLERANCES.get(expected.dtype, HALF) if tolerance is None else tolerance
     scale = max(_largest(expected), at_least)
@@ -305,7 +305,7 @@ def _compare(
     furthest = float(np.max(apart, initial=0.0))
     if not furthest <= limit * scale:
         raise Mismatch(
-            f"{what} is not PyTorch's: off by up to {furthest:.3g}, where the largest element is "
+            f"{what} differs from PyTorch's by up to {furthest:.3g}; the largest element is "
             f"{scale:.3g} and the tolerance {limit:g} of it. Fix: if this is rounding, pass a "
-            "larger tolerance= to import_graph; else it is a bug of gradwalk's translation."
+            "larger tolerance= to import_graph; otherwise it is a bug in gradwalk's translation."
         )

@@ -109,10 +109,10 @@ class Memories:
                 what = "its result" if edge.node == index else self.trace.name(edge.node)
                 return (
                     f"gradwalk: {name} ({line}) keeps {what} for backward, and {later.name} "
-                    f"({later.line}) wrote over it before backward came. Fix: compute it out of "
+                    f"({later.line}) overwrote it before backward ran. Fix: compute it out of "
                     "place there, or write to a clone()."
                 )
-        return f"gradwalk: what {name} ({line}) keeps for backward was written over in place."
+        return f"gradwalk: what {name} ({line}) keeps for backward was overwritten in place."
 
 
 def _is_spoilt(grad_fn: Any) -> bool:

@@ -76,13 +76,13 @@ class RerunPlan:
 def plan_of(run: Run) -> RerunPlan:
     """Plan the statements from the first model call to the end of backward, in one frame."""
     if not run.calls:
-        raise NotRepeatable("no module was called on the way to the loss")
+        raise NotRepeatable("no module was called before the loss")
     for depth, start in enumerate(run.calls[0].frames):
         for end in run.frames:
             # The innermost frame only: a statement further out does much more than this step.
             if start.is_same_frame(end):
                 return RerunPlan(depth, start, end, statements_between(start, end))
-    raise NotRepeatable("the model and backward were not called from one function that is known")
+    raise NotRepeatable("no function of the program calls both the model and backward")
 
 
 class Rerun:
@@ -123,7 +123,7 @@ class Rerun:
                     outcome.how = attempt.__name__.strip("_")
                     outcome.notes += notes
                     break
-                outcome.notes.append(f"{told}, and the fault did not show again")
+                outcome.notes.append(f"{told}, and the fault did not occur again")
                 outcome.trace = outcome.trace or recorder.trace
         outcome.notes += [note for call in run.calls for note in call.changed_since()]
         return outcome
@@ -141,7 +141,7 @@ class Rerun:
         except NotRepeatable as error:
             outcome.notes.append(f"{what} could not be run again: {error}")
         except LeftTheBlock:
-            outcome.notes.append("the statements, run again, took another way")
+            outcome.notes.append("run again, the statements took a different branch")
         except Exception as error:  # the program's own code may raise anything
             short = textwrap.shorten(str(error), 120)
             outcome.notes.append(f"{what} failed when run again: {type(error).__name__}: {short}")
@@ -181,13 +181,13 @@ class Rerun:
             return f"{told}; the loss is the same bit for bit", []
         return told, [
             f"run again, the loss is {_number(self.losses[-1])}, not {_number(run.loss)}: "
-            "something in it is not deterministic, or was changed since"
+            "something in it is not deterministic, or was changed afterwards"
         ]
 
     def _model(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:
         """Run the models alone, and push the kept gradients of their outputs through them."""
         if not run.calls:
-            raise NotRepeatable("none was called on the way to the loss")
+            raise NotRepeatable("none was called before the loss")
         notes = []
         with recorder:
             for call in run.calls:
@@ -209,7 +209,7 @@ class Rerun:
                     self._only_pushed = finite and not all(map(all_finite, pushed.values()))
                     torch.autograd.backward(roots, list(pushed.values()))
                 else:
-                    notes.append("the gradient of the model's output was too large to be kept")
+                    notes.append("the gradient of the model's output was too large to keep")
         return (
             "the model was run again with its batch, recorded, and the gradient that its output "
             "had received was pushed back through it"

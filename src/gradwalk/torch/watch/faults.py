@@ -54,21 +54,21 @@ class StepFault:
             if step == 0:
                 return f"{holds} NaN or inf from before the first step"
             return (
-                f"{holds} NaN or inf: the update of step {step - 1} made it, whose gradients were "
-                f"finite ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote it "
-                "since"
+                f"{holds} NaN or inf: the update of step {step - 1} wrote it, from finite "
+                f"gradients ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote "
+                "it afterwards"
             )
         if self.skipped:
             return (
-                f"the loss was NaN {self.skipped} times one after the other, and each time the "
-                "step was left out (a GradScaler does so): no scale will mend it"
+                f"the loss was NaN {self.skipped} times in a row, and each time the step was "
+                "skipped (as a GradScaler does): no scale will fix it"
             )
         loss = "" if self.loss is None else f"; the loss is {_number(self.loss)}"
         if self.passes > 1:
-            loss += f"; it came with backward pass {self.position + 1} of {self.passes}"
+            loss += f"; it arose in backward pass {self.position + 1} of {self.passes}"
         if self.kind == "explosion":
             return (
-                f"the gradient has exploded: its length is {short(self.norm)}, usual were "
+                f"the gradient has exploded: its norm is {short(self.norm)}, the usual norm "
                 f"{short(self.usual)}{loss}"
             )
         if not self.bad_gradients:
@@ -154,7 +154,7 @@ def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
             if not all_finite(value):
                 told.append(f"its {name} is not finite")
             elif "sq" in name and group.get("eps") == 0 and bool((value == 0).any()):
-                told.append(f"its {name} has zeros, and with eps=0 that is what it divides by")
+                told.append(f"its {name} has zeros, and with eps=0 it divides by them")
     return ", ".join(told)
 
 

@@ -71,24 +71,24 @@ class StepReport(Report):
 
     def not_shown(self, parameters: Sequence[str]) -> None:
         """Say what is known, and what to do, when no re-run showed the fault."""
-        self.rerun_told = "the fault could not be shown again: see the notes"
+        self.rerun_told = "the fault did not occur again: see the notes"
         if self.gave_finite is False:
             self.notes.append(
-                "what the model returned was not finite already: it was made inside of the model"
+                "the model's output was already not finite: the fault arose inside the model"
             )
         elif self.gave_finite:
             self.notes.append(
-                "what the model returned was finite: it was made after its output, or in backward"
+                "the model's output was finite: the fault arose after it, or in backward"
             )
         bad = [name for name in parameters if name in set(self.gradients)]
         if bad and len(bad) == len(parameters):
             self.notes.append("the gradients of all parameters are not finite")
         elif bad:
             self.notes.append(
-                f"in the order of the model, gradients are not finite from {bad[0]} to {bad[-1]}, "
-                f"{len(bad)} of {len(parameters)}: it came in there, or after the last of them"
+                f"in the order of the model, the gradients from {bad[0]} to {bad[-1]} are not "
+                f"finite, {len(bad)} of {len(parameters)}: the fault arose there, or after the last"
             )
-        self.fix = f"{self.live}. Keep the random seed: it must be the same run."
+        self.fix = f"{self.live}. Keep the random seed, so that it is the same run."
 
     def __str__(self) -> str:
         stopped = "found after the last step," if self.is_over else "stopped before step"
@@ -135,11 +135,11 @@ class StepReport(Report):
             return
         self.found = cause
         if cause.kind == "seed" and how == "model":
-            sure = "" if self.gave_finite else ", unless the model did something else this time"
+            sure = "" if self.gave_finite else ", unless the model behaved differently this time"
             cause.reason = (
-                "the model's output is finite, and what came back to it was not: it was made "
-                f"outside of the model, between its output and the loss{sure}. Those lines could "
-                "not be run again."
+                "the model's output is finite, but the gradient that came back to it is not: the "
+                f"fault arose outside the model, between its output and the loss{sure}. Those "
+                "lines could not be run again."
             )
             cause.fix = (
                 f"look at the lines between the call of the model and backward(), or {self.live}."
@@ -147,13 +147,13 @@ class StepReport(Report):
         if cause.kind == "weights" and cause.node not in trace.names:
             # A batch that gradients are asked for, too.
             cause.kind = "data"
-            cause.reason = "this tensor, which the model was given, held it from the start."
+            cause.reason = "this argument of the model contained it from the start."
             cause.fix = "clean the data: drop such rows, or fill them (nan_to_num) before training."
         cause.fix = self._with_rate(cause.fix)
         if self.kind == "update" and cause.kind == "weights" and self.step > 0:
             cause.reason = (
-                f"the update of step {self.step - 1} left it, of gradients that were finite, or "
-                "the program wrote it since."
+                f"the update of step {self.step - 1} wrote it, from finite gradients, or the "
+                "program wrote it afterwards."
             )
             cause.fix = (
                 "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_; "
@@ -192,12 +192,12 @@ class StepReport(Report):
         if largest is None:
             return
         share = norm_of(trace.sweep.grad(largest))
-        self.seen += f"; most of it is that of {trace.names[largest]} ({short(share)})"
+        self.seen += f"; the largest part is that of {trace.names[largest]} ({short(share)})"
         self._first_use(trace, largest)
 
     def _with_rate(self, fix: str) -> str:
         """Put the learning rate first if the weights have diverged."""
-        rate = "a smaller learning rate or a warm-up, since the weights run away"
+        rate = "a smaller learning rate or a warm-up, because the weights diverge"
         return f"{rate}; {fix}" if self.growth > GROWN else fix
 
     def _first_use(self, trace: Trace, leaf: int) -> None:
