@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from gradwalk.inspect.trace.trace import Edge
 class Report:
     """The base of a tool's answer; subclasses are dataclasses with a `__str__`.
 
-    Fields whose name begins with an underscore are for the tool itself and are left out of
-    `to_dict()`.
+    `to_dict()` has the attributes named in `DATA`; by default these are the fields, except those
+    whose name begins with an underscore, which are for the tool itself.
     """
+
+    DATA: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -35,10 +37,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data: dicts, lists, text and numbers."""
-        assert is_dataclass(self)
-        return {
-            f.name: plain(getattr(self, f.name)) for f in fields(self) if not f.name.startswith("_")
-        }
+        return {name: plain(getattr(self, name)) for name in self.DATA or _field_names(self)}
 
     def _repr_html_(self) -> str:
         """A notebook's display; a subclass with a picture or a table overrides this."""
@@ -63,9 +62,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set)):
         return [plain(v) for v in value]
     if is_dataclass(value) and not isinstance(value, type):
-        names = (f.name for f in fields(value) if not f.name.startswith("_"))
-        return {name: plain(getattr(value, name)) for name in names}
+        return {name: plain(getattr(value, name)) for name in _field_names(value)}
     return value
+
+
+def _field_names(value: Any) -> list[str]:
+    return [f.name for f in fields(value) if not f.name.startswith("_")]
 
 
 def short(number: float | None) -> str:

@@ -286,22 +286,11 @@ class Anatomy:
     def value(self, node: int) -> Kept:
         """The value of a node; where the trace has none, computed again from what it has."""
         kept = self.trace.nodes[node].value
-        return self._computed.get(Edge(node)) if kept is None else kept
+        return self._recomputed.get(Edge(node)) if kept is None else kept
 
     @cached_property
-    def _computed(self) -> dict[Edge, Any]:
-        """Recompute values that an unrecorded graph did not save."""
-        found: dict[Edge, Any] = {}
-        for node in self.trace.nodes:
-            missing = [k for k, value in enumerate(node.values) if value is None]
-            if node.is_leaf or not missing or any(a is None for a in node.args):
-                continue
-            try:
-                outputs = replay.forward(self.trace, node, found)
-            except replay.NotReplayable:
-                continue
-            found.update({Edge(node.index, k): outputs[k] for k in missing if k < len(outputs)})
-        return found
+    def _recomputed(self) -> dict[Edge, Any]:
+        return replay.recomputed(self.trace)
 
     def written_at(self, layer: Layer, matrix_only: bool = True) -> SourceLine | None:
         """The line that last wrote a layer's matrix (or any parameter of it), or made it."""

@@ -179,7 +179,7 @@ def is_flat(trace: Trace, node: TraceNode, position: int) -> bool:
     random = np.random.default_rng(0)
     gs = [random.uniform(0.5, 1.5, shape) for shape, _ in node.metas]
     try:
-        pushed = pull(trace, node, float(gs[0]) if trace.scalar else gs if op.multiple else gs[0])
+        pushed = pull(trace, node, float(gs[0]) if trace.scalar else gs)
     except (NotReplayable, ValueError, TypeError, IndexError):
         return False
     return position < len(pushed) and all_zero(pushed[position])

@@ -12,11 +12,6 @@ from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Exit, Trace, TraceNode
 
 
-def exits_of(trace: Trace, nodes: Collection[int]) -> list[Exit]:
-    """The points where values of these nodes left the graph."""
-    return [found for found in trace.exits if found.node in nodes]
-
-
 def came_back(trace: Trace, exit: Exit, leading: Collection[int]) -> TraceNode | None:
     """The first node towards the loss that holds or receives the numbers that left."""
     value = trace.nodes[exit.node].value

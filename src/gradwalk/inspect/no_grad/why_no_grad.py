@@ -11,7 +11,7 @@ from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.no_grad.answer import Cut, WhyNoGrad
 from gradwalk.inspect.no_grad.cuts import Cause, all_zero, closed, is_flat, vanished
-from gradwalk.inspect.no_grad.suspects import came_back, exits_of, stand_ins
+from gradwalk.inspect.no_grad.suspects import came_back, stand_ins
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
@@ -310,10 +310,9 @@ class _Search:
     def _unused(self, node: TraceNode) -> WhyNoGrad:
         """`p` is in the trace, but no path leads to the loss."""
         came = reached(self.trace, node.index)
-        for exit in exits_of(self.trace, came):
+        for exit in (e for e in self.trace.exits if e.node in came):
             back = came_back(self.trace, exit, self.leading)
-            if back is not None or exit.node in came:
-                return self._left(exit, back, way(came, exit.node))
+            return self._left(exit, back, way(came, exit.node))
         found = self._about(
             "none", "unused", "no operation uses it.", "use it in the computation of the loss."
         )

@@ -126,7 +126,7 @@ def _closed(trace: Trace, node: TraceNode, given: list[Any]) -> list[Any]:
     pushed = trace.sweep.pushed.get(node.index) or ()
     if pushed and all(p is None or is_array(p) for p in pushed):
         return list(pushed)
-    return pull(trace, node, given if len(node.metas) > 1 else given[0])
+    return pull(trace, node, given)
 
 
 class _Inside:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, pull
+from gradwalk.inspect.trace.replay import NotReplayable, _typed, one_hot, pull
 from gradwalk.inspect.trace.tangents import known_operands
 from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
 from gradwalk.ops import TABLE
@@ -104,12 +104,7 @@ class Operation:
 
     def row(self, output: int, flat: int) -> list[tuple[Element, float]]:
         """d element / d operand, where it is not 0: one pull."""
-        hots = []
-        for shape, dtype in self.node.metas:
-            floats = np.dtype(dtype).kind == "f"
-            hots.append(np.zeros(shape, dtype) if floats else None)
-        hots[output].reshape(-1)[flat] = 1  # type: ignore[union-attr]
-        found = pull(self.trace, self.node, hots if len(hots) > 1 else hots[0])
+        found = pull(self.trace, self.node, one_hot(self.node, output, flat))
         terms = []
         for argument, contribution in zip(self.node.args, found):
             if contribution is None or not isinstance(argument, Edge):

@@ -336,6 +336,7 @@ class NodeGradient(Report):
 class PathSum(Report):
     """The sum over the lost or the extra paths. Iterating yields the largest paths."""
 
+    DATA = ("total", "count", "paths", "exact")
     total: Any
     kind: str  # "lost" or "extra"
     none: bool  # whether there are no such paths
@@ -373,15 +374,6 @@ class PathSum(Report):
 
     def __bool__(self) -> bool:
         return not self.none
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "total": plain(self.total),
-            "count": self.count,
-            "paths": [path.to_dict() for path in self.paths],
-            "exact": self.exact,
-        }
 
     def __str__(self) -> str:
         count = f"{large(self.count)} {self.kind} path{'s' * (self.count != 1)}"

@@ -140,13 +140,10 @@ class BackwardGraph:
 
     def _pull_arrays(self, node: TraceNode, outputs: list[Any]) -> Sequence[Any]:
         op = replay.op_of(node)
-        gs = [  # zeros for unused outputs, None for integer ones
-            np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
-            for g, (shape, dtype) in zip(outputs, node.metas)
-        ]
+        gs = replay.filled(node, outputs)
         pulled: Sequence[Any]
         try:
-            pulled = replay.pull(self.trace, node, gs if op is not None and op.multiple else gs[0])
+            pulled = replay.pull(self.trace, node, gs)
         except replay.NotReplayable:
             known = self._as_recorded(node, gs)
             if known is None:
@@ -212,14 +209,8 @@ def _seeds(trace: Trace, first_place: list[int]) -> dict[int, Any]:
     if not trace.sweeps:
         shape, dtype = trace.nodes[-1].metas[0]
         return {first_place[-1]: 1.0 if trace.scalar else np.ones(shape, dtype)}
-    found = {}
-    for edge, seed in trace.sweep.seeds.items():
-        if isinstance(seed, Statistics):  # not kept; of one number nothing is missing
-            if seed.count != 1:
-                raise replay.NotReplayable("the gradient that backward began with was not kept")
-            seed = np.full(seed.shape, seed.mean, seed.dtype)
-        found[first_place[edge.node] + edge.output] = seed
-    return found
+    seeds = replay.kept_seeds(trace.sweep)
+    return {first_place[edge.node] + edge.output: seed for edge, seed in seeds.items()}
 
 
 def _carries(trace: Trace, node: TraceNode, argument: int, edge: Edge) -> bool:

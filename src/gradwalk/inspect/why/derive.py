@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from gradwalk.inspect.report import Report, plain
+from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import op_of
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
@@ -53,6 +53,11 @@ class DerivationStep:
 
 class Derivation(Report):
     """The chain rule from the loss down to x."""
+
+    DATA = (
+        "name", "node", "loss", "gradient", "path_count", "definitions", "steps", "in_one_line",
+        "latex", "mathml",
+    )  # fmt: skip
 
     def __init__(self, cone: Cone, slopes: Locals) -> None:
         self._cone = cone
@@ -116,21 +121,6 @@ class Derivation(Report):
             for left, right in rows
         )
         return f'<math display="block"><mtable>{cells}</mtable></math>'
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, the LaTeX and the MathML among it."""
-        return {
-            "name": self.name,
-            "node": self.node,
-            "loss": self.loss,
-            "gradient": self.gradient,
-            "path_count": self.path_count,
-            "definitions": self.definitions,
-            "steps": plain(self.steps),
-            "in_one_line": self.in_one_line,
-            "latex": self.latex,
-            "mathml": self.mathml,
-        }
 
     def __str__(self) -> str:
         defined, order = self._defined(), self._order

@@ -19,7 +19,7 @@ from gradwalk.inspect.open.element import (
 )
 from gradwalk.inspect.open.open_op import backward_in_numbers
 from gradwalk.inspect.open.scalar_forms import TooLarge
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, is_array, pull
+from gradwalk.inspect.trace.replay import NotReplayable, _typed, filled, is_array, kept_seeds, pull
 from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.tangents import known_operands, push
@@ -110,7 +110,7 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
     amounts: dict[tuple[int, int], Kept] = {use: _pushed(cone, *use) for use in uses}
     if not all(is_array(amount) for amount in amounts.values()):
         try:
-            amounts.update(_pulled_down(cone, _seeds(cone)))
+            amounts.update(_pulled_down(cone, kept_seeds(cone.sweep)))
         except NotReplayable as error:
             notes.append(f"some contributions are known by their size only: {error}")
     found = []
@@ -129,7 +129,7 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
             )
         )
     if start.node in cone.seeds:
-        found.append(seed_share(_seeds(cone)[start]))
+        found.append(seed_share(kept_seeds(cone.sweep)[start]))
     whole = _whole(gradient, found)
     for share in found:
         share.cosine = cosine(share.amount, whole)
@@ -163,24 +163,10 @@ def _pushed(cone: Cone, consumer: int, argument: int) -> Kept:
     given = cone.sweep.grads.get(consumer, [])
     try:
         if given and all(g is None or is_array(g) for g in given):
-            whole = given if len(node.metas) > 1 else given[0]
-            return _pull_to(cone, node, [argument], whole)[argument]
+            return _pull_to(cone, node, [argument], given)[argument]
     except NotReplayable:
         pass
     return pushed[argument] if pushed else None
-
-
-def _seeds(cone: Cone) -> dict[Edge, Any]:
-    """The seeds of the backward pass."""
-    found = {}
-    for edge, seed in cone.sweep.seeds.items():
-        shape, dtype = cone.trace.nodes[edge.node].metas[edge.output]
-        if isinstance(seed, Statistics) and seed.count == 1:
-            seed = np.full(shape, seed.mean, dtype)  # it did not fit the budget
-        if not is_array(seed):
-            raise NotReplayable("what the backward pass began with was not kept")
-        found[edge] = seed
-    return found
 
 
 def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], Any]:
@@ -193,12 +179,8 @@ def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], An
         own = [arrived.pop(Edge(index, o), None) for o in range(len(node.metas))]
         if all(g is None for g in own):
             continue
-        filled = [
-            np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
-            for g, (shape, dtype) in zip(own, node.metas)
-        ]
         wanted = [position for _, position in cone.inputs[index]]
-        pulled = _pull_to(cone, node, wanted, filled if len(filled) > 1 else filled[0])
+        pulled = _pull_to(cone, node, wanted, filled(node, own))
         for position in wanted:
             source, given = node.args[position], pulled[position]
             if given is None:
@@ -233,7 +215,7 @@ def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
     terms = loss_terms(cone)
     if not terms:
         return []
-    seed = float(np.asarray(_seeds(cone)[Edge(cone.sweep.root)]).reshape(()))
+    seed = float(np.asarray(kept_seeds(cone.sweep)[Edge(cone.sweep.root)]).reshape(()))
     return [(edge, flat, seed * coefficient) for edge, flat, coefficient in terms]
 
 
@@ -338,8 +320,8 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     """Open everything between the element and the loss into numbers, and rank its paths."""
     trace, start = cone.trace, cone.start
     try:
-        ((root, seed),) = _seeds(cone).items() if len(cone.sweep.seeds) == 1 else [(start, None)]
-        if seed is None or np.size(seed) != 1:
+        (root, seed), *others = kept_seeds(cone.sweep).items()
+        if others or np.size(seed) != 1:
             answer.notes.append("paths of numbers are found for a loss that is one number")
             return
         count = estimated_operations(trace, cone.nodes)

@@ -12,7 +12,7 @@ from gradwalk.engine.modes import quietly
 from gradwalk.inspect.open.element import place_in
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.recorder import as_trace
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, operand
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.tangents import known_operands, push
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
@@ -199,13 +199,7 @@ def _change(cone: Cone, eps: Any, direction: Any, element: Any) -> Any:
 def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
     """Nudge a tensor. All arithmetic is in float64, because the differences are small."""
     trace, start = cone.trace, cone.start
-    before: dict[Edge, Any] = {}
-    known = trace.nodes[start.node].values[start.output]
-    if not is_array(known):
-        raise NotReplayable(
-            f"the value of {trace.name(start.node)} was not kept. Fix: record with keep='all'."
-        )
-    before[start] = np.asarray(known, np.float64)
+    before: dict[Edge, Any] = {start: _operand(trace, start, {})}
     after = {start: before[start] + change}
     moving: dict[Edge, Any] = {start: change}
     moves = [_move(trace, start, change, change)]
@@ -273,18 +267,11 @@ def _answer(
 
 
 def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
+    value = operand(trace, argument, known)
     if not isinstance(argument, Edge):
-        return argument
-    if argument in known:
-        return known[argument]
-    value = trace.nodes[argument.node].values[argument.output]
-    if not is_array(value):
-        raise NotReplayable(
-            f"the value of {trace.name(argument.node)} was not kept. Fix: record with keep='all', "
-            "or a larger budget."
-        )
+        return value
     value = np.asarray(value)
-    return value.astype(np.float64) if value.dtype.kind == "f" else value
+    return value.astype(np.float64, copy=False) if value.dtype.kind == "f" else value
 
 
 def _computed(node: TraceNode, args: list[Any]) -> list[Any]:
