@@ -398,7 +398,7 @@ def symmetric_weights(anatomy: Anatomy) -> list[Finding]:
             "the last layer of a residual branch, may start at 0",
             anatomy.trace.nodes[layer.node].line,
             anatomy.written_at(layer),
-            _zero_factors(anatomy, layer),
+            [f for f in anatomy.factors(layer.node) if not math.isnan(f.value)],
             [other.title for other, _ in stuck[1:]],
         )
     ]
@@ -409,11 +409,6 @@ def _equal_rows(matrix: Any, tolerance: float) -> bool:
     if not np.array_equal(rows[0], rows[-1]) and not tolerance:
         return False  # mostly: no need to look at all of them
     return bool(np.abs(rows - rows[0]).max(initial=0) <= tolerance * np.abs(rows).max(initial=0))
-
-
-def _zero_factors(anatomy: Anatomy, layer: Layer) -> list[Factor]:
-    """The factors on the gradient's path to the layer, as far as it got."""
-    return [f for f in anatomy.factors(layer.node) if not math.isnan(f.value)]
 
 
 # -- parameters without a gradient -----------------------------------------------------------------

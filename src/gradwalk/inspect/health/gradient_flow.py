@@ -158,7 +158,7 @@ class Anatomy:
             feeding = self._strongest([f for i in data if (f := self.fed_by[i]) is not None])
             if learned and alone and node.op not in LOOK_UP:
                 self._derived[node.index] = self._sources(learned)
-            elif self._is_layer(node.op, learned):
+            elif node.op in MULTIPLY and any(len(self.trace.nodes[i].shape) > 1 for i in learned):
                 feeding = self._add_layer(node.index, learned, feeding, calls)
             self.fed_by.append(feeding)
 
@@ -171,9 +171,6 @@ class Anatomy:
         if len(feeding) < 2:
             return feeding[0] if feeding else None
         return max(feeding, key=lambda position: self.gradient(self.layers[position].node))
-
-    def _is_layer(self, op: str, learned: set[int]) -> bool:
-        return op in MULTIPLY and any(len(self.trace.nodes[i].shape) > 1 for i in learned)
 
     def _add_layer(
         self, node: int, learned: set[int], below: int | None, calls: dict[str, int]

@@ -324,7 +324,7 @@ def _sizes_from(
     for unit in units[first:]:
         # What was made before the segment is an argument; nodes only read what came before them.
         for place in saving.read_by(unit.nodes):
-            if saving.maker(place.memory) < start:
+            if saving.made_by[place.memory] < start:
                 arguments[place.memory] = place.bytes
         for memory, size in (*unit.own.items(), *unit.given.items()):
             if memory not in arguments:

@@ -79,10 +79,6 @@ class Saving:
         self._next += 1
         self._memory[edge] = Saved("out", bytes_of(node, output), self._next)
 
-    def memory(self, edge: Edge) -> Saved:
-        """Where an output lies."""
-        return self._memory[edge]
-
     def _by_the_rules(self, node: TraceNode) -> tuple[Saved, ...]:
         """What the op's rules need: inputs and outputs; the size of residuals is unknown."""
         op = TABLE.get(node.op)
@@ -111,17 +107,14 @@ class Saving:
                     found.append(Saved(name, place.bytes, place.memory))
         return tuple(found)
 
-    def recorded_regions(self) -> Regions:
-        """The regions that were checkpointed when the trace was recorded."""
-        return Regions(dict(self.trace.regions), dict(self.trace.region_saved))
-
     def timeline(self, regions: Regions | None = None, held: bool = False) -> list[Moment]:
         """The bytes alive over one forward and backward pass.
 
         With `held`, data that the program made, such as labels, stays alive once saved: the program
         may still hold it.
         """
-        regions = self.recorded_regions() if regions is None else regions
+        if regions is None:  # those of the recording
+            regions = Regions(self.trace.regions, self.trace.region_saved)
         count = _Count(self._given if held else frozenset())
         found = []
         members: dict[int, list[int]] = {}
@@ -162,7 +155,7 @@ class Saving:
             renewed = []
             for saved in self.kept.get(index, ()):
                 # A residual is no node's output: it is made by the node that keeps it.
-                if self._made_by.get(saved.memory, index) in inside:
+                if self.made_by.get(saved.memory, index) in inside:
                     if saved.memory not in fresh:
                         self._next += 1
                         fresh[saved.memory] = self._next
@@ -172,7 +165,7 @@ class Saving:
         return found
 
     @cached_property
-    def _made_by(self) -> dict[int, int]:
+    def made_by(self) -> dict[int, int]:
         """Memory -> the node whose output it is."""
         makers: dict[int, int] = {}
         for edge, place in self._memory.items():
@@ -183,7 +176,7 @@ class Saving:
     @cached_property
     def _given(self) -> frozenset[int]:
         """The memory of data: what no recorded operation made."""
-        return frozenset(m for m, i in self._made_by.items() if self.trace.nodes[i].is_leaf)
+        return frozenset(m for m, i in self.made_by.items() if self.trace.nodes[i].is_leaf)
 
     def _first_use(self, index: int) -> int:
         """The node itself; for a leaf that the library made (a dropout mask), its consumer."""
@@ -196,10 +189,6 @@ class Saving:
     def _has_lines(self) -> bool:
         return any(node.line is not None for node in self.nodes)
 
-    def maker(self, memory: int) -> int:
-        """The node whose output a memory is."""
-        return self._made_by[memory]
-
     def read_by(self, nodes: list[TraceNode]) -> tuple[Saved, ...]:
         """The memory that a part of the computation reads but did not make, without parameters."""
         inside = {n.index for n in nodes}
@@ -207,7 +196,7 @@ class Saving:
         for node in nodes:
             for _, edge in node.edges:
                 place = self._memory[edge]
-                if place.memory not in self.own and self._made_by[place.memory] not in inside:
+                if place.memory not in self.own and self.made_by[place.memory] not in inside:
                     found[place.memory] = place
         return tuple(found.values())
 

@@ -334,13 +334,14 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
     """Why a finite gradient became NaN or inf on its way to the input at `position`."""
     node = there.node
     op = op_of(node)
-    here = "" if op is None or not op.elementwise else _at_operand(there, position)
     if op is None:
         return Cause(
             "own backward",
             f"the backward of {node.op} gives {number(pushed)} for its input {position}.",
             f"check {node.op}.backward with gradwalk.gradcheck.",
         )
+    value = there.operands[position] if op.elementwise and position < len(there.operands) else None
+    here = "" if value is None else f" at {op.inputs[position]} = {number(value)}"
     slope = _slope(there, position)
     shown = formula_of(op, position, node.attrs)
     if slope is None or not math.isfinite(slope):
@@ -362,13 +363,6 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
         f"{node.metas[0][1]}.",
         "clip or scale: a smaller loss, smaller weights, or float64.",
     )
-
-
-def _at_operand(there: There, position: int) -> str:
-    value = there.operands[position] if position < len(there.operands) else None
-    op = op_of(there.node)
-    assert op is not None
-    return "" if value is None else f" at {op.inputs[position]} = {number(value)}"
 
 
 def _slope(there: There, position: int) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -96,16 +97,15 @@ class Numbers:
 
     def nan(self, edge: Any) -> bool:
         """Whether an operand holds a NaN."""
-        if not isinstance(edge, Edge):
-            return has_nan(edge)
-        if edge not in self._nan:
-            self._nan[edge] = has_nan(self.of(edge))
-        return self._nan[edge]
+        return self._flag(self._nan, edge, has_nan)
 
     def bad(self, edge: Any) -> bool:
         """Whether an operand holds a NaN or inf."""
+        return self._flag(self._bad, edge, is_bad)
+
+    def _flag(self, flags: dict[Any, bool], edge: Any, test: Callable[[Kept], bool]) -> bool:
         if not isinstance(edge, Edge):
-            return is_bad(edge)
-        if edge not in self._bad:
-            self._bad[edge] = is_bad(self.of(edge))
-        return self._bad[edge]
+            return test(edge)
+        if edge not in flags:
+            flags[edge] = test(self.of(edge))
+        return flags[edge]

@@ -9,28 +9,11 @@ from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.routes import PathStep, chain, labelled, wrapped
 
 
-@dataclass(slots=True)
+@dataclass(kw_only=True)
 class Cut:
     """A point where the gradient stops."""
 
-    kind: str
-    reason: str
-    fix: str
-    node: int | None = None
-    op: str = ""
-    name: str = ""
-    layer: str = ""
-    line: SourceLine | None = None
-    path: list[PathStep] = field(default_factory=list)  # from the parameter to the cut
-    beyond: list[PathStep] = field(default_factory=list)  # from behind the cut to the loss
-
-
-@dataclass
-class WhyNoGrad(Report):
-    """The answer of `why_no_grad`. `verdict` is "none", "zero" or "flows"."""
-
     name: str
-    verdict: str
     kind: str = ""
     reason: str = ""
     fix: str = ""
@@ -38,8 +21,15 @@ class WhyNoGrad(Report):
     op: str = ""
     layer: str = ""
     line: SourceLine | None = None
-    path: list[PathStep] = field(default_factory=list)
-    beyond: list[PathStep] = field(default_factory=list)
+    path: list[PathStep] = field(default_factory=list)  # from the parameter to the cut
+    beyond: list[PathStep] = field(default_factory=list)  # from behind the cut to the loss
+
+
+@dataclass(kw_only=True)
+class WhyNoGrad(Cut, Report):
+    """The answer of `why_no_grad`. `verdict` is "none", "zero" or "flows"."""
+
+    verdict: str
     others: list[Cut] = field(default_factory=list)  # cuts on other paths to the loss
     suspects: list[str] = field(default_factory=list)  # guesses where nothing is certain
     scalar: bool = False

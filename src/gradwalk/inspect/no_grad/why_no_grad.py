@@ -139,17 +139,22 @@ class _Search:
     def _about(self, verdict: str, kind: str, reason: str, fix: str) -> WhyNoGrad:
         node = None if self.index is None else self.trace.nodes[self.index]
         line = getattr(self.live, "line", None) if node is None else node.line
-        found = WhyNoGrad(self.name, verdict, kind, reason, fix, self.index, line=line)
-        found.scalar = self.trace.scalar
-        found.op = "" if node is None else node.op
-        return found
+        return WhyNoGrad(
+            name=self.name,
+            verdict=verdict,
+            kind=kind,
+            reason=reason,
+            fix=fix,
+            node=self.index,
+            op="" if node is None else node.op,
+            line=line,
+            scalar=self.trace.scalar,
+        )
 
     def _report(self, verdict: str, cuts: list[Cut]) -> WhyNoGrad:
         first, *others = cuts
-        return WhyNoGrad(
-            self.name, verdict, first.kind, first.reason, first.fix, first.node, first.op,
-            first.layer, first.line, first.path, first.beyond, others, scalar=self.trace.scalar,
-        )  # fmt: skip
+        about = {**vars(first), "name": self.name}
+        return WhyNoGrad(**about, verdict=verdict, others=others, scalar=self.trace.scalar)
 
     def _flows(self, node: TraceNode, grad: Any) -> WhyNoGrad:
         known = self.trace.statistics(grad)
@@ -182,7 +187,10 @@ class _Search:
     def _asks_for_none(self, node: TraceNode) -> WhyNoGrad:
         """`p` itself requires no gradient."""
         if node.note or not node.is_leaf:
-            cause = _own_cause(self.trace, node)
+            nodes = self.trace.nodes
+            wanted = (position for position, edge in node.edges if nodes[edge.node].needs_grad)
+            position = next(wanted, None)
+            cause = None if position is None else closed(self.trace, node, position)
             if cause is not None:
                 return self._report("none", [self._cut(cause, node.index, [node.index])])
             sources = ", ".join(sorted({self.trace.name(i) for i in node.inputs})[:4])
@@ -301,11 +309,12 @@ class _Search:
                 if self.known != RECORDED
                 else "the loss is computed without it, and its requires_grad is False as well."
             )
-        found.suspects = self._stand_ins()
-        return found
+        return self._with_suspects(found)
 
-    def _stand_ins(self) -> list[str]:
-        return [] if self.live is None else stand_ins(self.trace, self.live, self.leading)
+    def _with_suspects(self, found: WhyNoGrad) -> WhyNoGrad:
+        if self.live is not None:
+            found.suspects = stand_ins(self.trace, self.live, self.leading)
+        return found
 
     def _unused(self, node: TraceNode) -> WhyNoGrad:
         """`p` is in the trace, but no path leads to the loss."""
@@ -326,8 +335,7 @@ class _Search:
                 + ", and the loss is computed without that."
             )
             found.fix = f"use the result of {end.op} in the loss."
-        found.suspects = self._stand_ins()
-        return found
+        return self._with_suspects(found)
 
     def _left(self, exit: Any, back: TraceNode | None, path: list[int]) -> WhyNoGrad:
         name = self.trace.name(exit.node)
@@ -436,27 +444,19 @@ class _Search:
     def _cut(self, cause: Cause, index: int, path: list[int]) -> Cut:
         node = self.trace.nodes[index]
         return Cut(
-            cause.kind,
-            cause.reason,
-            cause.fix,
-            index,
-            node.op,
-            self.trace.name(index),
-            group_name(self.trace, index),
-            node.line if cause.at is None else self.trace.nodes[cause.at].line,
-            steps_at(self.trace, path),
-            steps_at(self.trace, self._onward(index)),
+            name=self.trace.name(index),
+            kind=cause.kind,
+            reason=cause.reason,
+            fix=cause.fix,
+            node=index,
+            op=node.op,
+            layer=group_name(self.trace, index),
+            line=node.line if cause.at is None else self.trace.nodes[cause.at].line,
+            path=steps_at(self.trace, path),
+            beyond=steps_at(self.trace, self._onward(index)),
         )
 
     def _onward(self, index: int) -> list[int]:
         """The shortest path from a node to the loss, without the node itself."""
         came = reached(self.trace, index, lambda consumer, _: consumer in self.leading)
         return way(came, self.root)[1:] if self.root in came else []
-
-
-def _own_cause(trace: Trace, node: TraceNode) -> Cause | None:
-    """Why a node needs no gradient though one of its inputs does."""
-    for position, edge in node.edges:
-        if trace.nodes[edge.node].needs_grad:
-            return closed(trace, node, position)
-    return None

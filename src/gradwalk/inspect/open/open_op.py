@@ -21,10 +21,8 @@ from gradwalk.inspect.trace.recorder import Recorder, as_trace
 from gradwalk.inspect.trace.replay import _typed, is_array, op_of, pull
 from gradwalk.inspect.trace.tangents import computing, known_operands, leaf_tensor
 from gradwalk.inspect.trace.trace import Edge, Group, Sweep, Trace, TraceNode, key_of
+from gradwalk.inspect.walk.wording import expression
 from gradwalk.inspect.why.path_counts import local_derivatives
-from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.symbol import Symbol
-from gradwalk.printers.formulas.formula import formula
 from gradwalk.scalar.value import Value
 
 __all__ = ["Opened", "open_op", "unfolded"]
@@ -202,7 +200,7 @@ class _Inside:
             name=self.trace.name(self.node.index),
             node=self.node.index,
             op=self.node.op,
-            steps=[operation_text(inner, n) for n in inner if not n.is_leaf],
+            steps=[_step_text(inner, n) for n in inner if not n.is_leaf],
             inputs=places,
             outputs=ends,
             gradient=None if self.given is None else self.given[0],
@@ -260,51 +258,11 @@ def backward_in_numbers(trace: Trace, seed: float, root: int | None = None) -> N
     trace.sweeps[:] = [sweep]
 
 
-def operation_text(trace: Trace, node: TraceNode) -> str:
-    """One operation on one line: what it is called, how it is computed, its number if it is one."""
-    text = f"{trace.name(node.index)} = {expression_text(trace, node)}"
+def _step_text(trace: Trace, node: TraceNode) -> str:
+    """One operation on one line: its name, how it is computed, its number if it is one."""
+    text = f"{trace.name(node.index)} = {expression(trace, node)}"
     value = node.value
     return f"{text} = {short(value)}" if is_array(value) and np.ndim(value) == 0 else text
-
-
-def expression_text(trace: Trace, node: TraceNode) -> str:
-    """How a node is computed from its inputs, as a formula of their names."""
-    op = op_of(node)
-    symbols: dict[Any, Any] = {}
-    args = [_operand_symbol(trace, a, symbols) for a in node.args]
-    if op is None:
-        return f"{node.op}({', '.join(formula(a) for a in args)})"
-    attrs = {} if op.name in _SHAPE_SAYS_IT else _plain_attrs(op, node)
-    return formula(Symbol(op.name, node.shape, op=op, args=tuple(args), attrs=attrs))
-
-
-def _plain_attrs(op: Op, node: TraceNode) -> dict[str, Any]:
-    """The attributes that differ from their defaults."""
-    return {
-        name: value for name, value in node.attrs.items() if op.defaults.get(name, _ABSENT) != value
-    }
-
-
-_ABSENT = object()
-_SHAPE_SAYS_IT = {"expand", "getitem", "put", "reshape"}  # their attributes are long and say little
-
-
-def _operand_symbol(trace: Trace, argument: Any, known: dict[Any, Any]) -> Any:
-    """The name of an operand; an unnamed number is its value."""
-    if not isinstance(argument, Edge):
-        if isinstance(argument, np.ndarray):
-            return Symbol("array", argument.shape)
-        return argument
-    if argument not in known:
-        node = trace.nodes[argument.node]
-        anonymous = node.is_leaf and not node.label and argument.node not in trace.names
-        value: Any = node.values[argument.output] if node.values else None
-        if anonymous and is_array(value) and np.ndim(value) == 0:
-            return value if isinstance(value, bool) else float(value)
-        name = trace.name(argument.node)
-        name = name if len(node.metas) == 1 else f"{name}.{argument.output}"
-        known[argument] = Symbol(name, node.metas[argument.output][0])
-    return known[argument]
 
 
 # -- a whole trace with some nodes open ------------------------------------------------------------

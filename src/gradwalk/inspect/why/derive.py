@@ -406,15 +406,11 @@ def _text_part(expression: Any) -> Part:
     return text, binding
 
 
-def _latex_number(value: float) -> str:
-    return latex_printer.latex_number(float(f"{value:.6g}"))
-
-
 _TEXT = _Style(str, _text_part, number, " × ", " + ", " = ", "(", ")", "…")
 _LATEX = _Style(
     latex_printer.latex_name,
     latex_printer.latex_part,
-    _latex_number,
+    lambda value: latex_printer.latex_number(float(f"{value:.6g}")),
     r" \cdot ",
     " + ",
     " = ",

@@ -110,24 +110,20 @@ class Unsupported(ValueError):
 
 
 class Reader:
-    """Read a functional graph and make steps of the nodes that are needed."""
+    """Read a functional graph: make steps of the nodes that its outputs need, in order."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
-        self.graph = graph
         self.steps: list[GraphStep] = []
         self.unknown: list[tuple[str, str]] = []  # operation, where
         self.apart: set[Any] = set()  # operations to decompose before reading again
         self._values = {
             node: _stand_in(node.meta["val"]) for node in graph.nodes if "val" in node.meta
         }
-
-    def read(self) -> None:
-        """The steps that the outputs need, in order."""
         needed: set[torch.fx.Node] = set()
-        for node in reversed(self.graph.nodes):
+        for node in reversed(graph.nodes):
             if node.op == "output" or node in needed:
                 needed.update(node.all_input_nodes)
-        for node in self.graph.nodes:
+        for node in graph.nodes:
             if (
                 node in needed
                 and node.op == "call_function"

@@ -45,14 +45,14 @@ def import_graph(
     >>> net(gw.ones(4, 3)).shape
     (4, 2)
     """
-    module = torch_export.as_module(fn)
+    module = fn if isinstance(fn, torch.nn.Module) else torch_export.Wrapped(fn)
     graph = torch_export.exported(module, args, kwargs)
     program = torch_export.functional(graph)
-    reader = _read(program)
+    reader = Reader(program.graph)
     # known operations called with arguments that only their decomposition supports
     if reader.apart:
         program = torch_export.functional(graph, reader.apart)
-        reader = _read(program)
+        reader = Reader(program.graph)
     name = torch_export.name_of(module)
     if reader.unknown:
         raise Unsupported(name, reader.unknown)
@@ -60,12 +60,6 @@ def import_graph(
     drawn = check_steps(imported, tolerance)
     check_whole(imported, module, drawn, tolerance)
     return imported
-
-
-def _read(program: torch_export.Program) -> Reader:
-    reader = Reader(program.graph)
-    reader.read()
-    return reader
 
 
 class Part(Module):

@@ -75,11 +75,6 @@ def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {**found, **module.tensors} if isinstance(module, Wrapped) else found
 
 
-def as_module(function: Any) -> torch.nn.Module:
-    """The module itself, or a function wrapped as one."""
-    return function if isinstance(function, torch.nn.Module) else Wrapped(function)
-
-
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
     """Export a module on example arguments; the graph is not functional yet."""
     with warnings.catch_warnings(), private.lines_kept(after=__file__):

@@ -14,7 +14,6 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +203,7 @@ class Rerun:
                     roots = [outputs[i] for i in pushed]
                     for root, kept in zip(roots, pushed.values()):
                         # An output may depend on another: the kept gradient is the whole sum.
-                        root.register_hook(partial(_instead, kept))  # type: ignore[no-untyped-call]
+                        root.register_hook(lambda _, kept=kept: kept)  # type: ignore[no-untyped-call]
                     finite = all(map(all_finite, outputs))
                     self._only_pushed = finite and not all(map(all_finite, pushed.values()))
                     torch.autograd.backward(roots, list(pushed.values()))
@@ -310,10 +309,6 @@ def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-
-
-def _instead(kept: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    return kept
 
 
 _CALL = "output = module(*args, **kwargs)"

@@ -186,13 +186,13 @@ class StepReport(Report):
             if self.row is not None
             else "a smaller learning rate, a warm-up, or clip_grad_norm_ before step()."
         )
-        largest = max(
-            trace.names, key=lambda i: _finite(norm_of(trace.sweep.grad(i))), default=None
-        )
-        if largest is None:
+        norms = {index: norm_of(trace.sweep.grad(index)) for index in trace.names}
+        if not norms:
             return
-        share = norm_of(trace.sweep.grad(largest))
-        self.seen += f"; the largest part is that of {trace.names[largest]} ({short(share)})"
+        largest = max(norms, key=lambda i: math.inf if math.isnan(norms[i]) else norms[i])
+        self.seen += (
+            f"; the largest part is that of {trace.names[largest]} ({short(norms[largest])})"
+        )
         self._first_use(trace, largest)
 
     def _with_rate(self, fix: str) -> str:
@@ -312,10 +312,6 @@ def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
         stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
         return worst if stands_out else None
     return None
-
-
-def _finite(number: float) -> float:
-    return math.inf if math.isnan(number) else number
 
 
 def _json(value: Any) -> Any:
