@@ -71,10 +71,10 @@ def _field_names(value: Any) -> list[str]:
 
 
 def short(number: float | None) -> str:
-    """A number in about nine characters: 0.7071, −1.5, 1.2e-09."""
+    """A number in about nine characters: 0.7071, −1.5, 1.2e-09; `?` if it is unknown."""
     if number is None:
-        return "none"
-    text = f"{float(number):.4g}"
+        return "?"
+    text = f"{float(number):.4g}".replace("nan", "NaN")
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 

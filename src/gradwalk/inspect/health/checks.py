@@ -72,9 +72,8 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
 def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
     """Whether the gradient ends only at zero weights that do receive a gradient."""
     zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
-    by_node = {each.node: each for each in anatomy.layers}
     return bool(zeros) and all(
-        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(by_node[f.node].weight)) > 0
+        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(anatomy.layer_at[f.node].weight)) > 0
         for f in zeros
     )
 
@@ -86,14 +85,13 @@ def _first(item: tuple[float, Layer]) -> float:
 def _tops(anatomy: Anatomy) -> dict[int, int]:
     """For every node the last layer on its main path."""
     tops: dict[int, int] = {}
-    layers = {layer.node for layer in anatomy.layers}
     for node in reversed(anatomy.trace.nodes):
         if node.index not in anatomy.sweep.grads:
             continue
         above = anatomy.above(node.index)
         if above is not None and above in tops:
             tops[node.index] = tops[above]
-        elif node.index in layers:
+        elif node.index in anatomy.layer_at:
             tops[node.index] = node.index
     return tops
 
@@ -118,10 +116,9 @@ def _flow(
         )
     factors = anatomy.factors(layer.node)
     path = anatomy.main_path(layer.node)
-    by_node = {each.node: each for each in anatomy.layers}
-    above = [by_node[n] for n in path if n in by_node]
+    above = [anatomy.layer_at[n] for n in path if n in anatomy.layer_at]
     blamed = strongest(factors, growing)
-    guilty = by_node.get(blamed.node) if blamed is not None else None
+    guilty = anatomy.layer_at.get(blamed.node) if blamed is not None else None
     return Finding(
         "exploding" if growing else "vanishing",
         layer.title,

@@ -185,6 +185,11 @@ class Anatomy:
         self.layers.append(Layer(node, name, weight, parameters, call, below))
         return len(self.layers) - 1
 
+    @cached_property
+    def layer_at(self) -> dict[int, Layer]:
+        """The layers by their nodes."""
+        return {layer.node: layer for layer in self.layers}
+
     def layer_of(self, node: int) -> Layer | None:
         """The layer that a node is, or that feeds it."""
         position = self.fed_by[node]
@@ -193,8 +198,8 @@ class Anatomy:
     @cached_property
     def hidden(self) -> set[int]:
         """The nodes that some layer is computed from; the others are outputs."""
-        layers = (self.trace.nodes[layer.node] for layer in self.layers)
-        return leading_to(self.trace, {i for node in layers for i in node.inputs})
+        nodes = self.trace.nodes
+        return leading_to(self.trace, {i for n in self.layer_at for i in nodes[n].inputs})
 
     def data_of(self, layer: Layer) -> tuple[Kept, SourceLine | None]:
         """The operand of a layer that is not learned, and the line it was made at, if known."""
@@ -251,27 +256,21 @@ class Anatomy:
         Their product is the gradient norm of the node relative to that of `top`.
         """
         path = self.main_path(node)
-        layers = {layer.node: layer for layer in self.layers}
+        layers = self.layer_at
         if top is None:
             top = next((n for n in reversed(path) if n in layers), node)
         path = path[: path.index(top) + 1] if top in path else path
-        found = []
+        factors = []
         for below, above in reversed(list(pairwise(path))):
             before = self.gradient(above)
             value = self.gradient(below) / before if before else math.nan
             step = self.trace.nodes[above]
-            layer = layers.get(above)
-            found.append(
-                Factor(
-                    above,
-                    step.op,
-                    value,
-                    "" if layer is None else layer.title,
-                    step.line,
-                    None if layer is None else self.row_norm(layer.weight),
-                )
-            )
-        return found
+            factor = Factor(above, step.op, value, "", step.line)
+            if above in layers:
+                layer = layers[above]
+                factor.layer, factor.weight_norm = layer.title, self.row_norm(layer.weight)
+            factors.append(factor)
+        return factors
 
     def row_norm(self, weight: int) -> float:
         """The norm of a matrix divided by the root of its number of rows."""

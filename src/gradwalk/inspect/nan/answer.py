@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.nan.causes import number
-from gradwalk.inspect.report import Report
+from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.routes import PathStep, chain, labelled, listed, wrapped
 
 
@@ -19,7 +18,7 @@ class Operand:
     summary: str  # of all its elements
 
     def __str__(self) -> str:
-        here = "" if self.value is None else f" is {number(self.value)} there"
+        here = "" if self.value is None else f" is {short(self.value)} there"
         return f"{self.name}{here}" + (f" ({self.summary})" if self.summary else "")
 
 

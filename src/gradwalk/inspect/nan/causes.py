@@ -10,6 +10,7 @@ import numpy as np
 
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask
 from gradwalk.inspect.no_grad.cuts import Cause, formula_of
+from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import TraceNode
@@ -66,29 +67,20 @@ class There:
         """`log(0) = −inf`, `0 / 0 = NaN`."""
         node, values = self.node, self.operands
         if any(v is None for v in values) or not values:
-            return f"{node.op} = {number(self.result)}" if self.result is not None else node.op
-        shown = [number(v) for v in values]
+            return f"{node.op} = {short(self.result)}" if self.result is not None else node.op
+        shown = [short(v) for v in values]
         if node.op == "power":
-            shown.append(number(node.attrs["exponent"]))
+            shown.append(short(node.attrs["exponent"]))
         sign = _SIGNS.get(node.op)
         spelled = (
             f" {sign} ".join(f"({s})" if s.startswith("−") else s for s in shown)
             if sign
             else f"{node.op}({', '.join(shown)})"
         )
-        return spelled if self.result is None else f"{spelled} = {number(self.result)}"
+        return spelled if self.result is None else f"{spelled} = {short(self.result)}"
 
 
 _SIGNS = {"add": "+", "sub": "−", "mul": "×", "div": "/", "power": "^", "pow": "^"}
-
-
-def number(value: float | None) -> str:
-    """A number as text: NaN, −inf, 0, 1e+38."""
-    if value is None:
-        return "?"
-    if math.isnan(value):
-        return "NaN"
-    return f"{value:.4g}".replace("-", "−", 1) if value < 0 else f"{value:.4g}"
 
 
 # -- forward ---------------------------------------------------------------------------------------
@@ -140,7 +132,7 @@ def forward_cause(there: There) -> Cause:
         kind, reason, fix = _SIMPLE[op]
         x, eps = values[0] if values else None, there.node.attrs.get("eps")
         reason = reason.format(
-            op=op, x=_sort(x), number=number(x), result=number(there.result), eps=eps
+            op=op, x=_sort(x), number=short(x), result=short(there.result), eps=eps
         )
         return Cause(kind, reason, fix.format(op=op))
     if op in QUOTIENTS and not infinite:
@@ -167,7 +159,7 @@ def forward_cause(there: There) -> Cause:
         if p is not None and not 0 <= p <= 1:
             return Cause(
                 "domain",
-                f"{op} takes probabilities, from 0 to 1, and is given {number(p)} here.",
+                f"{op} takes probabilities, from 0 to 1, and is given {short(p)} here.",
                 "use binary_cross_entropy_with_logits, or a sigmoid before it.",
             )
     if op in SOFTMAXES:
@@ -182,7 +174,7 @@ def forward_cause(there: There) -> Cause:
 def _sort(x: float | None) -> str:
     if x is None:
         return "a number outside its domain"
-    return "0" if x == 0 else f"a negative number ({number(x)})" if x < 0 else number(x)
+    return "0" if x == 0 else f"a negative number ({short(x)})" if x < 0 else short(x)
 
 
 def _quotient(there: There) -> Cause:
@@ -191,7 +183,7 @@ def _quotient(there: There) -> Cause:
     if y == 0 and x == 0:
         return Cause("0 / 0", "0 / 0 is NaN.", _SAFE_QUOTIENT)
     if y == 0:
-        return Cause("division by 0", f"{number(x)} / 0 is {number(there.result)}.", _SAFE_QUOTIENT)
+        return Cause("division by 0", f"{short(x)} / 0 is {short(there.result)}.", _SAFE_QUOTIENT)
     return _overflow(there, "scale both operands, or use float64.")
 
 
@@ -203,11 +195,11 @@ def _power(there: There) -> Cause:
     if x is not None and n is not None and x < 0 and n != int(n):
         return Cause(
             "power",
-            f"a negative number ({number(x)}) to the power of {number(n)} is NaN.",
+            f"a negative number ({short(x)}) to the power of {short(n)} is NaN.",
             "use abs(x) or x.clamp(min=0) as the base, or a whole exponent.",
         )
     if x == 0 and n is not None and n < 0:
-        return Cause("division by 0", f"0 to the power of {number(n)} is inf.", _SAFE_QUOTIENT)
+        return Cause("division by 0", f"0 to the power of {short(n)} is inf.", _SAFE_QUOTIENT)
     return _overflow(there, "keep the base or the exponent smaller, or use float64.")
 
 
@@ -279,10 +271,10 @@ def _spread(there: There) -> Cause:
     correction = node.attrs.get("correction", 1)
     if count - correction <= 0:
         of = "one element" if count == 1 else f"{count} elements"
-        left = number(count - correction)
+        left = short(count - correction)
         return Cause(
             "one element",
-            f"{node.op} of {of} divides by n − {number(correction)} = {left}.",
+            f"{node.op} of {of} divides by n − {short(correction)} = {left}.",
             f"use {node.op}(correction=0), which divides by n, or take more than one element.",
         )
     return _many(there)
@@ -305,12 +297,12 @@ def _many(there: There) -> Cause:
     if math.isfinite(largest):
         return _overflow(
             there,
-            f"its operands go up to {number(largest)}: scale them, clip the weights, or use "
+            f"its operands go up to {short(largest)}: scale them, clip the weights, or use "
             "float64.",
         )
     return Cause(
         "not finite",
-        f"{node.op} gives {number(there.result)} for operands that are not all finite.",
+        f"{node.op} gives {short(there.result)} for operands that are not all finite.",
         "look at which operand is infinite: if it was given on purpose, as a mask, use a large "
         "finite number (-1e9) in its place.",
     )
@@ -337,11 +329,11 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
     if op is None:
         return Cause(
             "own backward",
-            f"the backward of {node.op} gives {number(pushed)} for its input {position}.",
+            f"the backward of {node.op} gives {short(pushed)} for its input {position}.",
             f"check {node.op}.backward with gradwalk.gradcheck.",
         )
     value = there.operands[position] if op.elementwise and position < len(there.operands) else None
-    here = "" if value is None else f" at {op.inputs[position]} = {number(value)}"
+    here = "" if value is None else f" at {op.inputs[position]} = {short(value)}"
     slope = _slope(there, position)
     shown = formula_of(op, position, node.attrs)
     if slope is None or not math.isfinite(slope):
@@ -351,7 +343,7 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
                 f"{node.op} of equal elements is 0, and there it has no finite derivative.",
                 _SMOOTH["std"],
             )
-        size = "not finite" if slope is None else number(slope)
+        size = "not finite" if slope is None else short(slope)
         return Cause(
             "infinite slope",
             f"the derivative of {node.op}{shown} is {size}{here}.",
@@ -359,7 +351,7 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
         )
     return Cause(
         "overflow",
-        f"gradient {number(g)} × derivative {number(slope)} of {node.op} is beyond the largest "
+        f"gradient {short(g)} × derivative {short(slope)} of {node.op} is beyond the largest "
         f"{node.metas[0][1]}.",
         "clip or scale: a smaller loss, smaller weights, or float64.",
     )

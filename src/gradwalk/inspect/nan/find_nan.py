@@ -23,12 +23,12 @@ from gradwalk.inspect.nan.causes import (
     There,
     backward_cause,
     forward_cause,
-    number,
     rows_of,
     safe_form,
 )
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
 from gradwalk.inspect.no_grad.cuts import Cause
+from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace, current, record
 from gradwalk.inspect.trace.replay import is_array, op_of
@@ -126,7 +126,7 @@ class _Search:
 
     def _shown(self, index: int) -> str:
         value = self.trace.nodes[index].value
-        return number(float(value)) if is_array(value) and np.size(value) == 1 else "not finite"
+        return short(float(value)) if is_array(value) and np.size(value) == 1 else "not finite"
 
     def _producers(
         self, ends: Iterable[int], test: Callable[[Any], bool]
@@ -223,7 +223,7 @@ class _Search:
             value = self.numbers.of(argument)
             if not isinstance(argument, Edge):
                 if isinstance(argument, (int, float)):
-                    found.append(Operand(f"the constant {number(float(argument))}", None, ""))
+                    found.append(Operand(f"the constant {short(float(argument))}", None, ""))
                 continue
             here = at(value, index) if together else None
             found.append(Operand(self.trace.name(argument.node), here, _summary(value)))
@@ -246,7 +246,7 @@ class _Search:
         return self._about(node, cause, "forward", value, f"already {what}")
 
     def _written(self, node: TraceNode, value: Kept, constant: float) -> FoundNan:
-        what = number(constant)
+        what = short(constant)
         cause = Cause(
             "constant",
             f"{what} enters here as a constant.",
@@ -321,7 +321,7 @@ class _Search:
         g = at(sweep.grad(index), element)
         pushed = at(contribution, first_bad(contribution))
         cause = backward_cause(there, position, g, pushed)
-        text = f"gradient {number(g)} becomes {number(pushed)}"
+        text = f"gradient {short(g)} becomes {short(pushed)}"
         hider = None
         if cause.kind == "infinite slope" and g == 0:
             hider = self._hider(index, element, sweep)
@@ -426,12 +426,12 @@ def _summary(kept: Kept) -> str:
     """An operand's elements in a few words."""
     if kept is None:
         return "its values were not kept"
-    known = kept if isinstance(kept, Statistics) else Statistics.of(kept)
+    known = Statistics.of(kept)
     if known.count <= 1:
         return "" if known.finite else ("NaN" if known.nans else "inf")
     parts = [f"{known.count} elements"]
     if known.count > known.nans + known.infs:
-        parts.append(f"from {number(known.low)} to {number(known.high)}")
+        parts.append(f"from {short(known.low)} to {short(known.high)}")
     parts += [f"{known.zeros} of them 0"] if known.zeros else []
     parts += [f"{known.nans} NaN"] if known.nans else []
     parts += [f"{known.infs} infinite"] if known.infs else []

@@ -220,9 +220,9 @@ def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
 
 def _span(kept: Kept) -> str:
     """Describe the smallest and largest element."""
-    if not is_array(kept) and not isinstance(kept, Statistics):
+    if kept is None:
         return ""
-    known = kept if isinstance(kept, Statistics) else Statistics.of(kept)
+    known = Statistics.of(kept)
     if known.count == 1:
         return f" (it is {short(known.low)})"
     if known.low == known.high:

@@ -244,7 +244,7 @@ class Recorder:
             index=0,
             op="",
             label=tensor.label,
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             line=source_line(owner.code, owner.position),
             needs_grad=tensor.requires_grad,
             metas=metas * (tensor._index + 1),
@@ -286,7 +286,7 @@ class Recorder:
             args=args,
             attrs=attrs,
             label=first.label,
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             line=source_line(code, position),
             needs_grad=needs,
             metas=tuple((o._array.shape, str(o._array.dtype)) for o in outputs),
@@ -332,17 +332,22 @@ class Recorder:
 
     def made_value(self, v: Any) -> None:
         """Record an operation on Values."""
-        self.values.made(v, self._stack[-1] if self._stack else None)
+        self.values.made(v, self._group)
 
     def swept_values(self, root: Any) -> None:
         """Record the finished `backward()` of a Value."""
-        self.values.swept(root, self._stack[-1] if self._stack else None)
+        self.values.swept(root, self._group)
+
+    @property
+    def _group(self) -> int | None:
+        """The innermost open group."""
+        return self._stack[-1] if self._stack else None
 
     # -- groups ------------------------------------------------------------------------------------
 
     def entered(self, path: str, kind: str, class_name: str = "") -> None:
         """Open a group for a module call or a scope."""
-        above = self._stack[-1] if self._stack else None
+        above = self._group
         if self._computing_again:
             self._stack.append(above)
             return

@@ -264,9 +264,7 @@ class Trace:
 
     def statistics(self, kept: Kept) -> Statistics | None:
         """The statistics of a value, in whatever form it was kept."""
-        if kept is None or isinstance(kept, Statistics):
-            return kept
-        return Statistics.of(kept)
+        return None if kept is None else Statistics.of(kept)
 
     def add(self, node: TraceNode, *keys: Any) -> int:
         """Append a node, and remember which live objects it represents."""

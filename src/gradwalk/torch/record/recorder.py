@@ -283,7 +283,7 @@ class TorchRecorder(Recorder):
         made = TraceNode(
             index=0,
             op="",
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             needs_grad=tensor.requires_grad,
             metas=(form_of(tensor),),
             line=(self.graph.memories.last_write(tensor) or (0, None))[1],
@@ -383,7 +383,7 @@ class TorchRecorder(Recorder):
             op=name,
             args=tuple(self._as_argument(operand, edges, made) for operand in operands),
             attrs=attrs,
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             line=line,
             needs_grad=number is not None,
             metas=tuple(form_of(made[k]) for k in outputs),
@@ -426,8 +426,8 @@ class TorchRecorder(Recorder):
         self._unused[id(tensor)].is_blank = "empty" in func._schema.name
 
     def _note_unused(self, result: torch.Tensor, source: Edge | None) -> None:
-        group = self._stack[-1] if self._stack else None
-        self._unused[id(result)] = _Unused(weakref.ref(result), source, caller(), group)
+        unused = _Unused(weakref.ref(result), source, caller(), self._group)
+        self._unused[id(result)] = unused
 
     def _used(self, tensor: torch.Tensor) -> Edge | None:
         """Turn a noted tensor that is now used into a node."""

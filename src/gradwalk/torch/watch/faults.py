@@ -63,7 +63,7 @@ class StepFault:
                 f"the loss was NaN {self.skipped} times in a row, and each time the step was "
                 "skipped (as a GradScaler does): no scale will fix it"
             )
-        loss = "" if self.loss is None else f"; the loss is {_number(self.loss)}"
+        loss = "" if self.loss is None else f"; the loss is {short(self.loss)}"
         if self.passes > 1:
             loss += f"; it arose in backward pass {self.position + 1} of {self.passes}"
         if self.kind == "explosion":
@@ -72,7 +72,7 @@ class StepFault:
                 f"{short(self.usual)}{loss}"
             )
         if not self.bad_gradients:
-            return f"the loss is {_number(self.loss)}, its gradients are finite"
+            return f"the loss is {short(self.loss)}, its gradients are finite"
         return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"
 
 
@@ -138,10 +138,6 @@ def _largest(runs: Sequence[Run], norm: float) -> int:
     lengths = [0.0 if run.before is None else run.before.item() for run in runs] + [norm]
     growth = [after - before for before, after in itertools.pairwise(lengths)]
     return growth.index(max(growth)) if growth else 0
-
-
-def _number(value: float | None) -> str:
-    return "NaN" if value is not None and math.isnan(value) else short(value)
 
 
 def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
