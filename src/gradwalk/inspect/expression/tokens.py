@@ -57,7 +57,7 @@ class NamedFunction(NamedTuple):
 
 def _functions() -> dict[str, NamedFunction]:
     """Every elementwise op with a derivative that works on plain numbers."""
-    found = {
+    functions = {
         op.name: NamedFunction(op.name, len(op.inputs))
         for op in TABLE.values()
         if op.elementwise
@@ -67,7 +67,7 @@ def _functions() -> dict[str, NamedFunction]:
         and op.name not in ("where", "clip")  # they need a condition, or bounds
     }
     other_names = {"max": "maximum", "min": "minimum", "ln": "log"}
-    return found | {name: found[op] for name, op in other_names.items()}
+    return functions | {name: functions[op] for name, op in other_names.items()}
 
 
 FUNCTIONS = _functions()

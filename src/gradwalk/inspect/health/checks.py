@@ -60,13 +60,13 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
                 small.append((ratio, layer))
             elif ratio > limits.exploding:
                 large.append((ratio, layer))
-    found = []
+    findings = []
     small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
     if small:
-        found.append(_flow(anatomy, min(small, key=_first), small, growing=False))
+        findings.append(_flow(anatomy, min(small, key=_first), small, growing=False))
     if large:
-        found.append(_flow(anatomy, max(large, key=_first), large, growing=True))
-    return found
+        findings.append(_flow(anatomy, max(large, key=_first), large, growing=True))
+    return findings
 
 
 def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
@@ -162,7 +162,7 @@ def _change(blamed: Factor | None, growing: bool) -> str:
 
 def dead_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
     """ReLU units that give 0 for every row; also the share of them, by node."""
-    found, shares = [], {}
+    findings, shares = [], {}
     for node in anatomy.trace.nodes:
         if not (node.needs_grad and node.op in RELUS and _is_relu(anatomy, node)):
             continue
@@ -181,8 +181,8 @@ def dead_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[in
         alive = (out > 0).any(tuple(i for i in range(out.ndim) if i != axis))
         shares[node.index] = share = 1 - float(np.count_nonzero(alive)) / units
         if share >= limits.dead:
-            found.append(_dead(anatomy, node, layer, share, units))
-    return together(found), shares
+            findings.append(_dead(anatomy, node, layer, share, units))
+    return together(findings), shares
 
 
 def _is_relu(anatomy: Anatomy, node: TraceNode) -> bool:
@@ -246,7 +246,7 @@ def _factor(anatomy: Anatomy, node: TraceNode) -> Factor:
 
 def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
     """Hidden sigmoids, tanhs and softmaxes that are mostly flat; also how much, by node."""
-    found, shares = [], {}
+    findings, shares = [], {}
     for node in anatomy.trace.nodes:
         if not node.needs_grad or node.op not in (*SLOPES, "softmax", "attention"):
             continue
@@ -258,8 +258,8 @@ def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], di
             continue
         shares[node.index] = share
         if share >= limits.saturated:
-            found.append(saturated_finding(anatomy, node, layer, share, limits))
-    return together(found), shares
+            findings.append(saturated_finding(anatomy, node, layer, share, limits))
+    return together(findings), shares
 
 
 def flat_share(anatomy: Anatomy, node: TraceNode, flat: float) -> float | None:
@@ -420,7 +420,7 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
         if parameter.requires_grad and (index is None or anatomy.sweep.grad(index) is None):
             place = name.rpartition(".")[0] or name
             groups.setdefault(place, []).append((name, parameter, index))
-    found = []
+    findings = []
     for place, members in groups.items():
         names = ", ".join(name for name, _, _ in members)
         cut = next((c for _, _, i in members if i is not None and (c := _cut(anatomy, i))), None)
@@ -433,8 +433,8 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
         write = anatomy.trace.last_write(members[0][1])
         made = getattr(members[0][1], "line", None) or (None if write is None else write[1])
         line = made if cut is None else cut.line
-        found.append(Finding("unused", place, float(len(members)), message, change, line, made))
-    return found
+        findings.append(Finding("unused", place, float(len(members)), message, change, line, made))
+    return findings
 
 
 def _cut(anatomy: Anatomy, index: int) -> TraceNode | None:

@@ -59,17 +59,17 @@ class HealthReport(Report):
 
     def metrics(self) -> dict[str, float]:
         """Everything as one flat dictionary of floats, for any logger."""
-        found = {"findings": float(len(self.findings)), "gradient_norm": self.gradient_norm}
+        metrics = {"findings": float(len(self.findings)), "gradient_norm": self.gradient_norm}
         if self.loss is not None:
-            found["loss"] = self.loss
+            metrics["loss"] = self.loss
         for layer in self.layers:
             for what in ("gradient", "weight", "weight_gradient"):
-                found[f"{layer.name}/{what}"] = getattr(layer, what)
+                metrics[f"{layer.name}/{what}"] = getattr(layer, what)
             for what in ("activation", "update", "dead", "saturated"):
                 share = getattr(layer, what)
                 if share is not None:
-                    found[f"{layer.name}/{what}"] = share
-        return found
+                    metrics[f"{layer.name}/{what}"] = share
+        return metrics
 
     def svg(self) -> str:
         """The sizes at every layer as bars; layers with a finding are red."""
@@ -171,7 +171,7 @@ def examine(
 def _unexplained(flow: list[Finding], *explained: list[Finding]) -> list[Finding]:
     """Vanishing gradients that no other finding explains."""
     causes: dict[int, Finding] = {}
-    for finding in (f for found in explained for f in found):
+    for finding in (f for findings in explained for f in findings):
         causes.update(dict.fromkeys((f.node for f in finding.factors), finding))
         causes.update(dict.fromkeys(finding._nodes, finding))
     left = []
@@ -195,11 +195,11 @@ def _layers(
             position = anatomy.fed_by[index]
             if position is not None:
                 behind.setdefault(position, {})[what] = share
-    found = []
+    layers = []
     for number, layer in enumerate(anatomy.layers):
         node = anatomy.trace.nodes[layer.node]
         out = anatomy.value(layer.node)
-        found.append(
+        layers.append(
             LayerHealth(
                 layer.title,
                 node.op,
@@ -213,7 +213,7 @@ def _layers(
                 node.line,
             )
         )
-    return found
+    return layers
 
 
 def _notes(anatomy: Anatomy) -> list[str]:

@@ -152,10 +152,10 @@ def together(findings: list[Finding]) -> list[Finding]:
     groups: dict[Any, list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.kind, finding.line, finding.cause), []).append(finding)
-    found = []
+    merged = []
     for members in groups.values():
         worst = max(members, key=lambda finding: finding.value)
         worst.others += [finding.layer for finding in members if finding is not worst]
         worst._nodes = {f.node for finding in members for f in finding.factors}
-        found.append(worst)
-    return found
+        merged.append(worst)
+    return merged

@@ -95,10 +95,10 @@ def _row(trial: Trial) -> str:
     if trial.error:
         return f"{what:<42}{trial.error[:38]}"
     kinds = sorted({finding.kind for finding in trial.before.findings})
-    found = listed(kinds, 2) if kinds else "none"
-    found = found if len(found) <= 19 else found[:18] + "…"
+    findings = listed(kinds, 2) if kinds else "none"
+    findings = findings if len(findings) <= 19 else findings[:18] + "…"
     first, last = (_narrow(loss) for loss in (trial.losses[0], trial.losses[-1]))
-    return f"{what:<42}{found:<20}{first:>8} {last:>8}"
+    return f"{what:<42}{findings:<20}{first:>8} {last:>8}"
 
 
 def _narrow(number: float) -> str:
@@ -309,8 +309,8 @@ def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:
     elif name == "clipping" and run.optimizer is not None:
         yield _Change(name, "gradient norm clipped to 1", clip=1.0)
     elif name == "learning rate" and run.optimizer is not None:
-        found = [layer.update for layer in original.before.layers if layer.update is not None]
-        ratios = sorted(ratio for ratio in found if ratio < math.inf)
+        updates = [layer.update for layer in original.before.layers if layer.update is not None]
+        ratios = sorted(ratio for ratio in updates if ratio < math.inf)
         if ratios:
             limit = (run.limits or Limits()).large_update
             most, middle = ratios[-1], ratios[len(ratios) // 2]

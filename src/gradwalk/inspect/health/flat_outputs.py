@@ -26,7 +26,7 @@ LEAST = 0.05  # share of the outputs that have to be both flat and wanted elsewh
 
 def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
     """Saturated sigmoids, tanhs and softmaxes after the last layer; also the flat share by node."""
-    found, shares = [], {}
+    findings, shares = [], {}
     for node in anatomy.trace.nodes:
         if not node.needs_grad or node.op not in (*SLOPES, "softmax"):
             continue
@@ -48,8 +48,8 @@ def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], 
             finding.message += (
                 f"; the loss wants {percent(stuck)} of them elsewhere, and its gradient ends here"
             )
-            found.append(_with_advice(finding, node))
-    return together(found), shares
+            findings.append(_with_advice(finding, node))
+    return together(findings), shares
 
 
 def _measured(anatomy: Anatomy, node: TraceNode) -> tuple[Any, Any, float] | None:

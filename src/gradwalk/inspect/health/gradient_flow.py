@@ -132,15 +132,15 @@ class Anatomy:
             leaves = [n for n in trace.nodes if n.is_leaf and n.needs_grad]
             return {n.index: trace.name(n.index) for n in leaves}
         listed = {name: index for index, name in trace.names.items()}
-        found = {}
+        names = {}
         for name, parameter in model.named_parameters():
             index = trace.lookup(parameter)
             if index is None:
                 index = listed.get(name)  # of a trace that was read from a file
             if index is not None:
-                found[index] = name
+                names[index] = name
                 self.tensors[index] = parameter
-        return found
+        return names
 
     # -- layers ------------------------------------------------------------------------------------
 
@@ -213,12 +213,12 @@ class Anatomy:
     def spine(self) -> list[Layer]:
         """The layers from the first to the last, each fed by the one before it."""
         reached = [layer for layer in self.layers if self.gradient(layer.node) > 0]
-        found: list[Layer] = []
+        spine: list[Layer] = []
         at: Layer | None = reached[-1] if reached else self.layers[-1] if self.layers else None
         while at is not None:
-            found.append(at)
+            spine.append(at)
             at = None if at.below is None else self.layers[at.below]
-        return found[::-1]
+        return spine[::-1]
 
     # -- gradients ---------------------------------------------------------------------------------
 

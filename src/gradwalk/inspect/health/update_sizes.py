@@ -47,7 +47,7 @@ def step_norms(
     numbers = {id(parameter): index for index, parameter in anatomy.tensors.items()}
     trial = copy.copy(optimizer)
     trial.state = defaultdict(dict)
-    found = {}
+    moved_by = {}
     for group in optimizer.param_groups:
         copies = []
         for parameter in group["params"]:
@@ -63,8 +63,8 @@ def step_norms(
             moved = [stand_in for _, _, stand_in in copies]
             quietly(trial.update, moved, {**group, "params": moved})
             for index, before, stand_in in copies:
-                found[index] = norm_of(stand_in._array - before)
-    return found
+                moved_by[index] = norm_of(stand_in._array - before)
+    return moved_by
 
 
 def update_sizes(

@@ -214,7 +214,7 @@ def _row(
     trace: Trace, saving: Saving, opened: set[int], timed: bool
 ) -> list[tuple[Unit, int | None]]:
     """Assign each node to its outermost unopened group, and merge neighbours of one group."""
-    found: list[tuple[Unit, int | None]] = []
+    units: list[tuple[Unit, int | None]] = []
     for node in saving.nodes:
         groups = []
         at = node.group
@@ -223,13 +223,13 @@ def _row(
             at = trace.groups[at].above
         group = next((g for g in reversed(groups) if g not in opened), None)
         cost = trace.seconds.get(node.index, 0.0) if timed else operations(trace, node)
-        if found and found[-1][1] == group:
-            found[-1][0].nodes.append(node)
-            found[-1][0].cost += cost
+        if units and units[-1][1] == group:
+            units[-1][0].nodes.append(node)
+            units[-1][0].cost += cost
         else:
             name = "" if group is None else trace.groups[group].name
-            found.append((Unit(name, [node], cost), group))
-    return found
+            units.append((Unit(name, [node], cost), group))
+    return units
 
 
 def _measure(saving: Saving, unit: Unit) -> None:
@@ -320,7 +320,7 @@ def _sizes_from(
     start = units[first].nodes[0].index
     arguments: dict[int, int] = {}
     inner: dict[int, int] = {}
-    found = []
+    sizes = []
     for unit in units[first:]:
         # What was made before the segment is an argument; nodes only read what came before them.
         for place in saving.read_by(unit.nodes):
@@ -329,8 +329,8 @@ def _sizes_from(
         for memory, size in (*unit.own.items(), *unit.given.items()):
             if memory not in arguments:
                 inner[memory] = size
-        found.append((list(arguments.items()), sum(inner.values())))
-    return found
+        sizes.append((list(arguments.items()), sum(inner.values())))
+    return sizes
 
 
 def _offer(ways: dict[tuple[int, bool], _State], state: _State) -> None:
@@ -341,7 +341,7 @@ def _offer(ways: dict[tuple[int, bool], _State], state: _State) -> None:
 
 def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
     """The Pareto front of bytes and cost."""
-    found: list[_State] = []
+    front: list[_State] = []
     for kept in (True, False):
         lowest = math.inf
         best: list[_State] = []
@@ -352,8 +352,8 @@ def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
                 lowest = state.cost
         if len(best) > WAYS:  # the first holds least and the last costs least: both stay
             best = [best[k * (len(best) - 1) // (WAYS - 1)] for k in range(WAYS)]
-        found += best
-    return found
+        front += best
+    return front
 
 
 def _too_small(saving: Saving, units: list[Unit], budget: int) -> str:

@@ -88,7 +88,7 @@ class Saving:
         wants = tuple(
             isinstance(a, Edge) and self.trace.nodes[a.node].needs_grad for a in node.args
         )
-        found = []
+        saved = []
         for name in op.plan(wants).write().names:
             if name in op.outputs:
                 edges = [Edge(node.index, op.outputs.index(name))]
@@ -104,8 +104,8 @@ class Saving:
             for edge in edges:
                 place = self._memory[edge]
                 if place.memory not in self.own:
-                    found.append(Saved(name, place.bytes, place.memory))
-        return tuple(found)
+                    saved.append(Saved(name, place.bytes, place.memory))
+        return tuple(saved)
 
     def timeline(self, regions: Regions | None = None, held: bool = False) -> list[Moment]:
         """The bytes alive over one forward and backward pass.
@@ -116,7 +116,7 @@ class Saving:
         if regions is None:  # those of the recording
             regions = Regions(self.trace.regions, self.trace.region_saved)
         count = _Count(self._given if held else frozenset())
-        found = []
+        moments = []
         members: dict[int, list[int]] = {}
         for node in self.nodes:
             if node.index in regions.of_node:
@@ -126,7 +126,7 @@ class Saving:
             if region is not None and members[region][0] == node.index:
                 count.add(regions.kept.get(region, ()))
             count.add(self.kept.get(node.index, ()))
-            found.append(Moment("forward", node.index, count.bytes))
+            moments.append(Moment("forward", node.index, count.bytes))
             if region is not None and members[region][-1] == node.index:
                 for index in members[region]:
                     count.drop(self.kept.get(index, ()))
@@ -140,17 +140,17 @@ class Saving:
                     for recomputed in again[region].values():
                         count.add(recomputed)
                 kept = again[region][node.index]
-            found.append(Moment("backward", node.index, count.bytes))
+            moments.append(Moment("backward", node.index, count.bytes))
             count.drop(kept)
             if region is not None and members[region][0] == node.index:
                 count.drop(regions.kept.get(region, ()))
-        return found
+        return moments
 
     def _computed_again(self, members: list[int]) -> dict[int, tuple[Saved, ...]]:
         """What the nodes of a region save when recomputed: new memory for their outputs."""
         inside = set(members)
         fresh: dict[int, int] = {}
-        found = {}
+        again = {}
         for index in members:
             renewed = []
             for saved in self.kept.get(index, ()):
@@ -161,8 +161,8 @@ class Saving:
                         fresh[saved.memory] = self._next
                     saved = saved._replace(memory=fresh[saved.memory])
                 renewed.append(saved)
-            found[index] = tuple(renewed)
-        return found
+            again[index] = tuple(renewed)
+        return again
 
     @cached_property
     def made_by(self) -> dict[int, int]:
@@ -192,13 +192,13 @@ class Saving:
     def read_by(self, nodes: list[TraceNode]) -> tuple[Saved, ...]:
         """The memory that a part of the computation reads but did not make, without parameters."""
         inside = {n.index for n in nodes}
-        found: dict[int, Saved] = {}
+        read: dict[int, Saved] = {}
         for node in nodes:
             for _, edge in node.edges:
                 place = self._memory[edge]
                 if place.memory not in self.own and self.made_by[place.memory] not in inside:
-                    found[place.memory] = place
-        return tuple(found.values())
+                    read[place.memory] = place
+        return tuple(read.values())
 
 
 class _Count:

@@ -209,7 +209,7 @@ def _node(trace: Trace, node: TraceNode, own: int, keeps: dict[str, int]) -> Sav
 
 def _jacobians(trace: Trace, node: TraceNode) -> dict[str, int]:
     """Bytes of the matrix d(out)/d(operand), for each operand that wants a gradient."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     outputs = math.prod(node.shape)
     dtype = node.metas[0][1]
     size = 8 if dtype == "float" else np.dtype(dtype).itemsize
@@ -218,5 +218,5 @@ def _jacobians(trace: Trace, node: TraceNode) -> dict[str, int]:
         if source.needs_grad:
             elements = math.prod(source.metas[edge.output][0])
             name = trace.name(edge.node)
-            found[name] = outputs * elements * size
-    return found
+            sizes[name] = outputs * elements * size
+    return sizes

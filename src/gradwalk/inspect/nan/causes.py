@@ -59,8 +59,8 @@ class There:
         """The operands of a node at the element `result`."""
         op = op_of(node)
         together = op is not None and op.elementwise
-        found = [at(numbers.of(a), index) if together else None for a in node.args]
-        return cls(node, index, found, at(result, index), numbers)
+        operands = [at(numbers.of(a), index) if together else None for a in node.args]
+        return cls(node, index, operands, at(result, index), numbers)
 
     @property
     def text(self) -> str:

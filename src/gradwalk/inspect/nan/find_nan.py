@@ -115,14 +115,14 @@ class _Search:
                 became, chain = first, {*chain, *made[1]}
                 producers = [*made[0], *producers[1:]]
                 first = self.trace.nodes[producers[0]]
-        found = self._described(first)
-        found.became = None if became is None else PathStep.at(self.trace, became.index)
-        found.passed = steps_at(self.trace, sorted(chain - {first.index}))
-        found.others = steps_at(self.trace, [i for i in producers[1:] if i != first.index])
-        found.reached = [f"the loss ({self._shown(sink)})"]
+        answer = self._described(first)
+        answer.became = None if became is None else PathStep.at(self.trace, became.index)
+        answer.passed = steps_at(self.trace, sorted(chain - {first.index}))
+        answer.others = steps_at(self.trace, [i for i in producers[1:] if i != first.index])
+        answer.reached = [f"the loss ({self._shown(sink)})"]
         if sweep is not None:
-            found.reached += self._bad_gradients(sweep)
-        return found
+            answer.reached += self._bad_gradients(sweep)
+        return answer
 
     def _shown(self, index: int) -> str:
         value = self.trace.nodes[index].value
@@ -198,36 +198,36 @@ class _Search:
         if written is not None:
             return self._written(node, value, written)
         there = There.of(self.numbers, node, index, value)
-        found = self._about(node, forward_cause(there), "forward", value, there.text)
-        found.operands = self._operands(node, index)
-        return found
+        answer = self._about(node, forward_cause(there), "forward", value, there.text)
+        answer.operands = self._operands(node, index)
+        return answer
 
     def _about(
         self, node: TraceNode, cause: Cause, direction: str, value: Kept, text: str
     ) -> FoundNan:
-        found = FoundNan(True, direction, cause.kind, text, cause.reason, cause.fix, node.index)
-        found.name, found.op, found.line = self.trace.name(node.index), node.op, node.line
-        found.layer = group_name(self.trace, node.index)
-        found.index = first_bad(value)
+        answer = FoundNan(True, direction, cause.kind, text, cause.reason, cause.fix, node.index)
+        answer.name, answer.op, answer.line = self.trace.name(node.index), node.op, node.line
+        answer.layer = group_name(self.trace, node.index)
+        answer.index = first_bad(value)
         if isinstance(value, Statistics):
-            found.count, found.total = value.nans or value.infs, value.count
+            answer.count, answer.total = value.nans or value.infs, value.count
         elif is_array(value):
-            found.count, found.total = int(np.sum(bad_mask(value))), int(np.size(value))
-        return found
+            answer.count, answer.total = int(np.sum(bad_mask(value))), int(np.size(value))
+        return answer
 
     def _operands(self, node: TraceNode, index: Index | None) -> list[Operand]:
         op = op_of(node)
         together = op is not None and op.elementwise
-        found = []
+        operands = []
         for argument in node.args:
             value = self.numbers.of(argument)
             if not isinstance(argument, Edge):
                 if isinstance(argument, (int, float)):
-                    found.append(Operand(f"the constant {short(float(argument))}", None, ""))
+                    operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
                 continue
             here = at(value, index) if together else None
-            found.append(Operand(self.trace.name(argument.node), here, _summary(value)))
-        return found
+            operands.append(Operand(self.trace.name(argument.node), here, _summary(value)))
+        return operands
 
     def _given_leaf(self, node: TraceNode) -> FoundNan:
         """The NaN was there before the first operation."""
@@ -309,9 +309,9 @@ class _Search:
                 "made of it, is not.",
                 "look at the hooks on it; scale the loss down.",
             )
-        found = self._about(node, cause, "backward", g, "its gradient is not finite")
-        found.reached = self._bad_gradients(sweep)
-        return found
+        answer = self._about(node, cause, "backward", g, "its gradient is not finite")
+        answer.reached = self._bad_gradients(sweep)
+        return answer
 
     def _pushed(self, index: int, position: int, sweep: Sweep) -> FoundNan:
         node = self.trace.nodes[index]
@@ -326,12 +326,12 @@ class _Search:
         if cause.kind == "infinite slope" and g == 0:
             hider = self._hider(index, element, sweep)
             cause, text = self._masked(there, hider), "gradient 0 becomes NaN"
-        found = self._about(node, cause, "backward", contribution, text)
-        found.operands = self._operands(node, element)
-        found.masked_by = None if hider is None else PathStep.at(self.trace, hider)
-        found.passed = self._onward(index, sweep)
-        found.reached = self._bad_gradients(sweep)
-        return found
+        answer = self._about(node, cause, "backward", contribution, text)
+        answer.operands = self._operands(node, element)
+        answer.masked_by = None if hider is None else PathStep.at(self.trace, hider)
+        answer.passed = self._onward(index, sweep)
+        answer.reached = self._bad_gradients(sweep)
+        return answer
 
     def _element(self, node: TraceNode, contribution: Any, sweep: Sweep) -> Index | None:
         """The element of the node's output at which the first bad contribution arose."""
@@ -416,9 +416,9 @@ class _Search:
                 "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_.",
             )
             node = self.trace.nodes[index]
-            found = self._about(node, cause, "update", array, "not finite after the update")
-            found.line = self._written_at(tensor) or found.line
-            return found
+            answer = self._about(node, cause, "update", array, "not finite after the update")
+            answer.line = self._written_at(tensor) or answer.line
+            return answer
         return FoundNan()
 
 
@@ -454,9 +454,9 @@ def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None,
         return trace, known, True
     known_trace = current()
     if known_trace is not None:
-        found = known_trace.lookup(target)
-        if found is not None:
-            return known_trace, found, False
+        index = known_trace.lookup(target)
+        if index is not None:
+            return known_trace, index, False
     if not is_tensor(target) and not hasattr(target, "_backward"):
         raise TypeError(
             "find_nan takes a function to call, a loss (a Value or a Tensor), or a trace, not "

@@ -57,9 +57,9 @@ def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
         return trace, trace.root, GRAPH if trace.scalar else RECORDED
     known = current()
     if known is not None:
-        found = known.lookup(second)
-        if found is not None:
-            return known, found, GRAPH if known.scalar else RECORDED
+        root = known.lookup(second)
+        if root is not None:
+            return known, root, GRAPH if known.scalar else RECORDED
     try:
         trace = as_trace(second)
     except AutogradError:  # backward has freed what the graph saved; its shape is still there
@@ -110,9 +110,9 @@ class _Search:
         node = self.trace.nodes[index]
         grad = self._gradient(index)
         if grad is not None and not self.trace.sweeps and not self._is_open(index):
-            found = self._without(node, None)
-            found.suspects.append("its .grad comes from another backward pass.")
-            return found
+            answer = self._without(node, None)
+            answer.suspects.append("its .grad comes from another backward pass.")
+            return answer
         return self._without(node, grad)
 
     def _without(self, node: TraceNode, grad: Any) -> WhyNoGrad:
@@ -160,29 +160,29 @@ class _Search:
         known = self.trace.statistics(grad)
         assert known is not None
         zeros = f", {known.zeros} of {known.count} elements are 0" if known.count > 1 else ""
-        found = self._about("flows", "", f"its norm is {short(known.norm)}{zeros}.", "")
-        found.line = None
+        answer = self._about("flows", "", f"its norm is {short(known.norm)}{zeros}.", "")
+        answer.line = None
         live = self.live
         if is_tensor(live) and gradient_of(live) is None and self.trace.sweeps:
             if not live.is_leaf:
-                found.verdict, found.kind = "none", "not a leaf"
-                found.line = node.line
-                found.reason = (
+                answer.verdict, answer.kind = "none", "not a leaf"
+                answer.line = node.line
+                answer.reason = (
                     f"it is the result of {node.op or 'an operation'}: a gradient arrives (norm "
                     f"{short(known.norm)}), but only leaves keep theirs in .grad."
                 )
-                found.fix = (
+                answer.fix = (
                     "call retain_grad() on it before backward(). If it was meant to be a "
                     "parameter, its name was bound to a result (w = w - ...): update it in place "
                     "inside no_grad() instead."
                 )
             elif live.requires_grad and self.trace.unrecorded:
-                found.reason += " Its .grad is None because backward() has not been called."
+                answer.reason += " Its .grad is None because backward() has not been called."
             elif live.requires_grad:
-                found.verdict, found.kind = "none", "cleared"
-                found.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
-                found.fix = "read .grad before zero_grad(), or before grad = None."
-        return found
+                answer.verdict, answer.kind = "none", "cleared"
+                answer.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
+                answer.fix = "read .grad before zero_grad(), or before grad = None."
+        return answer
 
     def _asks_for_none(self, node: TraceNode) -> WhyNoGrad:
         """`p` itself requires no gradient."""
@@ -289,32 +289,32 @@ class _Search:
                 "the loss itself needs no gradient: nothing behind it was recorded.",
                 f"compute the loss inside {self.recording} and ask again, to see the line.",
             )
-        found = self._about(
+        answer = self._about(
             "none",
             "unused",
             "the loss is computed without it.",
             "use it in the computation of the loss.",
         )
         if self.trace.scalar:
-            found.fix += " Its .data and float(...) are plain numbers and carry no gradient."
+            answer.fix += " Its .data and float(...) are plain numbers and carry no gradient."
         elif self.known != RECORDED:
-            found.fix += (
+            answer.fix += (
                 f" If you think it is: compute inside {self.recording} and ask again, "
                 "which also shows a detach() or no_grad()."
             )
         if is_tensor(self.live) and not self.live.requires_grad:
-            found.kind = "requires_grad"
-            found.reason = (
+            answer.kind = "requires_grad"
+            answer.reason = (
                 "its requires_grad is False, and a graph holds only what needs a gradient."
                 if self.known != RECORDED
                 else "the loss is computed without it, and its requires_grad is False as well."
             )
-        return self._with_suspects(found)
+        return self._with_suspects(answer)
 
-    def _with_suspects(self, found: WhyNoGrad) -> WhyNoGrad:
+    def _with_suspects(self, answer: WhyNoGrad) -> WhyNoGrad:
         if self.live is not None:
-            found.suspects = stand_ins(self.trace, self.live, self.leading)
-        return found
+            answer.suspects = stand_ins(self.trace, self.live, self.leading)
+        return answer
 
     def _unused(self, node: TraceNode) -> WhyNoGrad:
         """`p` is in the trace, but no path leads to the loss."""
@@ -322,20 +322,20 @@ class _Search:
         for exit in (e for e in self.trace.exits if e.node in came):
             back = came_back(self.trace, exit, self.leading)
             return self._left(exit, back, way(came, exit.node))
-        found = self._about(
+        answer = self._about(
             "none", "unused", "no operation uses it.", "use it in the computation of the loss."
         )
         last = max(came)
         if last != node.index:
             end = self.trace.nodes[last]
-            found.path = steps_at(self.trace, way(came, last))
-            found.reason = (
+            answer.path = steps_at(self.trace, way(came, last))
+            answer.reason = (
                 f"it goes into {self.trace.name(last)}"
                 + ("" if end.line is None else f" ({end.line})")
                 + ", and the loss is computed without that."
             )
-            found.fix = f"use the result of {end.op} in the loss."
-        return self._with_suspects(found)
+            answer.fix = f"use the result of {end.op} in the loss."
+        return self._with_suspects(answer)
 
     def _left(self, exit: Any, back: TraceNode | None, path: list[int]) -> WhyNoGrad:
         name = self.trace.name(exit.node)
@@ -344,16 +344,16 @@ class _Search:
         if exit.how == "bool()":
             reason = f"{name} only decides which branch runs, and a choice has no derivative."
             fix = "compute both branches: where(condition, a, b), or a smooth weight."
-        found = self._about("none", "left the graph", reason, fix)
-        found.line = exit.line
-        found.node, found.op = exit.node, self.trace.nodes[exit.node].op
-        found.path = steps_at(self.trace, path)
+        answer = self._about("none", "left the graph", reason, fix)
+        answer.line = exit.line
+        answer.node, answer.op = exit.node, self.trace.nodes[exit.node].op
+        answer.path = steps_at(self.trace, path)
         if back is not None:
             at = "" if back.line is None else f" at {back.line}"
             what = "a new leaf made" if back.is_leaf else f"an operand of {back.op}"
-            found.suspects = [f"the same numbers come back as {what}{at}."]
-            found.beyond = steps_at(self.trace, [back.index, *self._onward(back.index)])
-        return found
+            answer.suspects = [f"the same numbers come back as {what}{at}."]
+            answer.beyond = steps_at(self.trace, [back.index, *self._onward(back.index)])
+        return answer
 
     # -- the walk ----------------------------------------------------------------------------------
 
@@ -364,14 +364,14 @@ class _Search:
         """
         came: dict[int, int | None] = {start: None}
         waiting = deque([start])
-        found: dict[int, Cut] = {}
+        cuts: dict[int, Cut] = {}
         shut: dict[int, Cut] = {}
         while waiting:
             index = waiting.popleft()
             if zeros:
                 cause = self._lost_on_arrival(index)
                 if cause is not None:
-                    found[index] = self._cut(cause, index, way(came, index))
+                    cuts[index] = self._cut(cause, index, way(came, index))
                     continue
             for consumer, position in self.trace.consumers[index]:
                 node = self.trace.nodes[consumer]
@@ -379,7 +379,7 @@ class _Search:
                 if consumer not in self.leading or (index == start and edge.output != self.output):
                     continue
                 cause, onward = closed(self.trace, node, position), False
-                place = shut if cause is not None else found
+                place = shut if cause is not None else cuts
                 if cause is None:
                     cause, onward = self._passes(node, position) if zeros else (None, True)
                 if cause is not None:
@@ -389,7 +389,7 @@ class _Search:
                 if onward and consumer not in came:
                     came[consumer] = index
                     waiting.append(consumer)
-        return [*found.values(), *shut.values()]
+        return [*cuts.values(), *shut.values()]
 
     def _lost_on_arrival(self, index: int) -> Cause | None:
         """Whether a node with gradient 0 fails to pass on what arrives."""

@@ -172,8 +172,8 @@ class _Inside:
                 tensor = leaf_tensor(value, wants, self.name_of(argument))
                 tensors.append(tensor)
                 places.append(recorder._leaf(tensor, key_of(tensor)))
-            found = form(*tensors, **node.attrs)
-            outs = list(found) if len(node.metas) > 1 else [found]
+            result = form(*tensors, **node.attrs)
+            outs = list(result) if len(node.metas) > 1 else [result]
             inner = recorder.trace
             ends = [recorder._edge(out) for out in outs]
             if self.given is not None:
@@ -211,11 +211,11 @@ class _Inside:
         )
 
 
-def _difference(found: list[Any], expected: list[Any], given: list[Any] | None) -> float:
+def _difference(inner: list[Any], expected: list[Any], given: list[Any] | None) -> float:
     """The largest difference, relative to the largest number that comes in or goes out."""
     worst = 0.0
     size = max((largest(g) for g in given or () if is_array(g)), default=0.0)
-    for one, other in zip(found, expected):
+    for one, other in zip(inner, expected):
         if other is not None:
             right = np.asarray(other, np.float64)
             mine = np.zeros(right.shape) if one is None else np.asarray(one, np.float64)
@@ -319,24 +319,24 @@ def _lay_open(
         for place, argument in zip(opened.inputs, node.args)
         if place is not None and isinstance(argument, Edge)
     }
-    found: dict[int, int] = {}
+    laid: dict[int, int] = {}
     ends = {edge.node for edge in opened.outputs}
     for inner in opened.trace.nodes:
         if inner.index in stands_for:
             continue
         args = tuple(
-            (stands_for.get(a.node) or Edge(found[a.node], a.output)) if isinstance(a, Edge) else a
+            (stands_for.get(a.node) or Edge(laid[a.node], a.output)) if isinstance(a, Edge) else a
             for a in inner.args
         )
         label = node.label if inner.index in ends else inner.label
         made = dataclasses.replace(
             inner, args=args, group=group, line=node.line, label=label, values=list(inner.values)
         )
-        found[inner.index] = copy.add(made)
+        laid[inner.index] = copy.add(made)
     for output, edge in enumerate(opened.outputs):
         outer = stands_for.get(edge.node)
-        moved[Edge(node.index, output)] = outer or Edge(found[edge.node], edge.output)
-    return found
+        moved[Edge(node.index, output)] = outer or Edge(laid[edge.node], edge.output)
+    return laid
 
 
 def _moved_sweep(
@@ -345,23 +345,23 @@ def _moved_sweep(
     moved: dict[Edge, Edge],
     inside: dict[int, dict[int, int]],
 ) -> Sweep:
-    found = Sweep(seeds={moved[edge]: seed for edge, seed in sweep.seeds.items()}, line=sweep.line)
+    copied = Sweep(seeds={moved[edge]: seed for edge, seed in sweep.seeds.items()}, line=sweep.line)
     for index, grads in sweep.grads.items():
         if index not in opened:
-            found.grads[moved[Edge(index)].node] = list(grads)
+            copied.grads[moved[Edge(index)].node] = list(grads)
     for index in sweep.visits:
         if index not in opened:
             place = moved[Edge(index)].node
-            found.visits.append(place)
-            found.pushed[place] = sweep.pushed[index]
+            copied.visits.append(place)
+            copied.pushed[place] = sweep.pushed[index]
             continue
         within, inner = inside[index], opened[index].trace
         if not inner.sweeps:
             continue
         for visited in inner.sweep.visits:
-            found.visits.append(within[visited])
-            found.pushed[within[visited]] = inner.sweep.pushed[visited]
+            copied.visits.append(within[visited])
+            copied.pushed[within[visited]] = inner.sweep.pushed[visited]
         for place, grads in inner.sweep.grads.items():
             if place in within:
-                found.grads[within[place]] = list(grads)
-    return found
+                copied.grads[within[place]] = list(grads)
+    return copied

@@ -104,9 +104,9 @@ class Operation:
 
     def row(self, output: int, flat: int) -> list[tuple[Element, float]]:
         """d element / d operand, where it is not 0: one pull."""
-        found = pull(self.trace, self.node, one_hot(self.node, output, flat))
+        pulled = pull(self.trace, self.node, one_hot(self.node, output, flat))
         terms = []
-        for argument, contribution in zip(self.node.args, found):
+        for argument, contribution in zip(self.node.args, pulled):
             if contribution is None or not isinstance(argument, Edge):
                 continue
             slopes = np.asarray(contribution).reshape(-1)
@@ -127,9 +127,9 @@ def form_of(operation: Operation, output: int, flat: int) -> Form | None:
         return _elementwise(operation, flat)
     special = _SPECIAL.get(op.name)
     if special is not None:
-        found = special(operation, output, flat)
-        if found is not None:
-            return found
+        form = special(operation, output, flat)
+        if form is not None:
+            return form
     if op.name in LAYOUT:
         return _moved(operation, output, flat)
     if op.linear or op.name in LINEAR:
@@ -154,8 +154,8 @@ def linearised(operation: Operation, output: int, flat: int) -> Form:
 
 
 def _sum_of(parts: list[Element], slopes: list[float], rest: float = 0.0, note: str = "") -> Form:
-    def build(maker: Maker, found: list[int]) -> int:
-        terms = [maker.times(part, slope) for part, slope in zip(found, slopes)]
+    def build(maker: Maker, nodes: list[int]) -> int:
+        terms = [maker.times(part, slope) for part, slope in zip(nodes, slopes)]
         if rest or not terms:
             terms.append(maker.number(rest))
         return maker.chain("add", terms)
@@ -182,7 +182,7 @@ def _elementwise(operation: Operation, flat: int) -> Form:
             parts.append((argument, broadcast_place(place, operation.shape_of(argument))))
         else:
             parts.append(_number_at(argument, place))
-    return Form(parts, lambda maker, found: maker.apply(op.name, *found, **node.attrs))
+    return Form(parts, lambda maker, nodes: maker.apply(op.name, *nodes, **node.attrs))
 
 
 def broadcast_place(place: Sequence[Any], shape: Shape) -> int:
@@ -203,9 +203,9 @@ def _dot(pairs: list[tuple[Element, Element]], plus: Element | None = None) -> F
     parts: list[Element | float] = [part for pair in pairs for part in pair]
     _written_out(len(pairs))
 
-    def build(maker: Maker, found: list[int]) -> int:
-        products = [maker.apply("mul", found[2 * i], found[2 * i + 1]) for i in range(len(pairs))]
-        return maker.chain("add", products + found[2 * len(pairs) :] or [maker.number(0.0)])
+    def build(maker: Maker, nodes: list[int]) -> int:
+        products = [maker.apply("mul", nodes[2 * i], nodes[2 * i + 1]) for i in range(len(pairs))]
+        return maker.chain("add", products + nodes[2 * len(pairs) :] or [maker.number(0.0)])
 
     return Form(parts + ([] if plus is None else [plus]), build)
 
@@ -257,9 +257,9 @@ def _einsum(operation: Operation, output: int, flat: int) -> Form | None:
             place = [at[letter] for letter in term]
             parts.append((edge, broadcast_place(place, operation.shape_of(edge))))
 
-    def build(maker: Maker, found: list[int]) -> int:
-        several = range(0, len(found), len(terms))
-        return maker.chain("add", [maker.chain("mul", found[i : i + len(terms)]) for i in several])
+    def build(maker: Maker, nodes: list[int]) -> int:
+        several = range(0, len(nodes), len(terms))
+        return maker.chain("add", [maker.chain("mul", nodes[i : i + len(terms)]) for i in several])
 
     return Form(parts, build)
 
@@ -289,8 +289,8 @@ def _mean(operation: Operation, output: int, flat: int) -> Form:
     edge, places = _reduced_places(operation, flat)
     return Form(
         [(edge, i) for i in places],
-        lambda maker, found: maker.apply(
-            "div", maker.chain("add", found), maker.number(float(len(found)))
+        lambda maker, nodes: maker.apply(
+            "div", maker.chain("add", nodes), maker.number(float(len(nodes)))
         ),
     )
 
@@ -302,17 +302,17 @@ def _router(choose: str) -> Callable[[Operation, int, int], Form | None]:
         if output:
             return None
         if operation.op.name == "max_pool":
-            found = _pooled_places(operation, flat)
-            if found is None:
+            window = _pooled_places(operation, flat)
+            if window is None:
                 return None
-            edge, places = found
+            edge, places = window
         else:
             edge, places = _reduced_places(operation, flat)
         values = np.asarray(operation.args()[0]).reshape(-1)[places]
         best = values.max() if choose == "maximum" else values.min()
         if np.count_nonzero(values == best) != 1:
             return _chosen(operation, output, flat)
-        return Form([(edge, i) for i in places], lambda maker, found: maker.chain(choose, found))
+        return Form([(edge, i) for i in places], lambda maker, window: maker.chain(choose, window))
 
     return form
 
@@ -366,7 +366,7 @@ def _moved(operation: Operation, output: int, flat: int) -> Form:
         size = np.asarray(value).size
         if isinstance(argument, Edge) and np.asarray(value).dtype.kind == "f":
             if number < size:
-                return Form([(argument, number)], lambda maker, found: found[0])
+                return Form([(argument, number)], lambda maker, nodes: nodes[0])
             number -= size
     raise NotReplayable(f"{operation.op.name} did not keep its elements")
 

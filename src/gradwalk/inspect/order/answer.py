@@ -63,8 +63,8 @@ class OrderRun(Report):
     @cached_property
     def first_inversion(self) -> Inversion | None:
         """The first two nodes visited out of order; None if the order is valid."""
-        found = min(self._inversions.values(), default=None)
-        return None if found is None else self._inversion(found)
+        first = min(self._inversions.values(), default=None)
+        return None if first is None else self._inversion(first)
 
     @property
     def wrong(self) -> list[NodeGradient]:
@@ -107,8 +107,8 @@ class OrderRun(Report):
     def _inversions(self) -> dict[int, tuple[int, int, int]]:
         return first_inversions(self._graph, self._times)
 
-    def _inversion(self, found: tuple[int, int, int]) -> Inversion:
-        visit, early, late = found
+    def _inversion(self, inversion: tuple[int, int, int]) -> Inversion:
+        visit, early, late = inversion
         times = next(t for t in self._times.times if visit in t.get(early, ()))
         after = next(t for t in times[late] if t > visit)
         name = self._graph.trace.name
@@ -159,17 +159,17 @@ class OrderRun(Report):
                 self._known[p] = _Paths(total[p] or 0, count, 0, lost, [], weights.exact)
             return
         counted = lost_and_extra(graph, counts, self.passes, places)
-        found = lost_and_extra(graph, weights, self.passes, places)
+        paths = lost_and_extra(graph, weights, self.passes, places)
         for p in places:
-            lost, extra = self._listed(found[0][p], "lost"), self._listed(found[1][p], "extra")
+            lost, extra = self._listed(paths[0][p], "lost"), self._listed(paths[1][p], "extra")
             numbers = total[p] or 0, counted[0][p] or 0, counted[1][p] or 0
             self._known[p] = _Paths(*numbers, lost, extra, weights.exact)
 
-    def _listed(self, found: list[Candidate] | None, kind: str) -> list[GradientPath]:
+    def _listed(self, candidates: list[Candidate] | None, kind: str) -> list[GradientPath]:
         """Candidates written out, with how often each is lost or extra, and why."""
         graph, times = self._graph, self._times
         paths = []
-        for candidate in found or ():
+        for candidate in candidates or ():
             path = path_of(graph, candidate)
             if self.overwrite:
                 path.times = len(self.passes) - times.survives(path)
@@ -292,8 +292,8 @@ class NodeGradient(Report):
     def totals(self) -> dict[str, Any]:
         """Plain data without the single paths."""
         names = ("index", "name", "got", "correct", "first_inversion")
-        found = {name: plain(getattr(self, name)) for name in names}
-        return found | {"lost": plain(self.lost.total), "extra": plain(self.extra.total)}
+        data = {name: plain(getattr(self, name)) for name in names}
+        return data | {"lost": plain(self.lost.total), "extra": plain(self.extra.total)}
 
     def number(self, amount: Any) -> str:
         """A gradient in a table: itself, or the norm of an array."""
@@ -327,8 +327,8 @@ class NodeGradient(Report):
         got, lost, extra = self.numbers()
         right = self.number(self.correct)
         sum_ = f"{self.name}: got {got} = correct {right} − lost {lost} + extra {extra}"
-        found = self.first_inversion
-        pair = [f"first pair out of order: {found}"] if found else []
+        inversion = self.first_inversion
+        pair = [f"first pair out of order: {inversion}"] if inversion else []
         return "\n".join([sum_.replace("—", "0"), *pair, *self.path_lines()])
 
 

@@ -99,13 +99,13 @@ class BackwardGraph:
     def leading_to(self, places: Iterable[int]) -> set[int]:
         """The nodes of these places, and all nodes that lead to them."""
         stack = [self.node_at[place] for place in places]
-        found = set(stack)
+        leading = set(stack)
         while stack:
             for consumer in self.consumers.get(stack.pop(), ()):
-                if consumer not in found:
-                    found.add(consumer)
+                if consumer not in leading:
+                    leading.add(consumer)
                     stack.append(consumer)
-        return found
+        return leading
 
     # -- numbers -----------------------------------------------------------------------------------
 
@@ -119,12 +119,12 @@ class BackwardGraph:
 
     def slopes(self, node: int) -> tuple[float, ...]:
         """The local derivative along each edge of a scalar node."""
-        found = self._slopes.get(node)
-        if found is None:
+        slopes = self._slopes.get(node)
+        if slopes is None:
             pulled = replay.pull(self.trace, self.trace.nodes[node], 1.0)
-            found = tuple([pulled[argument] for argument, _ in self.edges[node]])
-            self._slopes[node] = found
-        return found
+            slopes = tuple([pulled[argument] for argument, _ in self.edges[node]])
+            self._slopes[node] = slopes
+        return slopes
 
     def pull(self, node: int, outputs: list[Any]) -> list[Any]:
         """What a node pushes along each edge, given the gradients of its outputs."""

@@ -221,18 +221,18 @@ class Recorder:
 
     def _edge(self, tensor: Any) -> Edge:
         key = key_of(tensor)
-        found = self.trace._index.get(key)
-        if found is None:
-            found = self._leaf(tensor, key)
-        elif found in self._versions and self._versions[found] != _version(tensor._array):
+        node = self.trace._index.get(key)
+        if node is None:
+            node = self._leaf(tensor, key)
+        elif node in self._versions and self._versions[node] != _version(tensor._array):
             # Updated since it was recorded: from here on it is another leaf.
             stamp = stamp_of(tensor._array)
-            before, found = found, self._leaf(tensor, key)
-            self.trace._earlier[found] = before
+            before, node = node, self._leaf(tensor, key)
+            self.trace._earlier[node] = before
             if stamp is not None:
                 changed = where_text(stamp.code, stamp.position)
-                self.trace.nodes[found].attrs["changed_at"] = changed
-        return Edge(found, tensor._index)
+                self.trace.nodes[node].attrs["changed_at"] = changed
+        return Edge(node, tensor._index)
 
     def _leaf(self, tensor: Any, key: Any) -> int:
         """Add a leaf for a constant or a tensor made before the recording."""

@@ -155,8 +155,8 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
     with np.errstate(all="ignore"), _told_of(trace, node):
         plan = op.plan(wants).write()
         results, args = _what_backward_needs(trace, op, node, plan.names, values)
-        found = plan.pull(g, plan.save(results, *args), node.attrs)
-        return [None if c is None else _fit(c, args[i]) for i, c in enumerate(found)]
+        pulled = plan.pull(g, plan.save(results, *args), node.attrs)
+        return [None if c is None else _fit(c, args[i]) for i, c in enumerate(pulled)]
 
 
 def _what_backward_needs(
@@ -204,8 +204,8 @@ def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float]) -> list[
     with np.errstate(all="ignore"):
         out = np.float64(op.on_numbers(args, node.attrs))
         saved = plan.save(out, *(np.float64(a) for a in args))
-        found = plan.pull(np.float64(g), saved, node.attrs)
-    return [None if c is None else float(c) for c in found]
+        pulled = plan.pull(np.float64(g), saved, node.attrs)
+    return [None if c is None else float(c) for c in pulled]
 
 
 def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:

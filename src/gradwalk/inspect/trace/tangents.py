@@ -72,5 +72,5 @@ def push(node: TraceNode, args: Sequence[Any], moving: Sequence[Any]) -> list[An
         out = op(*tensors, **node.attrs)
         outs = list(out) if op.multiple else [out]
         directions = [leaf_tensor(np.asarray(t, x.dtype)) for x, t in starts]
-        found = jvp.push(outs, [x for x, _ in starts], directions)
-    return [None if t is None else t._array for t in found]
+        pushed = jvp.push(outs, [x for x, _ in starts], directions)
+    return [None if t is None else t._array for t in pushed]

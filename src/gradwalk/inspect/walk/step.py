@@ -71,10 +71,10 @@ class Push(Report):
         if not self._walk.trace.scalar:
             return None
         try:
-            found = replay.pull(self._walk.trace, self._node, 1.0)[self.argument]
+            slope = replay.pull(self._walk.trace, self._node, 1.0)[self.argument]
         except replay.NotReplayable:
             return None
-        return None if found is None else float(found)
+        return None if slope is None else float(slope)
 
     @property
     def shapes(self) -> tuple[Shape, Shape]:

@@ -172,13 +172,13 @@ class Derivation(Report):
             plain_root = consumer == root and g == 1
             above = (style.name(f"d{names.loss}/d{names[consumer]}"), _ATOM)
             partial = (style.name(f"∂{names[consumer]}/∂{names[node]}"), _ATOM)
-            found = [style.part(self._local(consumer, p, node)) for p in positions]
+            local = [style.part(self._local(consumer, p, node)) for p in positions]
             slopes = [
                 style.signed_part(float(self._slopes[consumer][position])) for position in positions
             ]
             value = style.signed_part(g)
             symbols.append(partial if plain_root else style.product([above, partial]))
-            rule, slope = style.total(found), style.total(slopes)
+            rule, slope = style.total(local), style.total(slopes)
             rules.append(rule if plain_root else style.product([above, rule]))
             numbers.append(slope if plain_root else style.product([value, slope]))
         result = style.number(float(cone.sweep.grad(node)))

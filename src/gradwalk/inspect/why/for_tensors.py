@@ -113,10 +113,10 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
             amounts.update(_pulled_down(cone, kept_seeds(cone.sweep)))
         except NotReplayable as error:
             notes.append(f"some contributions are known by their size only: {error}")
-    found = []
+    shares = []
     for (consumer, argument), amount in amounts.items():
         node = trace.nodes[consumer]
-        found.append(
+        shares.append(
             EdgeShare(
                 consumer=consumer,
                 name=trace.name(consumer),
@@ -129,11 +129,11 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
             )
         )
     if start.node in cone.seeds:
-        found.append(seed_share(kept_seeds(cone.sweep)[start]))
-    whole = _whole(gradient, found)
-    for share in found:
+        shares.append(seed_share(kept_seeds(cone.sweep)[start]))
+    whole = _whole(gradient, shares)
+    for share in shares:
         share.cosine = cosine(share.amount, whole)
-    return sorted(found, key=lambda share: -share.norm)
+    return sorted(shares, key=lambda share: -share.norm)
 
 
 def _first_split(cone: Cone) -> list[str]:
@@ -173,7 +173,7 @@ def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], An
     """Compute from the trace alone what arrives at x along each of its edges."""
     trace = cone.trace
     arrived = dict(seeds)
-    found: dict[tuple[int, int], Any] = {}
+    arrivals: dict[tuple[int, int], Any] = {}
     for index in reversed(cone.nodes):
         node = trace.nodes[index]
         own = [arrived.pop(Edge(index, o), None) for o in range(len(node.metas))]
@@ -186,10 +186,10 @@ def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], An
             if given is None:
                 continue
             if source == cone.start:
-                found[index, position] = given
+                arrivals[index, position] = given
             else:
                 arrived[source] = arrived[source] + given if source in arrived else given
-    return found
+    return arrivals
 
 
 def _norm(kept: Kept) -> float:

@@ -125,7 +125,7 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
     changed: dict[int, float | None] = {start: before + eps}
     for index in cone.nodes:
         changed[index] = _again(trace, trace.nodes[index], changed)
-    found = []
+    listed = []
     for index in [start, *cone.nodes]:
         now, then = changed[index], float(trace.nodes[index].value)
         predicted = moves[index] * eps
@@ -134,12 +134,12 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
             real = eps  # (x + eps) − x is not quite eps
         error = None if real is None else abs(real - predicted)
         node = trace.nodes[index]
-        found.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
+        listed.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
     notes = []
     if None in changed.values():
         notes.append("a hand-written op cannot be recomputed: how far it moves is unknown")
     root = cone.sweep.root
-    last = next((move for move in found if move.node == root), None)
+    last = next((move for move in listed if move.node == root), None)
     if last is None:
         notes.append("the loss does not depend on it")
     return Nudge(
@@ -151,7 +151,7 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
         real=0.0 if last is None else last.real,
         loss_before=float(trace.nodes[root].value),
         loss_after=changed.get(root, float(trace.nodes[root].value)),
-        moves=found,
+        moves=listed,
         notes=notes,
     )
 
@@ -237,12 +237,12 @@ def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
     """The nodes between x and the loss, including those without a gradient (a detach, a mask)."""
     leading = leading_to(trace, {edge.node for edge in ends})
     reached = {start}
-    found = []
+    dependents = []
     for node in trace.nodes[start.node + 1 :]:
         if node.index in leading and any(edge in reached for _, edge in node.edges):
-            found.append(node.index)
+            dependents.append(node.index)
             reached.update(Edge(node.index, output) for output in range(len(node.metas)))
-    return found
+    return dependents
 
 
 def _answer(

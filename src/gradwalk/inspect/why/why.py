@@ -338,16 +338,16 @@ def groups_of(edges: Sequence[EdgeShare], gradient: Any) -> list[GroupShare]:
     shares: dict[str, list[EdgeShare]] = {}
     for share in edges:
         shares.setdefault(share.group or "(no group)", []).append(share)
-    found = []
+    groups = []
     for name, own in shares.items():
         if any(share.amount is None for share in own):
             norm = own[0].norm if len(own) == 1 else math.nan  # of a sum, norms do not tell
-            found.append(GroupShare(name, None, norm, None, len(own)))
+            groups.append(GroupShare(name, None, norm, None, len(own)))
             continue
         total = sum(share.amount for share in own)
         norm = float(np.linalg.norm(np.asarray(total, np.float64)))
-        found.append(GroupShare(name, total, norm, cosine(total, gradient), len(own)))
-    return sorted(found, key=lambda share: -share.norm)
+        groups.append(GroupShare(name, total, norm, cosine(total, gradient), len(own)))
+    return sorted(groups, key=lambda share: -share.norm)
 
 
 def cosine(one: Any, other: Any) -> float | None:

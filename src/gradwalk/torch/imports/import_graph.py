@@ -145,11 +145,11 @@ class Imported(Module):
                     if buffer
                     else Parameter(array, source.requires_grad)
                 )
-            found = shared[id(source)]
-            if isinstance(found, Parameter):
-                part.register_parameter(name, found)
+            own = shared[id(source)]
+            if isinstance(own, Parameter):
+                part.register_parameter(name, own)
             else:
-                part.register_buffer(name, found)
+                part.register_buffer(name, own)
             self._held[place] = (part, name)
 
     def _part(self, path: str, class_name: str = "Part") -> Module:

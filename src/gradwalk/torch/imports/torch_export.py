@@ -70,9 +70,9 @@ def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
 
 def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The parameters of a module, or the tensors requiring gradients that a function captures."""
-    found: dict[str, torch.Tensor] = {}
-    found |= module.named_parameters(remove_duplicate=False)
-    return {**found, **module.tensors} if isinstance(module, Wrapped) else found
+    parameters: dict[str, torch.Tensor] = {}
+    parameters |= module.named_parameters(remove_duplicate=False)
+    return {**parameters, **module.tensors} if isinstance(module, Wrapped) else parameters
 
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

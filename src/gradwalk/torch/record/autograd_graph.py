@@ -103,8 +103,8 @@ class AutogradGraph:
         """Add the autograd node of a tensor, and all nodes behind it, to the trace."""
         with self.recorder.silence(), private.unseen():
             grad_fn = tensor.grad_fn
-            for found in inputs_first(grad_fn, self.node):
-                self._grow(found, tensor if found is grad_fn else None)
+            for behind in inputs_first(grad_fn, self.node):
+                self._grow(behind, tensor if behind is grad_fn else None)
             index = self.node(grad_fn)
             assert index is not None
             edge = self.edge_of(tensor) or Edge(index)
@@ -246,15 +246,15 @@ class AutogradGraph:
     def _positions(self, grad_fn: Any, node: TraceNode) -> list[int | None]:
         """The argument position of each edge of an autograd node."""
         free = [position for position, _ in node.edges]
-        found: list[int | None] = []
+        positions: list[int | None] = []
         for source, output in grad_fn.next_functions:
             edge = None if source is None else self._source(source, output)
             alike = (p for p in free if edge is not None and self._same(node.args[p], edge))
             place = next(alike, None)
             if place is not None:
                 free.remove(place)
-            found.append(place)
-        return found
+            positions.append(place)
+        return positions
 
     def _same(self, argument: Edge, edge: Edge) -> bool:
         """Whether both are the same operand. A leaf written since has a newer node."""

@@ -48,9 +48,9 @@ def whole_of(module: nn.Module) -> nn.Module:
     before = None if known is None else known()
     if before is not None and _has(before, module):
         return before
-    found = next((whole for whole in outermost_alive() if _has(whole, module)), module)
-    _wholes[module] = weakref.ref(found)
-    return found
+    outermost = next((whole for whole in outermost_alive() if _has(whole, module)), module)
+    _wholes[module] = weakref.ref(outermost)
+    return outermost
 
 
 def _has(whole: nn.Module, module: nn.Module) -> bool:

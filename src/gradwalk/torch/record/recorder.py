@@ -66,14 +66,14 @@ class TorchTrace(Trace):
     def lookup(self, thing: Any) -> int | None:
         """The node of a live tensor; None if it is not in the trace."""
         if isinstance(thing, torch.Tensor):
-            found = self.recorder.known(thing)
-            return None if found is None else self._reached(found.node)
+            edge = self.recorder.known(thing)
+            return None if edge is None else self._reached(edge.node)
         return super().lookup(thing)
 
     def output(self, thing: Any) -> int:
         """Which output of its node a live tensor is."""
-        found = self.recorder.known(thing) if isinstance(thing, torch.Tensor) else None
-        return 0 if found is None else found.output
+        edge = self.recorder.known(thing) if isinstance(thing, torch.Tensor) else None
+        return 0 if edge is None else edge.output
 
     def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
         """When and where a tensor was last written in place, if that was recorded."""
@@ -274,9 +274,9 @@ class TorchRecorder(Recorder):
         if entry.is_current:
             return entry.edge
         # Written since, by an optimizer say: from here on it is another leaf.
-        found = self._new_leaf(tensor)
-        self.trace._earlier[found.node] = entry.edge.node
-        return found
+        edge = self._new_leaf(tensor)
+        self.trace._earlier[edge.node] = entry.edge.node
+        return edge
 
     def _new_leaf(self, tensor: torch.Tensor) -> Edge:
         """Add a leaf for a constant or a tensor made before the recording."""
@@ -431,27 +431,27 @@ class TorchRecorder(Recorder):
 
     def _used(self, tensor: torch.Tensor) -> Edge | None:
         """Turn a noted tensor that is now used into a node."""
-        found = self._unused.get(id(tensor))
-        if found is None or found.tensor() is not tensor:
+        noted = self._unused.get(id(tensor))
+        if noted is None or noted.tensor() is not tensor:
             return None
-        line = line_at(*found.place)
-        if found.source is None:
+        line = line_at(*noted.place)
+        if noted.source is None:
             edge = self._new_leaf(tensor)
             leaf = self.trace.nodes[edge.node]
             leaf.line = leaf.line or line
-            if found.is_blank and version_of(tensor) <= 0:
+            if noted.is_blank and version_of(tensor) <= 0:
                 leaf.values = [None]
                 self._blank.add(edge.node)
             return edge
-        source = self.trace.nodes[found.source.node]
+        source = self.trace.nodes[noted.source.node]
         node = TraceNode(
             index=0,
             op="detach",
-            args=(found.source,),
-            group=found.group,
+            args=(noted.source,),
+            group=noted.group,
             line=line,
             needs_grad=False,
-            metas=(source.metas[found.source.output],),
+            metas=(source.metas[noted.source.output],),
             note="detach" if source.needs_grad else "",
         )
         index = self.trace.add(node)

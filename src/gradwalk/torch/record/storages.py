@@ -66,12 +66,12 @@ class Memories:
 
     def note_saved(self, index: int, saved: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Note what a node saves for backward, except parameters."""
-        found = []
+        places = []
         for name, tensor in saved:
             place = self._placed(name, tensor)
             if place is not None and not (tensor.is_leaf and tensor.requires_grad):
-                found.append(place)
-        self.trace.saved[index] = tuple(found)
+                places.append(place)
+        self.trace.saved[index] = tuple(places)
 
     def _placed(self, name: str, tensor: torch.Tensor) -> Saved | None:
         storage = private.storage_of(tensor)

@@ -134,8 +134,8 @@ def _resizing(name: str, mode: str) -> None:
         scales: Any = c.values.get("scale_factors")
         if "scale_factors" not in c.values:
             names = ("scales",) if len(own) == 1 else ("scales_d", "scales_h", "scales_w")
-            found = [c.values[n] for n in names if n in c.values]
-            scales = found if None not in found else None
+            given = [c.values[n] for n in names if n in c.values]
+            scales = given if None not in given else None
         size = c.output_size
         if size is None:
             size = [math.floor(n * s) for n, s in zip(own, scales, strict=True)]

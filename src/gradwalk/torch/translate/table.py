@@ -157,8 +157,8 @@ _DTYPES = {
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any] | None:
     """The NumPy dtype that we keep a PyTorch dtype in; None if there is none (complex, ...)."""
-    found = _DTYPES.get(dtype)
-    return None if found is None else np.dtype(found)
+    ours = _DTYPES.get(dtype)
+    return None if ours is None else np.dtype(ours)
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
