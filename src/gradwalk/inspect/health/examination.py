@@ -23,6 +23,9 @@ from gradwalk.printers.charts import bars_svg
 
 _SHOWN = 32  # layers that are printed, the first and the last; `.layers` has all
 _NAME = 26  # columns for a layer's name
+_MEASURED = (
+    "gradient", "weight", "weight_gradient", "activation", "update", "dead", "saturated",
+)  # fmt: skip
 _HEADS = {"activation": "output", "saturated": "flat"}
 
 
@@ -63,12 +66,10 @@ class HealthReport(Report):
         if self.loss is not None:
             metrics["loss"] = self.loss
         for layer in self.layers:
-            for what in ("gradient", "weight", "weight_gradient"):
-                metrics[f"{layer.name}/{what}"] = getattr(layer, what)
-            for what in ("activation", "update", "dead", "saturated"):
-                share = getattr(layer, what)
-                if share is not None:
-                    metrics[f"{layer.name}/{what}"] = share
+            for what in _MEASURED:
+                size = getattr(layer, what)
+                if size is not None:
+                    metrics[f"{layer.name}/{what}"] = size
         return metrics
 
     def svg(self) -> str:

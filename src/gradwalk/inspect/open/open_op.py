@@ -150,11 +150,7 @@ class _Inside:
         if self.given is not None:
             backward_in_numbers(inner, float(self.given[0]))
         places = [inner.lookup(v) for v in values]
-        contributions = [
-            None if c is None or i is None or self.given is None else inner.sweep.grad(i)
-            for c, i in zip(closed, places)
-        ]
-        return self.opened(inner, places, [Edge(len(inner) - 1)], contributions, closed)
+        return self.opened(inner, places, [Edge(len(inner) - 1)], closed)
 
     def of_tensors(self, form: Callable[..., Any], closed: list[Any]) -> Opened:
         recorder = Recorder(keep="all")
@@ -182,20 +178,19 @@ class _Inside:
                 ]
                 seeds = [leaf_tensor(np.asarray(g, o.dtype)) for o, g in pairs]
                 gradients.backward([o for o, _ in pairs], seeds)
-        contributions = [
-            None if c is None or i is None or not inner.sweeps else inner.sweep.grad(i)
-            for c, i in zip(closed, places)
-        ]
-        return self.opened(inner, places, ends, contributions, closed)
+        return self.opened(inner, places, ends, closed)
 
     def opened(
         self,
         inner: Trace,
         places: list[int | None],
         ends: list[Edge],
-        contributions: list[Any],
         closed: list[Any],
     ) -> Opened:
+        contributions = [
+            None if c is None or i is None or not inner.sweeps else inner.sweep.grad(i)
+            for c, i in zip(closed, places)
+        ]
         return Opened(
             name=self.trace.name(self.node.index),
             node=self.node.index,

@@ -122,7 +122,7 @@ def form_of(operation: Operation, output: int, flat: int) -> Form | None:
     op = operation.op
     edges = operation.node.edges
     if edges and all(0 in operation.shape_of(edge) for _, edge in edges):
-        return _sum_of([], [], operation.value(output, flat))  # the sum of nothing, say
+        return _sum_of([], operation.value(output, flat))  # the sum of nothing, say
     if op.elementwise:
         return _elementwise(operation, flat)
     special = _SPECIAL.get(op.name)
@@ -150,18 +150,18 @@ def linearised(operation: Operation, output: int, flat: int) -> Form:
         f"{operation.op.name} has no scalar form here: it is shown as the straight line that "
         "touches it at these values"
     )
-    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], rest, note)
+    return _sum_of(terms, rest, note)
 
 
-def _sum_of(parts: list[Element], slopes: list[float], rest: float = 0.0, note: str = "") -> Form:
+def _sum_of(terms: list[tuple[Element, float]], rest: float = 0.0, note: str = "") -> Form:
     def build(maker: Maker, nodes: list[int]) -> int:
-        terms = [maker.times(part, slope) for part, slope in zip(nodes, slopes)]
-        if rest or not terms:
-            terms.append(maker.number(rest))
-        return maker.chain("add", terms)
+        parts = [maker.times(part, slope) for part, (_, slope) in zip(nodes, terms)]
+        if rest or not parts:
+            parts.append(maker.number(rest))
+        return maker.chain("add", parts)
 
-    _written_out(len(parts))
-    return Form(list(parts), build, note)
+    _written_out(len(terms))
+    return Form([part for part, _ in terms], build, note)
 
 
 def _written_out(count: int) -> None:
@@ -282,7 +282,7 @@ def _reduced_places(operation: Operation, flat: int) -> tuple[Edge, list[int]]:
 
 def _sum(operation: Operation, output: int, flat: int) -> Form:
     edge, places = _reduced_places(operation, flat)
-    return _sum_of([(edge, i) for i in places], [1.0] * len(places))
+    return _sum_of([((edge, i), 1.0) for i in places])
 
 
 def _mean(operation: Operation, output: int, flat: int) -> Form:
@@ -339,7 +339,7 @@ def _chosen(operation: Operation, output: int, flat: int) -> Form | None:
     note = f"{operation.op.name} passes on the element that won; which one depends on the values"
     if not terms or not math.isclose(sum(slope for _, slope in terms), 1.0, rel_tol=1e-5):
         return None
-    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], note=note)
+    return _sum_of(terms, note=note)
 
 
 # -- asked of the op itself ------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def _weighted(operation: Operation, output: int, flat: int) -> Form:
     """A linear op: the weights of the sum are the element's derivatives."""
     terms = operation.row(output, flat)
     rest = 0.0 if terms else operation.value(output, flat)  # padding, say
-    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], rest)
+    return _sum_of(terms, rest)
 
 
 def _products(operation: Operation, flat: int) -> Form | None:

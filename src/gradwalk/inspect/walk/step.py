@@ -189,7 +189,7 @@ class WalkStep(Report):
             lines = [f"{begin}: {self.name} = {self._forward_text()}"]
             if self.line is not None and self.op:
                 lines.append(f"  {self.line}")
-            return "\n".join(part for line in lines for part in wrapped(line))
+            return wrapped(lines)
         gates = [gate for gate in self.gates if gate != "adder"]
         gate = f", a {gates[0]}," if gates else ""
         received = kept_text(self.received)
@@ -200,7 +200,7 @@ class WalkStep(Report):
         lines += [f"  incomplete: {node}" for node in waiting[:SHOWN]]
         if len(waiting) > SHOWN:
             lines.append(f"  incomplete: {len(waiting) - SHOWN} more nodes")
-        return "\n".join(part for line in lines for part in wrapped(line))
+        return wrapped(lines)
 
     def _forward_text(self) -> str:
         trace = self._walk.trace

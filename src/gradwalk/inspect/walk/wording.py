@@ -273,7 +273,10 @@ def arrow_down(gradient: Kept) -> str:
     return "lower ↓" if down else "raise ↑" if up else "—"
 
 
-def wrapped(line: str) -> list[str]:
-    """Wrap a line at 79 characters."""
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(line, 79, subsequent_indent=indent, break_long_words=False) or [""]
+def wrapped(lines: list[str]) -> str:
+    """Wrap lines at 79 characters."""
+    parts: list[str] = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        parts += textwrap.wrap(line, 79, subsequent_indent=indent, break_long_words=False) or [""]
+    return "\n".join(parts)

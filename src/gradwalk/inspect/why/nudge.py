@@ -139,20 +139,32 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
     if None in changed.values():
         notes.append("a hand-written op cannot be recomputed: how far it moves is unknown")
     root = cone.sweep.root
-    last = next((move for move in listed if move.node == root), None)
-    if last is None:
-        notes.append("the loss does not depend on it")
+    loss = float(trace.nodes[root].value)
+    answer = _answer(cone, eps, listed, (loss, changed.get(root, loss)), notes)
+    answer.gradient = moves.get(root, 0.0)
+    return answer
+
+
+def _answer(
+    cone: Cone,
+    by: float,
+    moves: list[Move],
+    losses: tuple[float | None, float | None],
+    notes: list[str],
+) -> Nudge:
+    root = next(iter(cone.sweep.seeds))
+    last = next((move for move in moves if Edge(move.node, move.output) == root), None)
     return Nudge(
-        name=trace.name(start),
-        node=start,
-        by=eps,
-        gradient=moves.get(root, 0.0),
+        name=cone.trace.name(cone.start.node),
+        node=cone.start.node,
+        by=by,
+        gradient=None,
         predicted=0.0 if last is None else last.predicted,
         real=0.0 if last is None else last.real,
-        loss_before=float(trace.nodes[root].value),
-        loss_after=changed.get(root, float(trace.nodes[root].value)),
-        moves=listed,
-        notes=notes,
+        loss_before=losses[0],
+        loss_after=losses[1],
+        moves=moves,
+        notes=notes if last is not None else [*notes, "the loss does not depend on it"],
     )
 
 
@@ -230,7 +242,12 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
             if last_use[edge] == index and edge not in ends:
                 for held in (before, after, moving):
                     held.pop(edge, None)
-    return _answer(cone, change, moves, before, after)
+    root = next(iter(cone.sweep.seeds))
+    losses: tuple[float | None, float | None] = (None, None)
+    if root in after and after[root].size == 1:
+        losses = float(before[root].reshape(())), float(after[root].reshape(()))
+    by = float(change.reshape(())) if not change.shape else float(np.linalg.norm(change))
+    return _answer(cone, by, moves, losses, [])
 
 
 def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
@@ -243,27 +260,6 @@ def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
             dependents.append(node.index)
             reached.update(Edge(node.index, output) for output in range(len(node.metas)))
     return dependents
-
-
-def _answer(
-    cone: Cone, change: Any, moves: list[Move], before: dict[Edge, Any], after: dict[Edge, Any]
-) -> Nudge:
-    trace, start = cone.trace, cone.start
-    root = next(iter(cone.sweep.seeds))
-    last = next((move for move in moves if Edge(move.node, move.output) == root), None)
-    single = last is not None and math.prod(last.shape) == 1
-    return Nudge(
-        name=trace.name(start.node),
-        node=start.node,
-        by=float(change.reshape(())) if not change.shape else float(np.linalg.norm(change)),
-        gradient=None,
-        predicted=last.predicted if last is not None else 0.0,
-        real=last.real if last is not None else 0.0,
-        loss_before=float(before[root].reshape(())) if single else None,
-        loss_after=float(after[root].reshape(())) if single else None,
-        moves=moves,
-        notes=[] if last is not None else ["the loss does not depend on it"],
-    )
 
 
 def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:

@@ -34,7 +34,7 @@ from gradwalk.torch.rerun.statements import (
     Statements,
     statements_between,
 )
-from gradwalk.torch.watch.gradient_checks import all_finite
+from gradwalk.torch.watch.gradient_checks import all_finite, parameters_of
 
 
 @dataclass(eq=False)
@@ -247,8 +247,7 @@ class Rerun:
         for model in self.models:
             yield from model.module.parameters()
         for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                yield from group["params"]
+            yield from parameters_of(optimizer)
 
     def _keep_gradient(self, tensor: torch.Tensor) -> None:
         self._gradients.setdefault(id(tensor), (tensor, tensor.grad))

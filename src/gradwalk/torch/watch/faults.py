@@ -93,8 +93,7 @@ def examine_step(
     losses = [None if run.loss is None else run.loss.item() for run in runs]
     bad_loss = next((x for x in losses if x is not None and not math.isfinite(x)), None)
     position = _first_bad(runs, losses)
-    run = runs[position] if runs else None
-    loss = losses[position] if runs else None
+    run, loss = (runs[position], losses[position]) if runs else (None, None)
     if bad_parameters:
         return StepFault("update", run, loss, norm, usual, bad, bad_parameters)
     if bad or bad_loss is not None:
@@ -108,8 +107,7 @@ def examine_step(
         history.add(norm)
         return None
     position = _largest(runs, norm)
-    run = runs[position] if runs else None
-    loss = losses[position] if runs else None
+    run, loss = (runs[position], losses[position]) if runs else (None, None)
     return StepFault("explosion", run, loss, norm, usual, [], [], len(runs), position)
 
 
