@@ -14,7 +14,7 @@ moved := moved
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test fresh quick lint format bench docs page browser clean $(moved)
+.PHONY: help run test fresh quick lint format bench torch docs page browser clean $(moved)
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\): .*## /\1 — /p' Makefile | awk -F ' — ' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -50,6 +50,13 @@ bench: .venv/.dev-ready ## run the benchmarks and print their ratios
 docs: .venv/.docs-ready ## build the documentation into build/docs; warnings are errors
 	@$(python) -m sphinx -E -W --keep-going -n -q -b html docs build/docs
 	@echo "to read it: $(python) -m http.server --directory build/docs"
+
+torch: ## test gradwalk.torch with another PyTorch, in build/: make torch VERSION=2.8.0
+	@test -n "$(VERSION)" || { echo "which version? make torch VERSION=2.8.0" >&2; exit 1; }
+	@$(PYTHON) -m venv "build/torch-$(VERSION)"
+	@"build/torch-$(VERSION)/bin/python" -m pip --disable-pip-version-check -qq install \
+	    --editable . "torch==$(VERSION)" pytest pytest-xdist hypothesis expecttest "transformers>=5"
+	@"build/torch-$(VERSION)/bin/python" -m pytest -n auto --maxprocesses 4 tests/torch $(ARGS)
 
 page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from web/
 	@$(python) -m gradwalk.studio.generate

@@ -115,6 +115,7 @@ def test_a_wrong_engine_is_told_its_one_mistake(name: str, tmp_path: Path) -> No
         assert words in f"{mistake.title} {mistake.text}"
 
 
+@pytest.mark.slow
 def test_two_mistakes_are_two(tmp_path: Path) -> None:
     """The engine of the textbook: it recurses, and keeps its inner gradients."""
     source = with_change(

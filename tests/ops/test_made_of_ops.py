@@ -13,6 +13,7 @@ from gradwalk.ops import aliases
 from gradwalk.ops.elementwise import comparison
 from gradwalk.ops.reduce import statistics
 from gradwalk.ops.shape import joining
+from tests.batches import batched
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
 
 NAN, INF = math.nan, math.inf
@@ -215,15 +216,15 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "arrays"),
+@batched(
+    "name, call, arrays",
     [
-        pytest.param(call, arrays, id=f"{name}-{i}")
+        (f"{name}-{i}", call, arrays)
         for name, several in CALLS.items()
         for i, (call, *arrays) in enumerate(several)
     ],
 )
-def test_as_pytorch(call: Any, arrays: list[np.ndarray]) -> None:
+def test_as_pytorch(name: str, call: Any, arrays: list[np.ndarray]) -> None:
     assert_same(run(OURS, call, arrays), run(THEIRS, call, arrays), TIGHT)
 
 

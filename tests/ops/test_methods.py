@@ -6,10 +6,10 @@ import inspect
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradwalk.ops.core.operators import Operators
 from gradwalk.ops.methods.shape import ShapeMethods
+from tests.batches import batched
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
 
 # Methods without arguments, on numbers between 0.2 and 0.8.
@@ -180,17 +180,17 @@ NOT_COMPARED = {
 }
 
 
-def calls() -> list[Any]:
+def calls() -> list[tuple[str, Any]]:
     merged = {name: CALLS.get(name, []) + MORE.get(name, []) for name in {**CALLS, **MORE}}
     return [
-        pytest.param(call, id=f"{name}-{number}")
+        (f"{name}-{number}", call)
         for name, alternatives in {**merged, **OPERATORS}.items()
         for number, call in enumerate(alternatives)
     ]
 
 
-@pytest.mark.parametrize("call", calls())
-def test_as_pytorch(call: Any) -> None:
+@batched("name, call", calls())
+def test_as_pytorch(name: str, call: Any) -> None:
     source = np.random.default_rng(7)
     arrays = [source.uniform(0.2, 0.8, (3, 4)) for _ in range(2)]
     with_module = lambda m, x, y: call(x, y)

@@ -8,8 +8,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from tests.torch.aten_calls import Call, calls_of
+
 aten = torch.ops.aten
-Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+# In PyTorch 2.8 the operation of this name is another one, of one kind of GPU.
+FUSES_RMS_NORM = aten._fused_rms_norm.default._schema.arguments[1].name == "normalized_shape"
 _generator = torch.Generator().manual_seed(0)
 
 
@@ -77,6 +80,12 @@ def _images() -> list[Call]:
     return found
 
 
+def attends_in_groups(*given: torch.Tensor) -> bool:
+    """Whether the CPU's attention takes several queries per key; older versions copy the keys."""
+    calls = calls_of(lambda: F.scaled_dot_product_attention(*given, enable_gqa=True))
+    return any("flash_attention" in func.name() for func, *_ in calls)
+
+
 def _layers() -> list[Call]:
     x, heads = floats(2, 3, 4), floats(2, 2, 5, 4)
     weights = (floats(16, 3), floats(16, 4), floats(16), floats(16))
@@ -87,12 +96,18 @@ def _layers() -> list[Call]:
     grouped = floats(2, 4, 5, 4), floats(2, 2, 5, 4), floats(2, 2, 5, 4)
     scores = floats(2, 3, 2, 2), integers(2, 2, 2), floats(3).abs()
     total = aten.nll_loss2d_forward.default(*scores, 1, -100)[1]
+    found: list[Call] = []
+    if FUSES_RMS_NORM:
+        found.append((aten._fused_rms_norm.default, (x, [4], floats(4), 1e-5), {}))
+    attention = aten._scaled_dot_product_flash_attention_for_cpu.default
+    if attends_in_groups(*grouped):
+        found += [(attention, grouped, {}), (attention, (*grouped, 0.0, True), {})]
     return [
+        *found,
         (aten.nll_loss2d_backward.default, (floats(), *scores, 1, -100, total), {}),
         (aten.layer_norm.default, (x, [4], floats(4), floats(4)), {}),
         (aten.layer_norm.default, (x, [3, 4], floats(3, 4), None), {}),
         (aten.native_layer_norm.default, (x, [2, 3, 4], floats(2, 3, 4), floats(2, 3, 4), 0.1), {}),
-        (aten._fused_rms_norm.default, (x, [4], floats(4), 1e-5), {}),
         (aten._weight_norm_interface.default, (floats(3, 4), floats(3, 1).abs()), {}),
         (aten.linear.default, (x, floats(5, 4), floats(5)), {}),
         (aten.linear.default, (x, floats(5, 4)), {}),
@@ -111,8 +126,6 @@ def _layers() -> list[Call]:
         (aten._scaled_dot_product_flash_attention_for_cpu.default, (
             heads, floats(2, 2, 5, 4), floats(2, 2, 5, 4), 0.0, True), {"scale": 0.3}),
         (aten.scaled_dot_product_attention.default, (heads, heads, heads, hidden), {}),
-        (aten._scaled_dot_product_flash_attention_for_cpu.default, grouped, {}),
-        (aten._scaled_dot_product_flash_attention_for_cpu.default, (*grouped, 0.0, True), {}),
         (aten.scaled_dot_product_attention.default, (heads, heads, heads, floats(5, 5)), {}),
     ]  # fmt: skip
 
@@ -182,6 +195,19 @@ def _small() -> list[Call]:
         (aten.add_.Tensor, (x, y), {"alpha": 2.5}),
         (aten.mul.Tensor, (x, x), {}),
         (aten._to_copy.default, (x,), {"dtype": torch.bfloat16}),
+        (aten.bitwise_not.default, (bits,), {}),
+        (aten.cumsum.default, (x, 1), {}),
+        (aten.relu.default, (x,), {}),
+        (aten.remainder.Scalar, (x, 0.3), {}),
+        (aten.triu.default, (x, 1), {}),
+        (aten.masked_select.default, (x, mask), {}),
+        (aten.linalg_qr.default, (floats(4, 3),), {}),
+        (aten.scatter.value, (x, 1, torch.tensor([[0, 2]]), 2.0), {}),
+        (
+            aten.native_group_norm.default,
+            (floats(2, 4, 5), floats(4), floats(4), 2, 4, 5, 2, 0.1),
+            {},
+        ),
     ]
 
 
@@ -196,6 +222,7 @@ def _leaves() -> list[Call]:
         (aten.normal_functional.default, (x,), {}),
         (aten.rand.generator, ([2, 3],), g),
         (aten.rand_like.default, (x,), {}),
+        (aten.randn_like.default, (x,), {}),
         (aten.randint.generator, (5, [2]), g),
         (aten.randint.low_generator, (1, 5, [2]), g),
         (aten.randn.generator, ([2, 3],), g),

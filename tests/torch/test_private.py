@@ -2,19 +2,21 @@
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 import torch
+from packaging.specifiers import SpecifierSet
 
 import gradwalk as gw
 from gradwalk.torch import private
-from tests.project.checkout import PACKAGE
+from tests.project.checkout import PACKAGE, ROOT
 
 
 def test_a_version_without_it_is_told(monkeypatch):
     monkeypatch.delattr(torch.autograd, "_get_sequence_nr")
     weight = torch.ones(2, requires_grad=True)
-    told = r"needs .*_get_sequence_nr.*Fix: pip install 'torch=="
+    told = r"needs .*_get_sequence_nr.*Fix: pip install 'torch>="
     with pytest.raises(RuntimeError, match=told), gw.torch.record():
         (weight * 2).sum()
 
@@ -39,8 +41,26 @@ def test_without_pytorch_it_says_what_to_install():
     assert "Fix: pip install 'gradwalk[torch]'" in done.stderr
 
 
-def test_the_version_that_is_tried_is_the_one_here():
-    assert torch.__version__.startswith(private.TRIED)
+def test_the_version_here_is_one_of_those_that_the_error_and_the_extra_name():
+    tested = SpecifierSet(private.TESTED)
+    assert tested.contains(torch.__version__, prereleases=True)
+    assert f"pip install 'torch{private.TESTED}'" in str(private.missing("something"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extra,) = project["optional-dependencies"]["torch"]  # of newer ones, up to 3, the error tells
+    assert extra == f"torch{private.TESTED.split(',')[0]},<3"
+
+
+def test_looking_whether_a_saved_tensor_is_packed_does_not_unpack_it():
+    weight, unpacked = torch.ones(2, requires_grad=True), []
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: unpacked.append(t) or t)
+    plain = weight * weight
+    with hooks:
+        packed = weight * weight
+    for is_packed in (private.is_packed, private._runs_python):  # what older versions need
+        assert not is_packed(plain.grad_fn, "_saved_self")
+        assert is_packed(packed.grad_fn, "_saved_self") and not unpacked
+    packed.sum().backward()
+    assert len(unpacked) == 2 and not private._runs_python(packed.grad_fn, "_saved_self")
 
 
 def test_nothing_private_is_used_elsewhere():

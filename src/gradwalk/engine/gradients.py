@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.modes import enable_grad, filled, no_grad, state
@@ -155,6 +156,7 @@ def _sweep(
     create_graph: bool,
     retain: bool,
 ) -> None:
+    keep_freed_memory()
     mode = enable_grad if create_graph else no_grad
     watcher = state.here.watcher
     with mode(), np.errstate(all="ignore"):

@@ -65,7 +65,7 @@ def filled(shape: tuple[int, ...], dtype: Any, number: int) -> Any:
 def hold(*tensors: Any) -> None:
     """These are about to be changed or looked at: a trace, if there is one, must know them."""
     if state.here.tracer is not None:
-        state.here.tracer.hold(*tensors)
+        state.here.tracer.capture(*tensors)
 
 
 def is_grad_enabled() -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.engine import gradients
+from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.backward import walk
 from gradwalk.engine.errors import AutogradError, made_at, name_of
 from gradwalk.engine.jvp import push
@@ -60,6 +61,7 @@ class _Run:
 
     def pull(self, cotangents: Sequence[Any], retain: bool) -> list[Any]:
         """Cotangents of the outputs to gradients of the inputs, zeros where nothing arrives."""
+        keep_freed_memory()
         found: dict[Any, Any] = {}
         roots = []
         for output, cotangent in zip(self.outputs, cotangents, strict=True):

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from gradwalk.engine.allocator import keep_freed_memory
 from gradwalk.engine.hooks import changes as changes
 from gradwalk.engine.modes import state
 from gradwalk.nn import hooks as _hooks
@@ -51,6 +52,7 @@ class Module(_hooks.Hooked):
     def __init__(self) -> None:
         if state.here.tracer is not None:
             state.here.tracer.makes_module(self)
+        keep_freed_memory()  # a network that only predicts asks for its arrays again and again too
         self.__dict__.update(
             training=True,
             _parameters={},

@@ -162,7 +162,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if tracer is not None:
         if op.array_only:  # its definition in other ops can be compiled, and differentiated
             return op.expand(*args, **attrs)  # type: ignore[misc]
-        tracer.hold(*args)
+        tracer.capture(*args)
     arrays = []
     needs = False
     for argument in args:

@@ -39,7 +39,7 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
     here = state.here
     if here.tracer is not None:
-        here.tracer.hold(target, *args)
+        here.tracer.capture(target, *args)
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)

@@ -26,7 +26,6 @@ from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
 from gradwalk.tensors import apply
-from gradwalk.tensors.allocator import keep_freed_memory
 from gradwalk.tensors.apply import refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
@@ -491,4 +490,3 @@ def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -
 apply.adopt(Tensor)
 gradients.wrap = wrap
 gradients.measure_references()
-keep_freed_memory()

@@ -18,14 +18,14 @@ from typing import Any
 
 import torch
 
-TRIED = "2.13"  # the version that the tests pin
+TESTED = ">=2.8,<2.16"  # the versions of PyTorch at whose ends gradwalk is tested
 
 
 def missing(what: str) -> RuntimeError:
     """The error for a PyTorch version that lacks a part that gradwalk needs."""
     return RuntimeError(
         f"gradwalk.torch needs {what}, which PyTorch {torch.__version__} does not have. "
-        f"Fix: pip install 'torch=={TRIED}.*', the version gradwalk is tested on."
+        f"Fix: pip install 'torch{TESTED}', the versions gradwalk is tested with."
     )
 
 
@@ -90,8 +90,32 @@ def is_packed(grad_fn: Any, name: str) -> bool:
     several = raw if isinstance(raw, list | tuple) else (raw,)
     try:
         return any(saved is not None and saved.unpack_hook is not None for saved in several)
-    except AttributeError:
-        raise missing("saved tensors whose hooks can be asked for") from None
+    except AttributeError:  # older versions do not show the hook
+        return _runs_python(grad_fn, name)
+
+
+class _Stopped(Exception):
+    """A function of Python was about to run."""
+
+
+def _runs_python(grad_fn: Any, name: str) -> bool:
+    """Whether reading an attribute of a node calls Python, as an unpack hook is; stop that call."""
+
+    def stop(*call: Any) -> None:
+        raise _Stopped
+
+    before = sys.gettrace()
+    with unseen():
+        sys.settrace(stop)
+        try:
+            getattr(grad_fn, name)
+        except _Stopped:
+            return True
+        except RuntimeError:  # backward has let it go
+            return False
+        finally:
+            sys.settrace(before)
+    return False
 
 
 def outputs_of(grad_fn: Any) -> list[tuple[tuple[int, ...], torch.dtype] | None]:

@@ -477,6 +477,7 @@ def test_two_to_the_sixty_paths() -> None:
         run_order(v, "plain recursion")
 
 
+@pytest.mark.slow
 def test_a_deep_graph_whose_paths_are_counted_in_thousands_of_digits() -> None:
     v = y = Value(1.0, label="y")
     for _ in range(2_000):

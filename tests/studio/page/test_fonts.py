@@ -15,7 +15,6 @@ from gradwalk.studio.exporting import export
 from gradwalk.studio.launch import Studio
 from gradwalk.studio.notebook import frame_html
 from gradwalk.studio.pages import STATIC, page
-from tests.studio.serving import scalar_trace
 from tests.studio.page.test_scalar import (  # noqa: F401  the layout, once more without any font
     test_every_scalar_preset_is_drawn_within_its_boxes,
     test_operations_on_edges_can_be_read,
@@ -25,6 +24,7 @@ from tests.studio.page.test_scalar import (  # noqa: F401  the layout, once more
 )
 from tests.studio.page.test_traces import test_texts_stay_in_their_boxes  # noqa: F401
 from tests.studio.page.test_walk import test_no_page_scrolls_sideways  # noqa: F401
+from tests.studio.serving import scalar_trace
 from tests.studio.watched import Watched
 from tools.page_fonts import LICENCES, characters
 

@@ -10,12 +10,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.fx.proxy import TracerBase
 
 import gradwalk as gw
 from gradwalk.torch.imports.graph_steps import Unsupported
 from gradwalk.torch.imports.import_graph import Imported, import_graph
 from gradwalk.torch.imports.verify import Mismatch
 from gradwalk.torch.translate import Known, translate
+
+# Older versions of PyTorch note only the lines of methods called `forward`.
+NOTES_LINES = hasattr(TracerBase, "_filter_traceback_frames")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -109,6 +113,17 @@ def test_statistics_that_do_not_move() -> None:
     assert net.get_buffer("norm.num_batches_tracked").item() == 0
 
 
+def lstm_can_be_taken_apart() -> bool:
+    """Whether PyTorch's definition of an LSTM by other operations keeps the shape of its state."""
+    layer, state = nn.LSTM(3, 4).double(), torch.zeros(1, 2, 4).double()
+    lstm = torch.export.default_decompositions()[torch.ops.aten.lstm.input]
+    rest = (list(layer.parameters()), True, 1, 0.0, False, False, False)
+    return bool(lstm(torch.ones(5, 2, 3).double(), (state, state), *rest)[1].shape == state.shape)
+
+
+@pytest.mark.xfail(
+    not lstm_can_be_taken_apart(), raises=Mismatch, reason="a mistake of PyTorch 2.8 itself"
+)
 def test_a_recurrent_layer_with_tuples() -> None:
     module = nn.LSTM(3, 4)
     x, state = torch.randn(2, 2, 3), (torch.randn(1, 2, 4), torch.randn(1, 2, 4))
@@ -267,10 +282,13 @@ def test_what_is_unknown_is_listed_all_at_once() -> None:
         import_graph(function, torch.eye(3))
     assert error.value.operations["aten.special_bessel_j0.default"] == 2
     text = str(error.value)
+    assert "aten.special_bessel_j0.default  2 times" in text and "exporting.py" not in text
+    assert "Fix: " in text
+    if not NOTES_LINES:
+        return
     assert "aten.special_bessel_j0.default  2 times, first at test_import_graph.py:" in text
     assert "y = torch.special.bessel_j0(x) + torch.special.bessel_j0(x + 1)" in text
     assert "return y + torch.linalg.eigvalsh(x)" in text
-    assert "Fix: " in text
 
 
 def translated_wrongly(
@@ -298,7 +316,8 @@ def test_a_wrong_value_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_wrong_gradient_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # The same values, but at 0 another slope.
     translated_wrongly(monkeypatch, torch.ops.aten.relu.default, "clip", min=0.0, max=None)
-    with pytest.raises(Mismatch, match=r"gradient of operand x of relu \(aten.relu.default\) at"):
+    place = r"gradient of operand x of relu \(aten.relu.default\)" + " at" * NOTES_LINES
+    with pytest.raises(Mismatch, match=place):
         import_graph(lambda x: torch.relu(x), torch.tensor([-1.0, 0.0, 1.0]))
 
 

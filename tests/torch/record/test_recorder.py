@@ -1,5 +1,6 @@
 """Recording PyTorch programs: their results stay the same, and the trace adds up."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -135,7 +136,9 @@ def closure(model):
         optimizer.zero_grad()
         return plain(model)
 
-    return optimizer.step(loss_again)
+    with warnings.catch_warnings():  # PyTorch 2.8 about its own optimizer
+        warnings.filterwarnings("ignore", "Converting a tensor with requires_grad=True")
+        return optimizer.step(loss_again)
 
 
 def in_place(model):
@@ -165,7 +168,9 @@ def bent(a, w):
 
 
 def with_script(model):
-    with pytest.deprecated_call():
+    with warnings.catch_warnings():  # newer versions of PyTorch deprecate it
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
         scripted = torch.jit.script(bent)
     for _ in range(3):
         model.zero_grad()

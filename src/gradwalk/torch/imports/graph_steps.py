@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import gradwalk
-from gradwalk.graph.source import SourceLine
+from gradwalk.graph.source import SourceLine, own_files
 from gradwalk.nn import functional
 from gradwalk.ops import TABLE as OPS
 from gradwalk.ops.core.op import Op
@@ -236,7 +236,8 @@ _TORCH = torch.__file__.removesuffix("__init__.py")
 
 def _line(node: torch.fx.Node) -> SourceLine | None:
     """The user's line: the innermost one outside of PyTorch."""
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    noted = _FRAME.finditer(node.meta.get("stack_trace") or "")
+    frames = [frame for frame in noted if not own_files[frame["file"]]]
     if not frames:
         return None
     users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]

@@ -118,7 +118,7 @@ class AutogradGraph:
             return
         # Operations inside a custom Function, or a write through a view, know the line.
         inside = None if tensor is None else self.recorder.noted_as(tensor)
-        twin = None if inside is None else self.trace.nodes[inside.node]
+        twin = self._written_by(grad_fn) if inside is None else self.trace.nodes[inside.node]
         line = line_at(*caller()) if twin is None and tensor is not None else None
         edges = [
             None if source is None else self._source(source, output)
@@ -137,6 +137,13 @@ class AutogradGraph:
         index = self.trace.add(node)
         private.mark(grad_fn)[self._key] = index
         self._values_it_saved(grad_fn)
+
+    def _written_by(self, grad_fn: Any) -> TraceNode | None:
+        """The operation that wrote through a view: its autograd node is made just before."""
+        if not grad_fn.name().endswith("CopySlices"):
+            return None
+        made = self._by_number.get(private.number_of(grad_fn) - 1)
+        return self.trace.nodes[made[-1].node] if made else None
 
     def _values_it_saved(self, grad_fn: Any) -> None:
         """Take the tensors that autograd nodes saved as values of trace nodes."""

@@ -318,8 +318,11 @@ class TorchRecorder(Recorder):
         if any(is_lazy(tensor) for tensor in given):  # a lazy parameter
             return func(*args, **kwargs)
         if func in DETACHES:
-            result = func(*args, **kwargs)
-            self._note_unused(result, self.edge(given[0]))
+            result, before = func(*args, **kwargs), self._unused.get(id(given[0]))
+            # PyTorch 2.8 carries out one call of detach() as two operations.
+            twice = before and before.tensor() is given[0] and before.place == caller()
+            source = before.source if before and twice else None
+            self._note_unused(result, source or self.edge(given[0]))
             return result
         if func is TAKES_OUT:
             self._take_out(given[0])

@@ -173,7 +173,9 @@ def _layer_norm(c: AtenCall) -> Known:
 
 direct(
     "_fused_rms_norm", "rms_norm", "input weight?",
-    when=lambda c: c.eps is not None, count=lambda c: len(c.normalized_shape), eps="eps",
+    # PyTorch 2.8 has another operation of this name.
+    when=lambda c: "normalized_shape" in c.values and c.eps is not None,
+    count=lambda c: len(c.normalized_shape), eps="eps",
 )  # fmt: skip
 direct(
     "native_group_norm", "group_norm", "input weight? bias?",

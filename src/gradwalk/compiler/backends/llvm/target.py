@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,11 @@ class Host:
         return {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
 
     @property
+    def has_many_registers(self) -> bool:
+        """Whether there are 32 vector registers, not 16."""
+        return self.vector_bytes == 64 or self.architecture == "aarch64"
+
+    @property
     def is_linux(self) -> bool:
         """Whether threads can be parked with Linux's futex."""
         return "linux" in self.triple
@@ -54,7 +60,7 @@ class Host:
 
 
 def available() -> bool:
-    """Whether llvmlite is there and works."""
+    """Whether llvmlite is installed and works."""
     try:
         binding()
     except LLVMMissing:
@@ -63,15 +69,13 @@ def available() -> bool:
 
 
 @functools.cache
-def _binding() -> Any:
+def binding() -> Any:
+    """`llvmlite.binding`, ready for use; LLVMMissing without llvmlite."""
     with _starting:
         try:
             import llvmlite.binding as llvm
         except (ImportError, OSError) as error:  # OSError: the library is there and does not load
-            raise LLVMMissing(
-                f"gradwalk.compile needs llvmlite, which does not import here ({error}). "
-                "`pip install llvmlite`, or compile with backend='numpy'."
-            ) from error
+            raise LLVMMissing(_without(error)) from error
         try:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
@@ -82,9 +86,18 @@ def _binding() -> Any:
         return llvm
 
 
-def binding() -> Any:
-    """`llvmlite.binding`, ready for use; LLVMMissing where there is none."""
-    return _binding()
+def _without(error: Exception) -> str:
+    if sys.platform == "emscripten":
+        return (
+            "gradwalk.compile makes native code with llvmlite, which does not exist for Python in "
+            "a browser (emscripten). Everything else of gradwalk works. "
+            "Fix: compile with backend='numpy'."
+        )
+    return (
+        f"gradwalk.compile makes native code with llvmlite, which does not import here ({error}). "
+        "Everything else of gradwalk works. "
+        "Fix: `pip install llvmlite`, or compile with backend='numpy'."
+    )
 
 
 @functools.cache
@@ -92,14 +105,14 @@ def host() -> Host:
     """The machine this runs on."""
     llvm = binding()
     features = llvm.get_host_cpu_features()
-    found = {name for name, has in features.items() if has}
+    has = {name for name, present in features.items() if present}
     # On some Intel CPUs LLVM splits 64-byte vectors in two; ours are chosen and stay whole.
-    keep_whole = ",-prefer-256-bit" if "avx512f" in found else ""
+    keep_whole = ",-prefer-256-bit" if "avx512f" in has else ""
     return Host(
         triple=llvm.get_process_triple(),
         cpu=llvm.get_host_cpu_name(),
         features=features.flatten() + keep_whole,
-        vector_bytes=64 if "avx512f" in found else 32 if "avx2" in found else 16,
+        vector_bytes=64 if "avx512f" in has else 32 if "avx2" in has else 16,
         llvm_version=".".join(str(n) for n in llvm.llvm_version_info),
     )
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.target import Host
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.plan.buffers import Slice
 from gradwalk.compiler.plan.partial_sums import joined
 
 Triple = tuple[int, int, int]
@@ -25,10 +26,6 @@ DEPTH = 256  # numbers of a sum after which it goes to memory, so that b stays i
 ROW_BLOCK = 512  # rows of the weight's gradient summed together
 PIXEL_BLOCK = 160  # pixels of the output computed together
 UNITS = 16  # pieces of work that keep many threads busy
-
-
-class Unsuited(ValueError):
-    """A convolution that these kernels do not compute."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Convolution:
 
     @property
     def padded(self) -> bool:
-        """Whether there is anything around x."""
+        """Whether x is padded."""
         return any((*self.before, *self.after))
 
     @property
@@ -65,17 +62,17 @@ class Convolution:
 
     @property
     def pixels(self) -> int:
-        """Of the output."""
+        """Pixels of the output."""
         return math.prod(self.out)
 
     @property
     def places(self) -> int:
-        """In the kernel."""
+        """Places in the kernel."""
         return math.prod(self.kernel)
 
     @property
     def patch(self) -> int:
-        """Numbers that one output is summed from."""
+        """Numbers in the sum of one output."""
         return self.channels * self.places
 
     @property
@@ -89,36 +86,26 @@ class Convolution:
 
     @property
     def padded_bytes(self) -> int:
-        """Of the copy of an image with its padding; 0 if there is none."""
+        """Bytes of the copy of an image with its padding; 0 without padding."""
         return self.patch_strides[0] * self.channels * self.dtype.itemsize * self.padded
-
-    @property
-    def flops(self) -> int:
-        """Multiplications and additions."""
-        return 2 * self.batch * self.groups * self.outputs * self.pixels * self.patch
 
 
 def convolution_of(
-    x: Place, weight: Place, y: Place, *,
+    x: Slice, weight: Slice, y: Slice, *,
     stride: Sequence[int], padding: Sequence[tuple[int, int]], dilation: Sequence[int], groups: int,
 ) -> Convolution:  # fmt: skip
     """The convolution of arrays (batch, C, *size), (O, C / groups, *kernel), (batch, O, *out)."""
     count = len(x.shape) - 2
     if count > 3 or not count >= 1:
-        raise Unsuited(f"{count} spatial dimensions")
+        raise NoKernel(f"{count} spatial dimensions")
     if x.dtype != y.dtype or x.dtype != weight.dtype or x.dtype.name not in ("float32", "float64"):
-        raise Unsuited(f"dtypes {x.dtype}, {weight.dtype}, {y.dtype}")
+        raise NoKernel(f"dtypes {x.dtype}, {weight.dtype}, {y.dtype}")
     if any(p < 0 for pair in padding for p in pair):
-        raise Unsuited("negative padding")
+        raise NoKernel("negative padding")
     if 0 in (*x.shape[1:], *weight.shape, *y.shape[1:]):
-        raise Unsuited("no channels or no pixels")
-    missing = 3 - count
+        raise NoKernel("no channels or no pixels")
 
-    def three(numbers: Sequence[int], filling: int) -> Triple:
-        a, b, c = (*(filling,) * missing, *numbers)
-        return a, b, c
-
-    def strides(place: Place) -> tuple[int, ...]:
+    def strides(place: Slice) -> tuple[int, ...]:
         return (*place.strides[:2], *three(place.strides[2:], 0))
 
     o, c, *kernel = weight.strides
@@ -132,12 +119,18 @@ def convolution_of(
     )  # fmt: skip
 
 
+def three(numbers: Sequence[int], filling: int) -> Triple:
+    """Numbers of up to three spatial dimensions; missing ones come first."""
+    a, b, c = (*(filling,) * (3 - len(numbers)), *numbers)
+    return a, b, c
+
+
 def one_stride(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """The one stride of several dimensions gone through in order."""
-    found = joined(shape, strides)
-    if found is None:
-        raise Unsuited("an array that does not lie in order")
-    return found
+    """The stride of several dimensions as one."""
+    stride = joined(shape, strides)
+    if stride is None:
+        raise NoKernel("an array that does not lie in order")
+    return stride
 
 
 def matrix_strides(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -146,19 +139,14 @@ def matrix_strides(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, .
     return image, 0, 0, channel, one_stride(shape[2:], spatial)
 
 
-def has_many_registers(host: Host) -> bool:
-    """Whether there are 32 vector registers, not 16."""
-    return host.vector_bytes == 64 or host.architecture == "aarch64"
-
-
 # Rows of the tiles that there are, by whether there are many registers. Eight keep the multiplier
 # busy; more than ten would not leave enough address registers.
 ROWS = {True: (10, 8, 7), False: (6, 5, 4)}
 
 
 def rows_of_tile(rows: int, host: Host) -> int:
-    """How many of so many rows a tile takes, so that few are left to be done one by one."""
-    fitting = [n for n in ROWS[has_many_registers(host)] if n <= rows] or [1]
+    """The rows of a tile that leaves few of so many rows to be done one by one."""
+    fitting = [n for n in ROWS[host.has_many_registers] if n <= rows] or [1]
     return min(fitting, key=lambda n: rows % n * 3 + rows // n)
 
 

@@ -9,7 +9,6 @@ arrays, joins dimensions of the batch and exchanges m and n where that is faster
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -41,11 +40,11 @@ class Tiling(NamedTuple):
 
 def tiling(dtype: Any, host: Host) -> Tiling:
     """The tile that fills this machine's vector registers: sums, two vectors of b, numbers of a."""
-    many = host.vector_bytes == 64 or host.architecture == "aarch64"  # 32 registers, else 16
-    return Tiling(host.lanes(np.dtype(dtype).itemsize), (12, 4, 1) if many else (6, 2, 1))
+    rows = (12, 4, 1) if host.has_many_registers else (6, 2, 1)
+    return Tiling(host.lanes(np.dtype(dtype).itemsize), rows)
 
 
-class Place(NamedTuple):
+class EpilogueArray(NamedTuple):
     """An output or a further operand of the epilogue, over (batch..., m, n). Its stride along n is
     part of the structure if it is 1 or 0; None means that it is read when the kernel runs."""
 
@@ -53,16 +52,17 @@ class Place(NamedTuple):
     along_n: int | None = 1
 
 
-class Product(NamedTuple):
-    """The structure of a product: all that a kernel's text depends on, but for its epilogue.
+def epilogue_array(dtype: np.dtype[Any], strides: Sequence[int]) -> EpilogueArray:
+    """An output or extra of these strides, the last of which is that along n."""
+    return EpilogueArray(dtype, strides[-1] if strides[-1] in (0, 1) else None)
 
-    `accumulate`: the finished sums are added to the first output's old values, before the epilogue.
-    """
+
+class Product(NamedTuple):
+    """The structure of a product: all that a kernel's text depends on, but for its epilogue."""
 
     dtype: np.dtype[Any]
-    outputs: tuple[Place, ...]
-    extras: tuple[Place, ...] = ()
-    accumulate: bool = False
+    outputs: tuple[EpilogueArray, ...]
+    extras: tuple[EpilogueArray, ...] = ()
 
 
 class Sizes(NamedTuple):
@@ -79,11 +79,6 @@ class Sizes(NamedTuple):
     outputs: tuple[Strides, ...]
     extras: tuple[Strides, ...] = ()
     exchanged: bool = False  # what is called a here is the block's second array, and b its first
-
-    @property
-    def flops(self) -> int:
-        """Multiplications and additions of the product itself."""
-        return 2 * math.prod(self.batch) * self.m * self.n * self.k
 
 
 # Bits of `form`, which says how b is read: where it is, by tiles of whole vectors, or else packed,
@@ -105,7 +100,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def of(cls, product: Product, sizes: Sizes, host: Host) -> Schedule:
-        """The cutting that suits these sizes; it does not depend on the number of threads."""
+        """The schedule for these sizes; it does not depend on the number of threads."""
         size = product.dtype.itemsize
         tile = tiling(product.dtype, host)
         rows = tile.rows[0]
@@ -113,7 +108,12 @@ class Schedule(NamedTuple):
         most = max(8, BLOCK_BYTES // max(rows * sizes.k * size, 1))
         blocks = -(-tiles // most)  # 0 if there are no rows
         in_block = -(-tiles // max(blocks, 1)) or 1
-        b_unit = _unit(("n", "k"), (sizes.n, sizes.k), sizes.b[:-3:-1])
+        # Where b is contiguous; a dimension of size 1 is, whatever its stride.
+        along_k, along_n = (
+            stride == 1 or size_of == 1
+            for stride, size_of in zip(sizes.b[-2:], (sizes.k, sizes.n), strict=True)
+        )
+        b_unit = "n" if along_n else "k" if along_k else None
         # Reading b where it is costs nothing if its vectors do not straddle cache lines; rows that
         # do are worth packing when many tiles use them.
         straddles = sizes.b[-2] * size % host.vector_bytes != 0
@@ -126,8 +126,9 @@ class Schedule(NamedTuple):
         return cls(-(-sizes.n // tile.width), blocks, in_block, form, -(-scratch // 64) * 64)
 
 
-# The numbers in a kernel's block, after its arrays. The five strides of every further output and
-# of every extra follow.
+DIMENSIONS = 5  # of every array: three of the batch, rows, columns
+# The numbers in a kernel's block, after its arrays. The strides of every further output and of
+# every extra follow.
 SIZES = (
     "batch 0", "batch 1", "batch 2", "m", "n", "k",
     "panels", "blocks", "tiles", "form", "scratch",
@@ -137,20 +138,20 @@ SIZES = (
 )  # fmt: skip
 
 
-def first_stride(place: int) -> int:
+def first_stride(array: int) -> int:
     """Where in these numbers the strides of an output or extra begin; extras follow outputs."""
-    return len(SIZES) + 5 * (place - 1)
+    return len(SIZES) + DIMENSIONS * (array - 1)
 
 
 def block_sizes(product: Product, sizes: Sizes, host: Host) -> tuple[int, ...]:
     """The numbers for a product of these sizes, as `SIZES` names them."""
-    cut = Schedule.of(product, sizes, host)
-    arrays = (sizes.a, sizes.b, *sizes.outputs, *sizes.extras)
-    return (
-        *sizes.batch, sizes.m, sizes.n, sizes.k,
-        cut.panels, cut.blocks, cut.tiles, cut.form, cut.scratch,
-        *(stride for strides in arrays for stride in strides),
-    )  # fmt: skip
+    out, *others = (*sizes.outputs, *sizes.extras)
+    numbers = Schedule.of(product, sizes, host)._asdict()
+    numbers |= {"m": sizes.m, "n": sizes.n, "k": sizes.k}
+    numbers |= {f"batch {d}": n for d, n in enumerate(sizes.batch)}
+    for array, strides, matrix in (("a", sizes.a, "mk"), ("b", sizes.b, "kn"), ("out", out, "mn")):
+        numbers |= {f"{array} {d}": s for d, s in zip((*"012", *matrix), strides, strict=True)}
+    return (*(numbers[name] for name in SIZES), *(s for strides in others for s in strides))
 
 
 def product_of(
@@ -163,7 +164,6 @@ def product_of(
     b: Sequence[int],
     outputs: Sequence[tuple[Any, Sequence[int]]],
     extras: Sequence[tuple[Any, Sequence[int]]] = (),
-    accumulate: bool = False,
 ) -> tuple[Product, Sizes]:
     """Structure and sizes of a product of arrays with these strides (in elements): a over
     (batch..., m, k), b over (batch..., k, n), outputs and extras (dtype, strides) over
@@ -185,25 +185,17 @@ def product_of(
         raise ValueError(f"a product has at most 3 batch dimensions, not {tuple(batch)}")
     missing = 3 - len(sizes)
     fixed = [(0,) * missing + tuple(s) for s in strides]
-    places = [
-        Place(np.dtype(kind), s[-1] if s[-1] in (0, 1) else None)
-        for (kind, _), s in zip((*outputs, *extras), fixed[2:])
+    arrays = [
+        epilogue_array(np.dtype(kind), s)
+        for (kind, _), s in zip((*outputs, *extras), fixed[2:], strict=True)
     ]
     count = len(outputs)
-    found = Sizes(
+    sizes_of_all = Sizes(
         (1,) * missing + tuple(sizes), m, n, k, fixed[0], fixed[1],
         tuple(fixed[2 : 2 + count]), tuple(fixed[2 + count :]), exchanged,
     )  # fmt: skip
-    product = Product(np.dtype(dtype), tuple(places[:count]), tuple(places[count:]), accumulate)
-    return product, found
-
-
-def _unit(names: Sequence[str], sizes: Sequence[int], strides: Sequence[int]) -> str | None:
-    """Which of two dimensions is contiguous; one of size 1 is, whatever its stride."""
-    for name, size, stride in zip(names, sizes, strides):
-        if stride == 1 or size == 1:
-            return name
-    return None
+    product = Product(np.dtype(dtype), tuple(arrays[:count]), tuple(arrays[count:]))
+    return product, sizes_of_all
 
 
 def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
@@ -222,7 +214,7 @@ def _rows_of_batch(m: int, sizes: list[int], strides: list[list[int]]) -> int:
 
 
 def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Batch dimensions of size 1 left out, neighbours joined where every array's strides allow."""
+    """Omit batch dimensions of size 1, and join neighbours where every array's strides allow."""
     for d in range(len(sizes) - 1, -1, -1):
         joins = d + 1 < len(sizes) and all(s[d] == s[d + 1] * sizes[d + 1] for s in strides)
         if sizes[d] == 1 or joins:
