@@ -23,8 +23,7 @@ from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM, random_permutati
 from gradwalk.ops import TABLE
 from gradwalk.ops.elementwise.arithmetic import add, mul, pow
 from gradwalk.ops.shape.reshaping import cast, permute, reshape
-from tests.ops.samples.table import Sample, all_samples
-from tests.quick import first_quick
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 # What depends on how many elements of a mask are true has no shape before the call.
 MASKS = "depends on numbers"
@@ -76,7 +75,7 @@ def with_gradients(sample: Sample) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sample", first_quick(all_samples(), lambda s: s.op), ids=str)
+@each_sample(all_samples())
 def test_every_op_compiled_as_computed(sample: Sample, dtype: Any) -> None:
     function = with_gradients(sample)
     expected = function(*tensors(sample, dtype))

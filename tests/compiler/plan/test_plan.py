@@ -480,6 +480,7 @@ def _cells(place: Slice) -> Iterator[tuple[int, int]]:
         yield slot, byte // 4
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(programs(), st.integers(2, 4))
 def test_the_number_of_threads_changes_no_bit(written: Written, count: int) -> None:
