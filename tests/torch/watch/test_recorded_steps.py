@@ -69,7 +69,7 @@ def test_a_fault_that_does_not_show_again_is_not_blamed_on_anything(tmp_path: Pa
     report = stopped(Haunted(tmp_path))
     assert (report.step, report.rerun, report.op, report.found) == (BAD_STEP, "", "", None)
     text = " ".join(str(report).split())
-    assert "the loss is NaN" in text and "did not show again" in text
+    assert "the loss is NaN" in text and "did not occur again" in text
     assert "the model's output was already not finite" in text
     assert "the gradients of all parameters are not finite" in text
     assert f"record_from={BAD_STEP}" in text and f"--record-from {BAD_STEP}" in text

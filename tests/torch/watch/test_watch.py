@@ -355,7 +355,7 @@ def test_a_batch_that_was_written_to_is_told(tmp_path: Path) -> None:
     report = stopped.value.report
     assert report.rerun == "" and "did not occur again" in report.rerun_told
     assert any("written to in place" in note for note in report.notes)
-    assert any("did not show again" in note for note in report.notes)
+    assert any("did not occur again" in note for note in report.notes)
 
 
 def test_what_is_not_deterministic_is_told(tmp_path: Path) -> None:
