@@ -133,12 +133,15 @@ def read_statistics(described: dict[str, Any]) -> Statistics:
     values = {name: decode(value) for name, value in described.items()}
     if np.dtype(values["dtype"]).kind not in "fiub":
         raise ValueError(f"statistics of {values['dtype']!r}")
+    numbers: dict[str, Any] = {
+        **{name: whole(values[name]) for name in ("count", "zeros", "nans", "infs")},
+        **{name: float(values[name]) for name in ("mean", "std", "low", "high", "norm")},
+    }
     return Statistics(
         shape=read_shape(values["shape"]),
         dtype=str(values["dtype"]),
         histogram=tuple(whole(n) for n in values["histogram"]),
-        **{name: whole(values[name]) for name in ("count", "zeros", "nans", "infs")},
-        **{name: float(values[name]) for name in ("mean", "std", "low", "high", "norm")},
+        **numbers,
     )
 
 
