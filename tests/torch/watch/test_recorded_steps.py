@@ -81,8 +81,8 @@ def test_what_is_known_of_a_fault_in_backward_that_does_not_show_again(tmp_path:
     report = stopped(InBackward(tmp_path))
     text = " ".join(str(report).split())
     assert report.rerun == ""
-    assert "what the model returned was finite" in text
-    assert "from first.weight to second.bias, 4 of 6" in text
+    assert "the model's output was finite" in text
+    assert "from first.weight to second.bias are not finite, 4 of 6" in text
 
 
 @pytest.mark.parametrize("first", [0, BAD_STEP])
