@@ -9,7 +9,7 @@ from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.graphs.frames import Frame, frames_of
 from gradwalk.printers.graphs.svg import Sheet
-from gradwalk.printers.graphs.view import View, view_of
+from gradwalk.printers.graphs.view import GraphView, view_of
 from gradwalk.printers.notebook import MOST, scrolled
 
 
@@ -23,7 +23,7 @@ def step_html(trace: Trace, forward: Sequence[int], position: int, text: str) ->
     return scrolled(Sheet(view).svg(frame)) + _preformatted(text)
 
 
-def _at(view: View, forward: Sequence[int], position: int) -> Frame:
+def _at(view: GraphView, forward: Sequence[int], position: int) -> Frame:
     place = {node.key: node.index for node in view.nodes}
     frames = frames_of(view)
     if position > len(forward):  # one frame per visit, and they are the last

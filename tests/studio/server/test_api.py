@@ -195,7 +195,7 @@ def test_a_trace_that_is_too_large_is_refused(
     content = trace_bytes(scalar_trace(), tmp_path)
     answer = served.client.ask("POST", "/api/sessions", content)
     assert answer.status == 413 and "6 nodes" in answer.error
-    with pytest.raises(answers.TooLarge, match="record a part"):
+    with pytest.raises(answers.AnswerTooLarge, match="record a part"):
         served.show(scalar_trace())
 
 

@@ -404,8 +404,7 @@ class Environment:
             self.modules.append(thing)
             for module in thing.modules():
                 self._use(getattr(module, "forward", None))
-                if module._hooks is not None:
-                    self._hooks(vars(module._hooks))
+                self._hooks(module._hooks or {})
                 for parameter in module._parameters.values():
                     self._hooks(getattr(parameter, "hooks", None) or {})
         elif is_compiled(thing):

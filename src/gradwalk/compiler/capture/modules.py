@@ -23,10 +23,7 @@ _OWN = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_
 def hooks_of(thing: Any) -> tuple[Any, ...]:
     """Which hooks a module, an optimizer or a tensor has, by the numbers of their handles."""
     kinds = getattr(thing, "hooks", None) if hasattr(thing, "_array") else thing._hooks
-    if not kinds:
-        return ()
-    kinds = kinds if isinstance(kinds, dict) else vars(kinds)
-    return tuple(number for functions in kinds.values() for number in functions)
+    return tuple(number for functions in (kinds or {}).values() for number in functions)
 
 
 @dataclass(frozen=True)

@@ -129,14 +129,16 @@ def statistics_as_json(statistics: Statistics) -> dict[str, Any]:
     return {name: encode(value) for name, value in statistics.to_dict().items()}
 
 
+_COUNTS = ("count", "zeros", "nans", "infs")
+_MEASURES = ("mean", "std", "low", "high", "norm")
+
+
 def read_statistics(described: dict[str, Any]) -> Statistics:
     values = {name: decode(value) for name, value in described.items()}
     if np.dtype(values["dtype"]).kind not in "fiub":
         raise ValueError(f"statistics of {values['dtype']!r}")
-    numbers: dict[str, Any] = {
-        **{name: whole(values[name]) for name in ("count", "zeros", "nans", "infs")},
-        **{name: float(values[name]) for name in ("mean", "std", "low", "high", "norm")},
-    }
+    numbers: dict[str, Any] = {name: whole(values[name]) for name in _COUNTS}
+    numbers |= {name: float(values[name]) for name in _MEASURES}
     return Statistics(
         shape=read_shape(values["shape"]),
         dtype=str(values["dtype"]),

@@ -27,7 +27,7 @@ from gradwalk.inspect.why.why import place_of
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas import latex as latex_printer
 from gradwalk.printers.formulas import mathml as mathml_printer
-from gradwalk.printers.formulas.formula import _text, derivative_expression, formula
+from gradwalk.printers.formulas.formula import derivative_expression, formula, formula_part
 from gradwalk.printers.scalars import number
 
 __all__ = ["Derivation", "DerivationStep", "derive"]
@@ -399,7 +399,7 @@ class _Style:
 
 
 def _text_part(expression: Any) -> Part:
-    text, binding = _text(expression)
+    text, binding = formula_part(expression)
     quotient = isinstance(expression, Symbol) and expression.op is not None
     if quotient and expression.op.name == "div":
         binding = _PLUS  # a × (b / c) is read more easily than a × b / c

@@ -30,9 +30,13 @@ from gradwalk.ops.elementwise.choice import maximum, where
 from gradwalk.ops.elementwise.remainders import isfinite
 from gradwalk.ops.index.indexing import Index, getitem, put, setitem, winners
 from gradwalk.ops.linear.matmul import einsum_op, matmul_op
-from gradwalk.ops.network.losses import binary_cross_entropy_logits_op, binary_cross_entropy_op
-from gradwalk.ops.network.softmax import log_softmax_op, logsumexp_op
-from gradwalk.ops.reduce.measures import norm_op
+from gradwalk.ops.network.softmax import (
+    binary_cross_entropy_logits_op,
+    binary_cross_entropy_op,
+    log_softmax_op,
+    logsumexp_op,
+)
+from gradwalk.ops.reduce.norms import norm_op
 from gradwalk.ops.reduce.reduction import (
     amax_op,
     amin_op,

@@ -35,7 +35,7 @@ from gradwalk.compiler.plan.synchronization import runs_alone
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.indexing import setitem
 from gradwalk.ops.linear.matmul import matmul_op
-from gradwalk.ops.reduce.reduction import cumsum_op
+from gradwalk.ops.reduce.scan import cumsum_op
 from gradwalk.ops.reduce.sorting import sort_op, topk_op
 
 SCANS: dict[Op, str] = {cumsum_op: "sum", running_max: "amax", running_min: "amin"}

@@ -1,4 +1,4 @@
-"""Plan: for one op and one choice of inputs that want a gradient, what to keep and what to do.
+"""BackwardPlan: what to save and what to compute, for one op and the inputs that want a gradient.
 
 A rule's parameter names say what it needs. From them small functions are written out as Python
 text, once per op and choice, so that nothing is looked up or looped over per call. For `mul`
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Needs = tuple[bool, ...]
 
 
-class Plan:
+class BackwardPlan:
     """What one op does for one choice of inputs: `save` in the forward, `pull` in the backward.
 
     Its functions are written at the first use: most plans are never used.
@@ -49,7 +49,7 @@ class Plan:
     def _first_pull(self, g: Any, saved: Any, attrs: Any) -> tuple[Any, ...]:
         return self.write().pull(g, saved, attrs)
 
-    def write(self) -> Plan:
+    def write(self) -> BackwardPlan:
         """Write the two functions, if they are not yet."""
         if self.written:
             return self
@@ -116,6 +116,8 @@ def _arguments(op: Op, rule: Any, position: int, spell: Callable[[str], str]) ->
     for name in rule.names:
         if name == "g":
             arguments.append("g")
+        elif name == "attrs":  # all of them, as a dictionary
+            arguments.append("a")
         elif name == "position":
             arguments.append(str(position - len(op.inputs) + 1))
         elif name in op.attributes:

@@ -1,30 +1,19 @@
-"""Local derivatives as people get them wrong, so that a wrong number can be given its name."""
+"""Common wrong local derivatives, so that wrong numbers can be named."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
-from gradwalk.course.checker.outcomes import close
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class WrongRule(NamedTuple):
-    """What somebody wrote instead of a local derivative."""
+    """A derivative that is often written in place of the right one."""
 
     argument: int  # of the op
     text: str  # as a completion of "yours is"
-    # The numbers it is applied to: the first operand, the second (or the exponent), the output.
-    rule: Callable[[float, float, float], float]
-
-
-class Point(NamedTuple):
-    """One place where a local derivative was asked for."""
-
-    x: float
-    y: float
-    out: float
-    got: float
-    want: float
+    # The first operand, the second (or the exponent), the output; numbers or arrays.
+    rule: Callable[[Any, Any, Any], Any]
 
 
 RULES: dict[str, tuple[WrongRule, ...]] = {
@@ -56,7 +45,7 @@ RULES: dict[str, tuple[WrongRule, ...]] = {
     "exp": (
         WrongRule(0, "the input; it is the output, exp(a)", lambda x, y, out: x),
         WrongRule(0, "1; it is the output, exp(a)", lambda x, y, out: 1.0),
-        WrongRule(0, "a·exp(a − 1), as for a power", lambda x, y, out: x * out / 2.718281828459045),
+        WrongRule(0, "a·exp(a − 1), as for a power", lambda x, y, out: x * out / math.e),
     ),
     "tanh": (
         WrongRule(0, "1 − a²: it is 1 − out², the output squared", lambda x, y, out: 1 - x * x),
@@ -71,15 +60,12 @@ RULES: dict[str, tuple[WrongRule, ...]] = {
         WrongRule(0, "the output; it is 1 where the input is positive", lambda x, y, out: out),
         WrongRule(0, "the wrong way round: 1 where the input is negative", lambda x, y, out: x < 0),
     ),
-}  # fmt: skip
+}
 CUT = "0: nothing arrives there, as if the result did not know its inputs"
 
 
-def name_rule(op: str, argument: int, points: Sequence[Point]) -> WrongRule | None:
-    """The wrong rule that gives all these numbers, if there is one in the table."""
-    rules = [r for r in RULES.get(op, ()) if r.argument == argument]
+def wrong_rule(op: str, argument: int, fits: Callable[[WrongRule], bool]) -> WrongRule | None:
+    """Return the first wrong rule for an input of an op that fits, None if no rule does."""
+    rules = [rule for rule in RULES.get(op, ()) if rule.argument == argument]
     rules.append(WrongRule(argument, CUT, lambda x, y, out: 0.0))
-    for wrong in rules:
-        if all(close(p.got, wrong.rule(p.x, p.y, p.out)) for p in points):
-            return wrong
-    return None
+    return next(filter(fits, rules), None)
