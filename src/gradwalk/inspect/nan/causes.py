@@ -42,6 +42,11 @@ _SUBTRACT_LARGEST = (
     "subtract the largest input first, as softmax and logsumexp do by themselves, or clamp it "
     "before."
 )
+_POSITIVE_ROOT = "keep its input above 0: sqrt(x.clamp(min=0) + 1e-12)."
+_INSIDE_DOMAIN = "clamp its input into the domain of {op}, a little inside its ends."
+_ZERO_DEVIATION = "{op} divides by a standard deviation of 0 (eps is {eps})."
+_SINGULAR = "{op} is given a matrix that is singular, or of a kind that it does not support."
+_REGULARISE = "add a small multiple of the identity to the matrix."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,41 +91,17 @@ _SIGNS = {"add": "+", "sub": "−", "mul": "×", "div": "/", "power": "^", "pow"
 # -- forward ---------------------------------------------------------------------------------------
 
 
-# Ops that fail in one way: kind, reason and fix.
-_SIMPLE: dict[str, tuple[str, str, str]] = {
-    **dict.fromkeys(LOGS, ("log", "the logarithm of {x} is {result}.", _CLAMP_LOG)),
-    **dict.fromkeys(
-        ROOTS,
-        (
-            "root",
-            "the root of {x} is {result}.",
-            "keep its input above 0: sqrt(x.clamp(min=0) + 1e-12).",
-        ),
-    ),
-    **dict.fromkeys(
-        ARCS,
-        (
-            "domain",
-            "{op} is not defined at {number}.",
-            "clamp its input into the domain of {op}, a little inside its ends.",
-        ),
-    ),
-    **dict.fromkeys(
-        NORMALS,
-        (
-            "zero variance",
-            "{op} divides by a standard deviation of 0 (eps is {eps}).",
-            "give it an eps above 0, such as 1e-5.",
-        ),
-    ),
-    **dict.fromkeys(
-        INVERSES,
-        (
-            "singular",
-            "{op} is given a matrix that is singular, or of a kind that it does not support.",
-            "add a small multiple of the identity to the matrix.",
-        ),
-    ),
+# Ops that fail in one way.
+_SIMPLE: dict[str, Cause] = {
+    op: cause
+    for ops, cause in (
+        (LOGS, Cause("log", "the logarithm of {x} is {result}.", _CLAMP_LOG)),
+        (ROOTS, Cause("root", "the root of {x} is {result}.", _POSITIVE_ROOT)),
+        (ARCS, Cause("domain", "{op} is not defined at {number}.", _INSIDE_DOMAIN)),
+        (NORMALS, Cause("zero variance", _ZERO_DEVIATION, "give it an eps above 0, such as 1e-5.")),
+        (INVERSES, Cause("singular", _SINGULAR, _REGULARISE)),
+    )
+    for op in ops
 }
 
 
@@ -129,12 +110,11 @@ def forward_cause(there: There) -> Cause:
     op, values = there.node.op, there.operands
     infinite = [v for v in values if v is not None and math.isinf(v)]
     if op in _SIMPLE:
-        kind, reason, fix = _SIMPLE[op]
+        simple = _SIMPLE[op]
         x, eps = values[0] if values else None, there.node.attrs.get("eps")
-        reason = reason.format(
-            op=op, x=_sort(x), number=short(x), result=short(there.result), eps=eps
-        )
-        return Cause(kind, reason, fix.format(op=op))
+        told = {"op": op, "x": _sort(x), "number": short(x), "result": short(there.result)}
+        reason = simple.reason.format(**told, eps=eps)
+        return Cause(simple.kind, reason, simple.fix.format(op=op))
     if op in QUOTIENTS and not infinite:
         return _quotient(there)
     if op in ("sub", "add") and len(infinite) == 2:

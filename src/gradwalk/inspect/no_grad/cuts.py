@@ -245,6 +245,22 @@ def _bounds(node: TraceNode) -> str:
     return f"outside its bounds [{', '.join(limits)}]" if limits else "outside its bounds"
 
 
+_dead = _flat_where(
+    "dead relu",
+    lambda node: f"at or below {short(float(node.attrs.get('threshold', 0.0)))}",
+    "start with a bias above 0 or smaller weights, lower the learning rate that drove it there, or "
+    "use leaky_relu, which is never flat.",
+)
+_bounded = _flat_where(
+    "clamp", _bounds, "widen the bounds, or use a smooth bound (tanh, sigmoid, softplus)."
+)
+_shrunk = _flat_where(
+    "flat",
+    lambda node: "where its output does not change",
+    "scale its input, or use a function without a flat part.",
+)
+
+
 def _stepped(trace: Trace, node: TraceNode, position: int) -> Cause:
     return Cause(
         "flat",
@@ -280,11 +296,11 @@ def _multiplied(trace: Trace, node: TraceNode, position: int) -> Cause | None:
         factors = [a for i, a in enumerate(node.args[:2]) if i != position]
     for factor in factors:
         if all_zero(_value(trace, factor)):
-            return _by_zero(trace, node, factor)
+            return _by_zero(trace, factor)
     return None
 
 
-def _by_zero(trace: Trace, node: TraceNode, factor: Any) -> Cause:
+def _by_zero(trace: Trace, factor: Any) -> Cause:
     if not isinstance(factor, Edge):
         return Cause(
             "zero factor",
@@ -384,31 +400,9 @@ def formula_of(op: Any, position: int, attrs: dict[str, Any]) -> str:
 
 _EXPLAINED: dict[str, Explain] = {"where": _not_selected}
 _FAMILIES: list[tuple[set[str], Explain]] = [
-    (
-        DEAD,
-        _flat_where(
-            "dead relu",
-            lambda node: f"at or below {short(float(node.attrs.get('threshold', 0.0)))}",
-            "start with a bias above 0 or smaller weights, lower the learning rate that drove it "
-            "there, or use leaky_relu, which is never flat.",
-        ),
-    ),
-    (
-        BOUNDED,
-        _flat_where(
-            "clamp",
-            _bounds,
-            "widen the bounds, or use a smooth bound (tanh, sigmoid, softplus).",
-        ),
-    ),
-    (
-        SHRUNK,
-        _flat_where(
-            "flat",
-            lambda node: "where its output does not change",
-            "scale its input, or use a function without a flat part.",
-        ),
-    ),
+    (DEAD, _dead),
+    (BOUNDED, _bounded),
+    (SHRUNK, _shrunk),
     (STEPS, _stepped),
     (WINNERS, _not_winner),
     (PRODUCTS, _multiplied),

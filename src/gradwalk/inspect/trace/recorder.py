@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -435,8 +436,4 @@ def _version(array: Any) -> tuple[int, int]:
     return id(owner_of(array)), 0 if stamp is None else stamp.count
 
 
-class _Detach:
-    name = "detach"
-
-
-_DETACH = _Detach()
+_DETACH = SimpleNamespace(name="detach")

@@ -19,6 +19,7 @@ from gradwalk.ops.core.op import Op
 from gradwalk.torch import private
 from gradwalk.torch.imports.torch_export import STOP, can_be_taken_apart
 from gradwalk.torch.translate import LEAF, Known, Made, is_known, translate
+from gradwalk.torch.translate.table import numpy_dtype
 from gradwalk.torch.values import array_of
 
 Drawn = dict[str, Any]  # step -> random numbers to use instead of drawing
@@ -187,12 +188,11 @@ class Reader:
                 return
             step.draws = (kind[name], shape, np.dtype(str(value.dtype).removeprefix("torch.")))
         elif name.startswith(("empty", "new_empty")):
-            step.constant = gradwalk.zeros(*shape, dtype=_dtype(value))
+            step.constant = gradwalk.zeros(*shape, dtype=numpy_dtype(value.dtype))
         else:
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._on_cpu)
             kwargs = {k: torch.device("cpu") if k == "device" else v for k, v in kwargs.items()}
-            array = array_of(func(*args, **kwargs))
-            step.constant = gradwalk.tensor(array, dtype=array.dtype)  # type: ignore[union-attr]
+            step.constant = tensor_of(func(*args, **kwargs))
         self.steps.append(step)
 
     def _on_cpu(self, node: torch.fx.Node) -> torch.Tensor:
@@ -201,9 +201,12 @@ class Reader:
         return torch.zeros(value.shape, dtype=value.dtype)
 
 
-def _dtype(value: Any) -> Any:
-    array = array_of(torch.zeros((), dtype=value.dtype))
-    return None if array is None else array.dtype
+def tensor_of(source: Any) -> Any:
+    """A gradwalk tensor with the elements of a PyTorch tensor or an array."""
+    array = array_of(source) if isinstance(source, torch.Tensor) else np.asarray(source)
+    if array is None:
+        raise TypeError(f"a tensor of {source.dtype} on {source.device} has no values to import")
+    return gradwalk.tensor(np.array(array), dtype=array.dtype)
 
 
 def _stand_in(value: Any) -> Any:

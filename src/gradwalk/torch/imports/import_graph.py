@@ -20,7 +20,15 @@ from gradwalk.nn.parameter import Parameter
 from gradwalk.tensors.tensor import Tensor
 from gradwalk.torch import private
 from gradwalk.torch.imports import torch_export
-from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Reader, Source, Unsupported, Within
+from gradwalk.torch.imports.graph_steps import (
+    Drawn,
+    GraphStep,
+    Reader,
+    Source,
+    Unsupported,
+    Within,
+    tensor_of,
+)
 from gradwalk.torch.imports.verify import check_steps, check_whole
 from gradwalk.torch.values import array_of
 
@@ -235,14 +243,6 @@ class _Inside:
         for within in modules[same:]:
             self.watcher.entered_module(self.imported._parts[within.path])
         self.now = modules
-
-
-def tensor_of(source: Any) -> Tensor:
-    """A gradwalk tensor with the elements of a PyTorch tensor or an array."""
-    array = array_of(source) if isinstance(source, torch.Tensor) else np.asarray(source)
-    if array is None:
-        raise TypeError(f"a tensor of {source.dtype} on {source.device} has no values to import")
-    return gradwalk.tensor(np.array(array), dtype=array.dtype)
 
 
 def _outline(given: Any) -> str:

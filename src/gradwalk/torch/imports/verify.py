@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-import gradwalk
 from gradwalk.engine.gradients import grad
 from gradwalk.torch import private
-from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Source
+from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Source, tensor_of
 from gradwalk.torch.imports.torch_export import STOP, learned
 from gradwalk.torch.translate import Made
 from gradwalk.torch.values import array_of
@@ -45,10 +44,10 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
             for k, output in enumerate(outputs):
                 values[Source(step.name, k)] = output
             if step.draws is not None:
-                drawn[step.name] = _ours(outputs[0])
+                drawn[step.name] = tensor_of(outputs[0])
             for made in step.args:
                 if isinstance(made, Made):
-                    drawn[step.name] = _ours(outputs[made.output])
+                    drawn[step.name] = tensor_of(outputs[made.output])
             if step.op is not None:
                 _check_step(step, values, drawn, generator, tolerance)
     return drawn
@@ -84,7 +83,7 @@ def _check_step(
     tolerance: float | None,
 ) -> None:
     places = [a for a in dict.fromkeys(step.args) if isinstance(a, Source)]
-    ours = {place: _ours(values[place]) for place in places}
+    ours = {place: tensor_of(values[place]) for place in places}
     leaves = {}
     for place in places:
         if values[place].is_floating_point():
@@ -113,7 +112,7 @@ def _check_step(
     mine = grad(
         [m for m, _, _ in kept],
         [ours[place] for place in leaves],
-        [_ours(s) for *_, s in kept],
+        [tensor_of(s) for *_, s in kept],
         materialize_grads=True,
     )
     for place, one, other in zip(leaves, mine, theirs, strict=True):
@@ -218,7 +217,7 @@ def _compare_whole(
     gradients = grad(
         [one for one, _ in pairs],
         [one for one, _ in wanted.values()],
-        [_ours(seed) for seed in seeds],
+        [tensor_of(seed) for seed in seeds],
         materialize_grads=True,
     )
     if expected is None:
@@ -262,14 +261,9 @@ def _run_graph(
 # -- comparing -------------------------------------------------------------------------------------
 
 
-def _ours(tensor: torch.Tensor) -> Any:
-    array = np.array(array_of(tensor))
-    return gradwalk.tensor(array, dtype=array.dtype)
-
-
 def _twins(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """A copy that requires a gradient if possible, and our twin of it."""
-    twin, ours = tensor.detach().clone(), _ours(tensor)
+    twin, ours = tensor.detach().clone(), tensor_of(tensor)
     if twin.is_floating_point():
         twin.requires_grad_()
         ours.requires_grad = True
