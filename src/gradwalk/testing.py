@@ -54,9 +54,9 @@ def assert_healthy(
     if nan:
         raise AssertionError(f"{type(model).__name__} is not healthy:\n{nan}")
     report = health(model, trace, optimizer, limits=limits)
-    found = [finding for finding in report.findings if finding.kind not in ignore]
-    if found:
-        listed = "\n\n".join(f"{number}. {finding}" for number, finding in enumerate(found, 1))
+    sick = [finding for finding in report.findings if finding.kind not in ignore]
+    if sick:
+        listed = "\n\n".join(f"{number}. {finding}" for number, finding in enumerate(sick, 1))
         raise AssertionError(f"{type(model).__name__} is not healthy:\n{listed}")
     return report
 
@@ -116,10 +116,10 @@ def _checked(loss: Any, loss_fn: Callable[..., Any]) -> Any:
     if is_tensor(loss) and len(loss.shape) == 0 and loss.requires_grad:
         return loss
     name = getattr(loss_fn, "__name__", type(loss_fn).__name__)
-    found = f"a tensor of shape {tuple(loss.shape)}" if is_tensor(loss) else type(loss).__name__
+    kind = f"a tensor of shape {tuple(loss.shape)}" if is_tensor(loss) else type(loss).__name__
     why = ", and it needs no gradient" if is_tensor(loss) and not loss.requires_grad else ""
     raise TypeError(
-        f"{name} gave {found}{why}, not one number to go back from. Fix: a loss_fn that is called "
+        f"{name} gave {kind}{why}, not one number to go back from. Fix: a loss_fn that is called "
         "with the model's output and the target, or whose first parameter is called `model`, and "
         "that returns one number (.mean())."
     )

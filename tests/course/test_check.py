@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from gradwalk.course.checker.check import CheckedFile, check_file, check_files, starter
-from gradwalk.course.checker.process import Limits
+from gradwalk.course.checker.process import ProcessLimits
 from gradwalk.course.checker.trials import OUT_OF, STAGES
 from tests.course.wrong_engines import BUGS, wrong
 from tests.quick import some_quick
 
 ENGINES = Path(__file__).with_name("engines")
-QUICK = Limits(seconds=1)
+QUICK = ProcessLimits(seconds=1)
 RIGHT = sorted(path.stem for path in ENGINES.glob("right_*.py"))
 
 # Each engine has one bug; and the one mistake it must be told.
@@ -70,7 +70,9 @@ SAID = {
 }
 
 
-def checked(tmp_path: Path, source: str, seed: int = 0, limits: Limits = QUICK) -> CheckedFile:
+def checked(
+    tmp_path: Path, source: str, seed: int = 0, limits: ProcessLimits = QUICK
+) -> CheckedFile:
     path = tmp_path / "engine.py"
     path.write_text(source, encoding="utf-8")
     return check_file(path, seed, limits)

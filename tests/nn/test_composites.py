@@ -101,7 +101,7 @@ def test_a_trace_with_one_is_computed_where_there_is_no_torch(tmp_path: Path) ->
     code = """
 import sys
 import gradwalk as gw
-from gradwalk.inspect import replay
+from gradwalk.inspect.trace import replay
 trace = gw.load_trace("norm.trace")
 node = trace.nodes[2]
 pulled = replay.pull(trace, node, trace.sweep.grad(2))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -51,3 +53,13 @@ def write(text: str, path: str, what: str, quiet: bool = False) -> None:
     Path(path).write_text(text, encoding="utf-8")
     if not quiet:
         typer.echo(f"wrote {path}: {what}")
+
+
+def panel(title: str) -> Callable[..., Any]:
+    """Return a function that makes options of one panel of the help."""
+
+    def option(help: str, metavar: str | None = None, flag: str | None = None, **more: Any) -> Any:
+        flags = () if flag is None else (flag,)
+        return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=title, **more)
+
+    return option

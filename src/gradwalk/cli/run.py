@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from gradwalk.cli.console import fail
+from gradwalk.cli.console import fail, panel
 from gradwalk.graph.source import own_files
 
-_WATCHING = "Options for --watch"
+_watching = panel("Options for --watch")
 FOUND = 3  # the status if something was found
 
 
@@ -38,41 +38,32 @@ def run(
     ] = False,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where the trace and the report go. Left out: a new folder gradwalk-report.",
-            show_default=False,
-            rich_help_panel=_WATCHING,
+        _watching(
+            "Where the trace and the report go. Left out: a new folder gradwalk-report.", "FOLDER"
         ),
     ] = None,
     explosion: Annotated[
         float | None,
-        typer.Option(
-            metavar="FACTOR",
-            help="How many times its usual length a gradient must have to be an explosion. "
+        _watching(
+            "How many times its usual length a gradient must have to be an explosion. "
             "Left out: 1000. inf: only NaN and inf are looked for.",
-            show_default=False,
-            rich_help_panel=_WATCHING,
+            "FACTOR",
         ),
     ] = None,
     warmup: Annotated[
         int | None,
-        typer.Option(
-            metavar="STEPS",
-            help="The first steps, in which gradients are judged by the square of that factor. "
+        _watching(
+            "The first steps, in which gradients are judged by the square of that factor. "
             "Left out: 10.",
-            show_default=False,
-            rich_help_panel=_WATCHING,
+            "STEPS",
         ),
     ] = None,
     record_from: Annotated[
         int | None,
-        typer.Option(
-            metavar="STEP",
-            help="Record every step from this one on as it runs: slower, for a fault that does "
+        _watching(
+            "Record every step from this one on as it runs: slower, for a fault that does "
             "not show again when its step is run again.",
-            show_default=False,
-            rich_help_panel=_WATCHING,
+            "STEP",
         ),
     ] = None,
 ) -> None:

@@ -54,10 +54,10 @@ class Source:
     def find(self, name: str) -> int:
         """The node that the user calls so: a name, mul#3, or an index."""
         if name in self.names:
-            found = self.trace.lookup(self.names[name])
-            if found is None:
+            node_index = self.trace.lookup(self.names[name])
+            if node_index is None:
                 raise KeyError(f"'{name}' is not part of what is differentiated")
-            return found
+            return node_index
         op, _, index = name.rpartition("#")
         if index.isdecimal() and int(index) < len(self.trace):
             node = self.trace.nodes[int(index)]
@@ -212,7 +212,7 @@ def _arguments(
     needed = [p.name for p in named if p.default is p.empty]
     assumed = [p for p in needed if p not in values]
     given = {**dict.fromkeys(assumed, DEFAULT), **values}
-    found = {key: Value(value, label=key) for key, value in given.items()}
-    for v in found.values():  # made by this file, which is nobody's source line
+    arguments = {key: Value(value, label=key) for key, value in given.items()}
+    for v in arguments.values():  # made by this file, which is nobody's source line
         v.code, v.position = None, -1
-    return found, assumed
+    return arguments, assumed

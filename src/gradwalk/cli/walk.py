@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from gradwalk.cli.console import console, fail, write
+from gradwalk.cli.console import console, fail, panel, write
 from gradwalk.cli.sources import GivenValues, Source, constant, source_of
 from gradwalk.inspect.show import Picture, show
 from gradwalk.printers.graphs.data import jsonable
 from gradwalk.printers.graphs.terminal import ROWS, show_tree, show_walk
 
-_TELL, _DRAW, _ASK = "What is printed", "Pictures", "Questions"
+_tell, _draw, _ask = panel("What is printed"), panel("Pictures"), panel("Questions")
 
 
 def walk(
@@ -29,90 +29,38 @@ def walk(
     ],
     values: GivenValues = None,
     why: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Split the gradient of NAME by edge and by path.",
-            rich_help_panel=_ASK,
-        ),
+        list[str] | None, _ask("Split the gradient of NAME by edge and by path.", "NAME")
     ] = None,
     nudge: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[=EPS]",
-            help="Move NAME by EPS (0.001): predicted and real change.",
-            rich_help_panel=_ASK,
-        ),
+        list[str] | None, _ask("Move NAME by EPS (0.001): predicted and real change.", "NAME[=EPS]")
     ] = None,
     derive: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Write the chain rule for NAME out, symbols and numbers.",
-            rich_help_panel=_ASK,
-        ),
+        list[str] | None, _ask("Write the chain rule for NAME out, symbols and numbers.", "NAME")
     ] = None,
-    latex: Annotated[
-        bool, typer.Option("--latex", help="What --derive writes, in LaTeX.", rich_help_panel=_ASK)
-    ] = False,
+    latex: Annotated[bool, _ask("What --derive writes, in LaTeX.", flag="--latex")] = False,
     order: Annotated[
         str | None,
-        typer.Option(
-            metavar="NODES",
-            help="Run backward in this order (d,b,c,a) and show what is lost; or a recipe: "
+        _ask(
+            "Run backward in this order (d,b,c,a) and show what is lost; or a recipe: "
             "breadth-first, depth-first, plain recursion, overwrite, twice.",
-            rich_help_panel=_ASK,
+            "NODES",
         ),
     ] = None,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="A tree instead of tables.", rich_help_panel=_TELL)
-    ] = False,
-    rows: Annotated[
-        int, typer.Option(min=1, help="The most rows of a table.", rich_help_panel=_TELL)
-    ] = ROWS,
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="Everything as JSON, nothing else.", rich_help_panel=_TELL),
-    ] = False,
-    svg: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Draw the graph as SVG.", rich_help_panel=_DRAW),
-    ] = None,
-    dot: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write it for Graphviz.", rich_help_panel=_DRAW),
-    ] = None,
+    tree: Annotated[bool, _tell("A tree instead of tables.", flag="--tree")] = False,
+    rows: Annotated[int, _tell("The most rows of a table.", min=1)] = ROWS,
+    json: Annotated[bool, _tell("Everything as JSON, nothing else.", flag="--json")] = False,
+    svg: Annotated[str | None, _draw("Draw the graph as SVG.", "FILE")] = None,
+    dot: Annotated[str | None, _draw("Write it for Graphviz.", "FILE")] = None,
     tikz: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A LaTeX document, one page per step; the last is the whole walk.",
-            rich_help_panel=_DRAW,
-        ),
+        _draw("A LaTeX document, one page per step; the last is the whole walk.", "FILE"),
     ] = None,
     frames: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="One SVG per step, all with the same layout, for slides.",
-            rich_help_panel=_DRAW,
-        ),
+        str | None, _draw("One SVG per step, all with the same layout, for slides.", "DIR")
     ] = None,
-    drawing: Annotated[
-        str,
-        typer.Option(
-            metavar="nodes|edges",
-            help="Where pictures show the operations.",
-            rich_help_panel=_DRAW,
-        ),
-    ] = "nodes",
+    drawing: Annotated[str, _draw("Where pictures show the operations.", "nodes|edges")] = "nodes",
     depth: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Draw module calls this deep as one node each.",
-            rich_help_panel=_DRAW,
-        ),
+        int | None, _draw("Draw module calls this deep as one node each.", min=1)
     ] = None,
 ) -> None:
     """Walk an expression forward and backward: every value, every gradient, and why.
@@ -149,30 +97,24 @@ def walk(
 def _answers(
     source: Source, why: list[str], nudge: list[str], derive: list[str], order: str | None
 ) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    from gradwalk import inspect
+
     trace = source.trace
-    if why:
-        from gradwalk.inspect.why.why import why as ask_why
-
-        found["why"] = [ask_why(source.find(name), trace) for name in why]
-    if nudge:
-        from gradwalk.inspect.why.nudge import nudge as ask_nudge
-
-        found["nudge"] = []
-        for text in nudge:
-            name, _, size = text.partition("=")
-            found["nudge"].append(ask_nudge(source.find(name), _size(name, size), trace))
-    if derive:
-        from gradwalk.inspect.why.derive import derive as ask_derive
-
-        found["derive"] = [ask_derive(source.find(name), trace) for name in derive]
+    sizes = [(name, size) for name, _, size in (text.partition("=") for text in nudge)]
+    answers: dict[str, list[Any]] = {
+        "why": [inspect.why(source.find(name), trace) for name in why],
+        "nudge": [
+            inspect.nudge(source.find(name), _size(name, size), trace) for name, size in sizes
+        ],
+        "derive": [inspect.derive(source.find(name), trace) for name in derive],
+        "order": [],
+    }
     if order is not None:
-        from gradwalk.inspect.order.lab import run_order
         from gradwalk.inspect.order.recipes import recipe_called
 
         known = recipe_called(order)
-        found["order"] = [run_order(trace, order if known else _visits(source, order))]
-    return found
+        answers["order"] = [inspect.run_order(trace, order if known else _visits(source, order))]
+    return {question: listed for question, listed in answers.items() if listed}
 
 
 def _visits(source: Source, order: str) -> list[int]:
@@ -206,18 +148,18 @@ def _print(
         screen.print(f"({note})", style="dim", markup=False)
     screen.print()
     (show_tree if tree else show_walk)(picture._view, screen, rows)
-    for question, found in answers.items():
-        for answer in found:
+    for question, listed in answers.items():
+        for answer in listed:
             text = answer.latex if latex and question == "derive" else str(answer)
             screen.print()
             screen.print(text, markup=False, soft_wrap=True)
 
 
 def _print_json(source: Source, picture: Picture, answers: dict[str, list[Any]]) -> None:
-    found = {"title": source.title, "notes": source.notes, **picture.to_dict()}
+    data = {"title": source.title, "notes": source.notes, **picture.to_dict()}
     for question, listed in answers.items():
-        found[question] = [jsonable(answer.to_dict()) for answer in listed]
-    typer.echo(json_text.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
+        data[question] = [jsonable(answer.to_dict()) for answer in listed]
+    typer.echo(json_text.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _write_files(

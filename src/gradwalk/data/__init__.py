@@ -1,4 +1,4 @@
-"""Data for training: sets, samplers, a loader that can be resumed, and sets that come along.
+"""Data for training: datasets, samplers, a resumable loader, and bundled datasets.
 
 >>> import gradwalk as gw
 >>> _ = gw.manual_seed(0)
@@ -23,8 +23,14 @@ from gradwalk.data.dataset import (
 )
 from gradwalk.data.datasets import Characters, characters, circles, digits, moons, spirals
 from gradwalk.data.loader import DataLoader
-from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from gradwalk.data.weighted import SubsetRandomSampler, WeightedRandomSampler
+from gradwalk.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 __all__ = [
     "BatchSampler", "Characters", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",

@@ -1,4 +1,4 @@
-"""A progress bar for long loops; silent where nobody is watching."""
+"""A progress bar for long loops; silent without a terminal."""
 
 from __future__ import annotations
 

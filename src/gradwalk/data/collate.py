@@ -1,4 +1,4 @@
-"""Samples to batches."""
+"""Collating samples to batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradwalk.tensors.tensor import Tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Samples side by side: tensors are stacked, numbers become a tensor, structures are kept.
+    """Make a batch of samples: stack tensors, make a tensor of numbers, keep structures.
 
     >>> import gradwalk as gw
     >>> gw.data.default_collate([(1, "one"), (2, "two")])

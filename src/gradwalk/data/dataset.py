@@ -1,4 +1,4 @@
-"""Sets of samples: anything with a length and an index, or anything that can be iterated."""
+"""Datasets: anything with a length and an index, or any iterable."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class TensorDataset(Dataset):
         return len(self.tensors[0])
 
     def take(self, indices: Sequence[int]) -> list[Tensor]:
-        """A whole batch at once, as `default_collate` of its samples would give it."""
+        """A whole batch at once, equal to `default_collate` of its samples."""
         chosen = np.asarray(indices, np.int64)
         return [tensor[chosen] for tensor in self.tensors]
 
 
 class Subset(Dataset):
-    """Some samples of another set.
+    """Some samples of another dataset.
 
     >>> import gradwalk as gw
     >>> list(gw.data.Subset("abcdef", [0, 2]))
@@ -102,7 +102,7 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Several sets one after the other.
+    """Several datasets, concatenated.
 
     >>> import gradwalk as gw
     >>> gw.data.ConcatDataset(["ab", "cde"])[-1]
@@ -140,7 +140,7 @@ def random_split(
     total = len(dataset)
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         counts = [math.floor(total * fraction) for fraction in lengths]
-        for i in range(total - sum(counts)):  # what rounding left over, one each from the front
+        for i in range(total - sum(counts)):  # distribute the remainder from the front
             counts[i % len(counts)] += 1
     else:
         counts = [int(length) for length in lengths]
@@ -152,7 +152,7 @@ def random_split(
 
 
 def batch_taker(dataset: Any) -> Callable[[Sequence[int]], Any] | None:
-    """A function that takes a whole batch at once, if the set is made of tensors only."""
+    """A function that takes a whole batch at once, if the dataset consists of tensors."""
     if (
         isinstance(dataset, TensorDataset)
         and type(dataset).__getitem__ is TensorDataset.__getitem__

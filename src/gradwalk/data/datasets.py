@@ -1,4 +1,4 @@
-"""Sets that need no download: drawn from a seed, bundled, or made from a text of yours."""
+"""Datasets without downloads: generated from a seed, bundled, or made from a text."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def digits(split: str = "all") -> TensorDataset:
 
 
 class Characters(Dataset):
-    """A text as windows of characters: a sample is (characters, the same one further on).
+    """Windows of a text: a sample is (characters, the characters shifted by one).
 
     >>> import gradwalk as gw
     >>> text = gw.data.characters("hello world", length=4)
@@ -139,7 +139,7 @@ class Characters(Dataset):
 
 
 def characters(source: str | Path, length: int = 64, vocabulary: str | None = None) -> Characters:
-    """A character set from a text (a `str`) or from a file (a `Path`).
+    """`Characters` of a text (a `str`) or of a file (a `Path`).
 
     >>> import gradwalk as gw
     >>> len(gw.data.characters("to be or not to be", length=8))
@@ -156,7 +156,7 @@ def _angles(count: int, end: float) -> Any:
 def _classes(
     points: Any, counts: Sequence[int], noise: float, source: np.random.Generator
 ) -> TensorDataset:
-    """Points with noise, labelled by the class they were drawn for."""
+    """Add noise to points and label them by class."""
     labels = np.repeat(np.arange(len(counts)), counts)
     points = points + noise * source.standard_normal(points.shape)
     return TensorDataset(from_numpy(points.astype(np.float32)), from_numpy(labels.astype(np.int64)))

@@ -1,4 +1,4 @@
-"""DataLoader: batches, in order or shuffled, made ahead in the background, and resumable."""
+"""DataLoader: batches, in order or shuffled, prefetched in the background, and resumable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradwalk.data.dataset import IterableDataset, batch_taker
 from gradwalk.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, batched
 from gradwalk.random.generator import Generator, default_generator
 
-# PyTorch's options about worker processes and GPUs. They change no batch, and mean nothing here.
+# PyTorch's options about worker processes and GPUs. They change no batch and are ignored.
 _WITHOUT_MEANING = {
     "pin_memory", "pin_memory_device", "persistent_workers", "timeout", "worker_init_fn",
     "multiprocessing_context", "in_order",
@@ -23,12 +23,12 @@ _WITHOUT_MEANING = {
 class DataLoader:
     """Batches of a dataset.
 
-    `num_workers` above 0 makes `prefetch_factor` batches ahead, in one background thread: NumPy
-    and file reads let the loop go on meanwhile. (Samples that draw random numbers belong into a
-    loader without it if the run must repeat exactly.)
+    `num_workers` above 0 prefetches `prefetch_factor` batches in one background thread, which runs
+    during NumPy calls and file reads. (If samples draw random numbers and the run must repeat
+    exactly, leave it off.)
 
-    `state_dict()` says where in the data a run stands; a loader that loads it goes on with the
-    batches the first would have given:
+    `state_dict()` is the position in the data; a loader that loads it continues with the remaining
+    batches:
 
     >>> import gradwalk as gw
     >>> loader = gw.data.DataLoader(range(6), batch_size=2, shuffle=True)
@@ -88,8 +88,8 @@ class DataLoader:
         elif self.streams and batch_size is not None and batch_size <= 0:
             raise ValueError(f"batch_size must be a positive integer, not {batch_size!r}")
         self.collate_fn = collate_fn
-        self._position = 0  # batches given in the present epoch
-        self._skip: int | None = None  # batches to leave out of the next, if one was loaded
+        self._position = 0  # batches of the present epoch so far
+        self._skip: int | None = None  # batches to skip in the next epoch, if a state was loaded
 
     def __len__(self) -> int:
         if self.streams:
@@ -108,7 +108,7 @@ class DataLoader:
         return self._give(self._batches(skipped))
 
     def _batches(self, skipped: int) -> Iterator[Any]:
-        """This epoch's batches, without the first few; those are not read unless streamed."""
+        """This epoch's batches without the skipped ones, which are read only from a stream."""
         collate = self.collate_fn or default_collate
         if self.streams:
             if self.batch_size is None:
@@ -137,7 +137,7 @@ class DataLoader:
         self._ended()
 
     def _ended(self) -> None:
-        """The epoch is over: the next has an order of its own."""
+        """End the epoch: the next has its own order."""
         if isinstance(self._random, RandomSampler):
             self._random._start = None
 
@@ -151,13 +151,13 @@ class DataLoader:
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where in the data the loop stands: after the last batch it was given."""
+        """The position in the data, after the last batch."""
         position = self._position if self._skip is None else self._skip
         sampler = self._random
         return {"position": position, "sampler": {} if sampler is None else sampler.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved place in the next iteration."""
+        """Continue from a saved position in the next iteration."""
         position = state_dict["position"]
         if not isinstance(position, int) or position < 0:
             raise ValueError(f"the saved position must be a whole number, not {position!r}")
@@ -171,7 +171,7 @@ _END = object()
 
 
 def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
-    """The same items, made by a thread that stays up to `depth` of them ahead."""
+    """Prefetch up to `depth` items in a thread."""
     ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
     stopped = threading.Event()
 
@@ -188,7 +188,7 @@ def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
                 put(item)
                 if stopped.is_set():
                     return
-        except BaseException as error:  # it is the loop's to handle
+        except BaseException as error:  # the loop handles it
             put(None, error)
         else:
             put(_END)
@@ -203,6 +203,6 @@ def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
             if item is _END:
                 return
             yield item
-    finally:  # also when the loop is left early
+    finally:  # also when the loop ends early
         stopped.set()
         thread.join()

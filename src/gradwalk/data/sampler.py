@@ -1,27 +1,29 @@
-"""In which order samples are visited."""
+"""Samplers: the order in which samples are visited."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from gradwalk.random.generator import Generator, default_generator
+from gradwalk.random.sampling import multinomial
+from gradwalk.tensors.apply import wrap
 
 
 class Sampler:
     """An order of indices: subclasses write `__iter__`, and `__len__` if they know it.
 
-    One whose order is random also writes `state_dict` and `load_state_dict`, so that a loader can
-    visit the rest of an epoch in the same order after a restart.
+    A random sampler also writes `state_dict` and `load_state_dict`, so that a loader can finish an
+    epoch in the same order after a restart.
     """
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} defines no __iter__")
 
     def state_dict(self) -> dict[str, Any]:
-        """What makes the present order again."""
+        """The state that reproduces the present order."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -49,8 +51,8 @@ class SequentialSampler(Sampler):
 class RandomSampler(Sampler):
     """A new random order every time, or draws with replacement.
 
-    An order is drawn from `generator`, or from a new one whose seed the library's own generator
-    draws. What is saved of it is the state that generator began it with.
+    An order is drawn from `generator`, or from a new one with a seed from the default generator.
+    `state_dict` has the state of that generator before the order was drawn.
 
     >>> import gradwalk as gw
     >>> sorted(gw.data.RandomSampler("abc"))
@@ -70,12 +72,12 @@ class RandomSampler(Sampler):
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
-        self._start: dict[str, Any] | None = None  # what the order in use was drawn with
-        self._next: dict[str, Any] | None = None  # the next will be drawn with, if it was loaded
+        self._start: dict[str, Any] | None = None  # the generator state before the present order
+        self._next: dict[str, Any] | None = None  # the same of the next order, if it was loaded
 
     @property
     def num_samples(self) -> int:
-        """How many indices one iteration gives."""
+        """The number of indices of one iteration."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -100,7 +102,7 @@ class RandomSampler(Sampler):
             return []
         if self.replacement:
             return draw.stream.integers(0, available, (wanted,)).tolist()
-        # PyTorch draws one more than it needs if they fit exactly; so its next order is another.
+        # PyTorch draws one order too many if they fit exactly, which changes its next order.
         rounds = wanted // available + 1 if draw.like == "torch" else -(-wanted // available)
         orders = [draw.stream.permutation(available) for _ in range(rounds)]
         return np.concatenate(orders)[:wanted].tolist()
@@ -109,7 +111,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
     def state_dict(self) -> dict[str, Any]:
-        """What the present order was drawn with; also the state of its own generator, if any."""
+        """The generator state before the present order; also the present state of `generator`."""
         state: dict[str, Any] = {"start": self._start if self._next is None else self._next}
         if self.generator is not None:
             state["generator"] = self.generator.get_state()
@@ -119,10 +121,56 @@ class RandomSampler(Sampler):
         """Use the saved order next."""
         start = state_dict["start"]
         if start is not None:
-            Generator().set_state(start)  # what is no state is refused here, not in the next epoch
+            Generator().set_state(start)  # reject an invalid state now, not in the next epoch
         self._next = start
         if self.generator is not None and "generator" in state_dict:
             self.generator.set_state(state_dict["generator"])
+
+
+class SubsetRandomSampler(RandomSampler):
+    """The given indices, in a new random order every time.
+
+    >>> import gradwalk as gw
+    >>> sorted(gw.data.SubsetRandomSampler([5, 2, 9]))
+    [2, 5, 9]
+    """
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        super().__init__(indices, generator=generator)
+        self.indices = indices
+
+    def _order(self, draw: Generator) -> list[int]:
+        order = draw.stream.permutation(len(self.indices)).tolist()
+        return [self.indices[i] for i in order]
+
+
+class WeightedRandomSampler(RandomSampler):
+    """Indices drawn with the given weights, which need not add up to 1.
+
+    >>> import gradwalk as gw
+    >>> list(gw.data.WeightedRandomSampler([0.0, 3.0, 0.0], num_samples=2))
+    [1, 1]
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(f"num_samples must be a positive integer, not {num_samples!r}")
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement is True or False, not {replacement!r}")
+        self.weights: Any = wrap(np.asarray(weights, dtype=np.float64))
+        if self.weights.ndim != 1:
+            raise ValueError(f"weights are a sequence, not of shape {self.weights.shape}")
+        super().__init__(self.weights, replacement, num_samples, generator)
+
+    def _order(self, draw: Generator) -> list[int]:
+        drawn = multinomial(self.weights, self.num_samples, self.replacement, generator=draw)
+        return drawn.tolist()
 
 
 class BatchSampler(Sampler):
@@ -158,7 +206,7 @@ class BatchSampler(Sampler):
 
 
 def batched(items: Iterator[Any], size: int, drop_last: bool) -> Iterator[list[Any]]:
-    """Lists of `size` items; the last may be shorter, or is left out."""
+    """Lists of `size` items; the last may be shorter, or is dropped."""
     batch = []
     for item in items:
         batch.append(item)

@@ -1,7 +1,7 @@
 """The walk: one reverse sweep gives every gradient.
 
-Visit the nodes from the root down, each after all of its consumers. On a visit a node's gradient
-is complete; the node hands every input `g × local derivative`, and what arrives there is added.
+Visit the nodes from the root down, each after all of its consumers. On a visit a node's gradient is
+complete; the node pushes `g × local derivative` to every input, where contributions add up.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def walk(
 ) -> None:
     """Push gradients from `roots` (node, output index, seed) to the leaves or to `wanted`.
 
-    Gradients are arrays, or with `graph` tensors whose own computation is recorded (`wrap` makes
-    a tensor of an array). `deliver` receives each leaf (or wanted node) with its gradient; nodes
-    that lead to nothing wanted are not visited, and nothing behind `stop` is.
+    Gradients are arrays, or with `graph` tensors whose own computation is recorded (`wrap` makes a
+    tensor of an array). `deliver` receives each leaf (or wanted node) with its gradient; nodes that
+    lead to nothing wanted, or lie behind `stop`, are not visited.
     """
     roots, stop = list(roots), set(stop)
     order = inputs_first([node for node, _, _ in roots], stop)
@@ -66,11 +66,11 @@ def walk(
             on_step(node, g, contributions)
         if not retain and node.saved and (node.plan is None or node.plan.holds):
             node.saved = freed
-        contributions = contribution = None  # the last holder of a gradient may keep it uncopied
+        contributions = contribution = None  # an unshared gradient may be kept without a copy
 
 
 def _leading_to(wanted: Collection[Any], order: list[Any]) -> set[Any]:
-    """The nodes with a wanted one at or behind them; `order` has inputs first."""
+    """The nodes that are wanted or depend on a wanted one; `order` has inputs first."""
     leading: set[Any] = set()
     for node in order:
         if node in wanted or any(i in leading for i in node.inputs):
@@ -81,7 +81,7 @@ def _leading_to(wanted: Collection[Any], order: list[Any]) -> set[Any]:
 def _arrive(
     grads: dict[Any, Any], ours: set[Any], graph: bool, node: Any, index: int, g: Any
 ) -> None:
-    """Add to what has arrived; outputs of a multi-output node have their places in a list.
+    """Add a contribution; the outputs of a multi-output node have a list.
 
     Contributions may alias one another (`a + b` hands the same array to both), so the first
     addition allocates, and only what it allocated (`ours`) is added to in place.

@@ -1,8 +1,8 @@
-"""Activation checkpointing: forget what a region saved, compute it again when backward asks.
+"""Activation checkpointing: drop the saved arrays of a region, recompute them in backward.
 
-The graph of the region is built as usual, only without what its nodes saved: in place of it
-each holds a `Recompute` with its number. The first of them that backward visits runs the region
-again, with the same random numbers, and everything saved is handed out by number.
+The graph of the region is built as usual, but each node holds a numbered `Recompute` in place of
+its saved arrays. The first one that backward visits reruns the region with the same random numbers
+and distributes the saved arrays by number.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from gradwalk.graph.node import Node
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import clock, stamp_of
 
-# (get, set) of the library's own random state; random.py, which is above us, puts it here.
+# (get, set) of the library's own random state; random/generator.py sets it.
 library_random: tuple[Callable[[], Any], Callable[[Any], None]] | None = None
 
 
 class Recompute:
-    """Stands in `Node.saved`: node number `index` of a region to be run again."""
+    """Replaces `Node.saved` of node number `index` of a region to be rerun."""
 
     __slots__ = ("index", "region")
 
@@ -36,7 +36,7 @@ class Recompute:
         self.index = index
 
     def take(self, node: Any) -> dict[str, Any]:
-        """What the node would have saved; its clock is set to when that was computed again."""
+        """The recomputed saved arrays of a node; sets its clock to the time of the rerun."""
         saved, node.clock, node.out_clock = self.region.saved_of(self.index)
         return saved
 
@@ -68,18 +68,18 @@ class _Region:
             self.made.append((node.op.name, node.out_metas))
             if node.saved:
                 node.saved = Recompute(self, index)
-            if outer is not None:  # nested: the region around us must know these nodes as well
+            if outer is not None:  # nested: the outer region must know these nodes as well
                 outer(node)
         return result
 
     def saved_of(self, index: int) -> tuple[dict[str, Any], int, int | None]:
-        """What node `index` saved, and its clocks, of a second run."""
+        """The saved arrays and clocks of node `index` in the rerun."""
         if index not in self.again:
             self._run_again()
-        found = self.again.pop(index)
-        if isinstance(found, Recompute):  # of a region within this one
-            return found.region.saved_of(found.index)
-        return found
+        saved = self.again.pop(index)
+        if isinstance(saved, Recompute):  # of a region within this one
+            return saved.region.saved_of(saved.index)
+        return saved
 
     def _run_again(self) -> None:
         for tensor in leaves((self.args, self.keywords)):
@@ -91,7 +91,7 @@ class _Region:
         _set_random_state(self.random)
         try:
             with enable_grad():
-                # Stand-ins: running again must not touch the real graph or its gradients.
+                # Stand-ins: the rerun must not touch the real graph or its gradients.
                 args = mapped(_stand_in, self.args)
                 keywords = mapped(_stand_in, self.keywords)
                 result = self.function(*args, **keywords)
@@ -101,7 +101,7 @@ class _Region:
         self._compare(nodes)
         for index, node in enumerate(nodes):
             for source in node.inputs:
-                if hasattr(source, "_array"):  # a parameter that the function knows by itself
+                if hasattr(source, "_array"):  # a parameter that the function captures
                     self._refuse_changed(source, source._array, self.ended, again)
             if isinstance(node.saved, Recompute):
                 self.again[index] = node.saved
@@ -142,7 +142,7 @@ class _Region:
             )
 
     def _refuse_changed(self, thing: Any, array: Any, after: int, until: int) -> None:
-        """Running again is only right on what the first run saw."""
+        """Raise if an array changed since the first run."""
         stamp = stamp_of(array)
         if stamp is not None and after < stamp.time <= until:
             raise AutogradError(
@@ -154,24 +154,24 @@ class _Region:
             )
 
 
-_SAMPLED = 64  # elements of each result that are compared when a region is run again
+_SAMPLED = 64  # elements of each result that a rerun compares
 
 
 def _traces(result: Any) -> list[Any]:
-    """Of each result some elements and two sums: enough to notice other numbers."""
-    found = []
+    """Some elements and two sums of each result: enough to detect different numbers."""
+    samples = []
     for tensor in leaves(result):
         array = numbers_of(tensor) if hasattr(tensor, "_array") else None
         if array is not None and array.size:
             flat = array.reshape(-1)
             some = flat[:: -(-flat.size // _SAMPLED)].astype(np.float64)
             size = np.abs(flat).sum(dtype=np.float64)
-            found.append((some, flat.sum(dtype=np.float64), size))
-    return found
+            samples.append((some, flat.sum(dtype=np.float64), size))
+    return samples
 
 
 def _alike(before: list[Any], after: list[Any]) -> bool:
-    """Equal but for the roundings of float32 sums in another order."""
+    """Equal up to the rounding of float32 sums in another order."""
     with np.errstate(all="ignore"):
         return len(before) == len(after) and all(
             np.allclose(some, again, rtol=1e-4, atol=1e-4 * size / some.size, equal_nan=True)
@@ -181,7 +181,7 @@ def _alike(before: list[Any], after: list[Any]) -> bool:
 
 
 def saved_arrays(node: Any) -> list[np.ndarray[Any, Any]]:
-    """All arrays among what a node saved."""
+    """All arrays that a node saved."""
     values = node.saved.values()
     listed = [a for value in values for a in (value if isinstance(value, tuple) else (value,))]
     return [a for a in listed if is_array(a)]
@@ -213,7 +213,7 @@ def _set_random_state(saved: tuple[Any, ...]) -> None:
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """function(*args), keeping only its arguments and computing the rest again in backward.
+    """function(*args), keeping only its arguments and recomputing the rest in backward.
 
     Trades time (one more forward of the region) for memory. Randomness inside (gradwalk's,
     NumPy's, Python's) is replayed. May be nested.
@@ -224,7 +224,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any
     >>> x.grad
     tensor([0.1413])
     """
-    keywords.pop("use_reentrant", None)  # PyTorch's switch between two ways; we have one
+    keywords.pop("use_reentrant", None)  # PyTorch's choice of implementation; ours is one
     if not state.here.grad_enabled:
         return function(*args, **keywords)
     return _Region(function, args, keywords).run()

@@ -12,7 +12,7 @@ class AutogradError(RuntimeError):
 
 
 def name_of(thing: Any) -> str:
-    """A node or tensor in words: its label if it has one, else what it is, and its shape."""
+    """Describe a node or tensor: its label or op, and its shape."""
     label = getattr(thing, "label", "")
     node = getattr(thing, "_node", thing)  # of a tensor, the node that made it
     made = getattr(node, "op", None)
@@ -60,7 +60,7 @@ def modified(node: Any, name: str, shape: Any, stamp: Any) -> AutogradError:
 
 
 def locked_view(view: Any, lock: str, place: str) -> AutogradError:
-    """A view whose history is unknown was about to be changed in place."""
+    """A view with unknown history was about to be changed in place."""
     return AutogradError(
         f"{name_of(view)} shares memory with another tensor, and {lock}: changing it in place "
         "would change that tensor without its gradient knowing.\n"
@@ -71,7 +71,7 @@ def locked_view(view: Any, lock: str, place: str) -> AutogradError:
 
 
 def stale_view(tensor: Any, view: Any) -> AutogradError:
-    """A view whose history is unknown was used after the memory it shows got a new history."""
+    """A view with unknown history was used after its base was changed."""
     return AutogradError(
         f"{name_of(tensor)} shares memory with {name_of(view.base)}, which was changed in place "
         f"since, and {view.lock}: how it depends on the change is not known.\n"
@@ -109,11 +109,11 @@ def mixed(what: str, value: Any, tensor: Any) -> TypeError:
 
 
 def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
-    """An op could not combine its operands: say both shapes and where each came from."""
+    """An op could not combine its operands: name the shapes and where each was made."""
     several = sum(hasattr(a, "shape") for a in args) > 1
     what = "cannot combine these operands" if several else "cannot be computed"
     reason = str(error)
-    if "gufunc" in reason:  # NumPy's words for a matrix product that does not fit
+    if "gufunc" in reason:  # NumPy's message for a matrix product that does not fit
         reason = "the sizes that are multiplied and summed over differ, or a dimension is missing"
     lines = [f"{op.name} {what}: {reason.strip()}"]
     for position, argument in enumerate(args):

@@ -1,6 +1,6 @@
-"""Engines beside our own, whose tensors the tools also read; the package says how to load each.
+"""Loaders of other engines, whose tensors the tools also read.
 
-`inspect` stands below `torch` and must do without it, so it finds PyTorch's side here, by name.
+`inspect` must not import `torch`, so it finds PyTorch's side here, by name.
 """
 
 from __future__ import annotations

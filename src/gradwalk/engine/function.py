@@ -1,4 +1,4 @@
-"""autograd.Function: an operation with a backward of its own, written in Python."""
+"""autograd.Function: an operation with its own backward, written in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradwalk.graph.versions import View, clock
 
 
 class Context:
-    """`ctx`: what forward hands to backward. Any attribute may be set on it."""
+    """`ctx`: what forward passes to backward. Any attribute may be set on it."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
@@ -41,7 +41,7 @@ class Context:
         self._flat |= {id(o) for o in outputs}
 
     def mark_dirty(self, *inputs: Any) -> None:
-        """PyTorch's way to declare inputs changed in place; not supported, and says so."""
+        """PyTorch's declaration of inputs changed in place; raises, because it is not supported."""
         raise NotImplementedError(
             "mark_dirty: a Function here must not change its inputs in place. Fix: compute on a "
             ".clone() and return that."
@@ -80,10 +80,10 @@ class _FunctionOp:
         context._restore = functools.partial(_restore, node)
         try:
             with enable_grad() if graph else no_grad():
-                found = self.function.backward(context, *tensors)
+                result = self.function.backward(context, *tensors)
         finally:
             context._restore = None
-        listed = list(found) if isinstance(found, (tuple, list)) else [found]
+        listed = list(result) if isinstance(result, (tuple, list)) else [result]
         while len(listed) > len(node.inputs) and listed[-1] is None:
             listed.pop()
         if len(listed) != len(node.inputs):
@@ -108,15 +108,15 @@ class _FunctionOp:
 
 def _restore(node: Any) -> tuple[Any, ...]:
     """The saved tensors, tied to the graph again."""
-    found = []
+    tensors = []
     for kind, value, place in node.saved.get("tensors", ()):
         if kind == "output":
-            found.append(gradients.wrap(value, node, place))
+            tensors.append(gradients.wrap(value, node, place))
         elif kind == "input":
-            found.append(gradients.wrap(value, node.inputs[place], node.picks[place]))
+            tensors.append(gradients.wrap(value, node.inputs[place], node.picks[place]))
         else:
-            found.append(value)
-    return tuple(found)
+            tensors.append(value)
+    return tuple(tensors)
 
 
 class Function:
@@ -200,24 +200,24 @@ class Function:
 
 
 def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Context) -> Any:
-    """An output of forward as one of the node; what is not a tensor stays what it is."""
+    """Tie an output of forward to the node; keep anything that is not a tensor."""
     if not hasattr(output, "_array"):
         return output
     flat = output.dtype.kind != "f" or id(output) in context._flat
-    # A new tensor: a result that is one of the inputs must not drag that one's history along.
-    found = gradients.wrap(output._array, None if flat else node, index)
+    # A new tensor: a result that is one of the inputs must not keep that input's history.
+    tensor = gradients.wrap(output._array, None if flat else node, index)
     for argument in args:
         if hasattr(argument, "_array") and np.may_share_memory(argument._array, output._array):
             base = argument if argument._view is None else argument._view.base
             lock = f"it was made inside {node.op.name}.forward"
-            found._view = View(base, base._node, (), lock)
-    return found
+            tensor._view = View(base, base._node, (), lock)
+    return tensor
 
 
 def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> tuple[str, Any, int]:
-    """How to find a saved tensor again: by what it is, without pointing at a tensor.
+    """How to restore a saved tensor without a reference to it.
 
-    A tensor of this graph would point back at its own node, and one of a checkpointed region
+    A tensor of this graph would refer back to its own node, and one of a checkpointed region
     belongs to another run.
     """
     for index, output in enumerate(outputs):
@@ -230,7 +230,7 @@ def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> tuple[str, 
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a `backward` that is not itself differentiable: asking twice is an error."""
+    """Decorate a `backward` that is not itself differentiable: a second derivative is an error."""
 
     @functools.wraps(backward)
     def wrapped(ctx: Any, *grads: Any) -> Any:
@@ -248,7 +248,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Refuse(Function):
-    """Passes a gradient on and raises if anyone differentiates it."""
+    """Passes a gradient on and raises if it is differentiated."""
 
     @staticmethod
     def forward(ctx: Any, value: Any, *grads: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Asking for gradients: `backward` into `.grad`, and `grad` as a function of what is asked."""
+"""Computing gradients: `backward` into `.grad`, and `grad` as a function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
 from gradwalk.ops.shape.reshaping import clone
 
-# Makes a tensor of an array (and a node); tensor.py, which imports this module, puts it here.
+# Makes a tensor of an array (and a node); tensor.py, which imports this module, sets it.
 wrap: Any = None
 
 
@@ -45,7 +45,7 @@ def backward(
         if not listed:
             raise ValueError("backward(inputs=[]): name at least one tensor, or leave inputs out")
         wanted = {_source(t, "backward(inputs=...)"): [] for t in listed}
-        for tensor in dict.fromkeys(listed):  # several may be outputs of one node; each once
+        for tensor in dict.fromkeys(listed):  # several may be outputs of one node; list each once
             wanted[tensor._node or tensor].append(tensor)
     if create_graph:
         warnings.warn(
@@ -72,7 +72,7 @@ def grad(
     allow_unused: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """d(outputs)/d(inputs) as a tuple, leaving every `.grad` alone.
+    """d(outputs)/d(inputs) as a tuple; no `.grad` changes.
 
     >>> import gradwalk as gw
     >>> x = gw.tensor(2.0, requires_grad=True)
@@ -84,13 +84,13 @@ def grad(
     ins = [inputs] if hasattr(inputs, "_node") else list(inputs)
     sources = [_source(t, "grad") for t in ins]
     roots = [_root(t, g, create_graph) for t, g in zip(outs, seeds, strict=True)]
-    found: dict[Any, Any] = {}
+    arrived: dict[Any, Any] = {}
     retain = create_graph if retain_graph is None else bool(retain_graph)
-    _sweep(roots, found.__setitem__, set(sources), create_graph, retain)
+    _sweep(roots, arrived.__setitem__, set(sources), create_graph, retain)
     results = []
     handed_out = {id(getattr(seed, "_array", seed)) for seed in seeds}
     for tensor, source in zip(ins, sources, strict=True):
-        g = found.get(source)
+        g = arrived.get(source)
         if isinstance(g, list):
             g = g[tensor._index]
         if g is None and materialize_grads:
@@ -106,8 +106,8 @@ def grad(
     return tuple(results)
 
 
-# References to an array that nobody but the walk holds, as `accumulate` sees them. They differ
-# between versions of Python, so they are measured; 0 is safe: it makes every gradient a copy.
+# The reference count of an array that only the walk holds, as `accumulate` sees it. It differs
+# between versions of Python, so it is measured; 0 is safe: every gradient is copied.
 _alone = 0
 
 
@@ -179,15 +179,15 @@ def _sweep(
 
 
 def _owned(g: Any, handed_out: set[int]) -> Any:
-    """A gradient as a tensor that is the user's to write to: its memory is no other result's."""
+    """A gradient as a tensor that the user may write to: no other result shares its memory."""
     array = g._array if hasattr(g, "_node") else g if is_array(g) else np.asarray(g)
     alone = array.base is None and array.flags.writeable and id(array) not in handed_out
     if hasattr(g, "_node"):
-        found = g if alone else clone(g)
+        owned = g if alone else clone(g)
     else:
-        found = wrap(array if alone else array.copy())
-    handed_out.add(id(found._array))
-    return found
+        owned = wrap(array if alone else array.copy())
+    handed_out.add(id(owned._array))
+    return owned
 
 
 def _outputs_and_seeds(asked_by: str, outputs: Any, seeds: Any) -> tuple[list[Any], list[Any]]:

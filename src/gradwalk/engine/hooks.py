@@ -1,4 +1,4 @@
-"""Hooks: functions that see a tensor's gradient on its way and may replace it."""
+"""Hooks of tensors, which see a gradient and may replace it; registering hooks of any kind."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gradwalk.graph.abstract import is_array
 from gradwalk.graph.versions import Clock
 
 Wrap = Callable[..., Any]
-# How often a hook came or went, or an attribute of any module was set: compiled functions look at
-# theirs again only if it has moved.
+# Counts hooks added and removed and attributes set on modules: compiled functions check theirs
+# again only if it has changed.
 changes = Clock()
 
 
 class RemovableHandle:
-    """What `register_hook` returns: `remove()`, or the end of a `with`, takes the hook off."""
+    """What `register_hook` returns: `remove()`, or leaving a `with` block, removes the hook."""
 
     _numbers = itertools.count()
 
@@ -29,7 +29,7 @@ class RemovableHandle:
         changes.now += 1
 
     def remove(self) -> None:
-        """Take the hook off; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         self._hooks.pop(self.id, None)
         changes.now += 1
 
@@ -40,21 +40,49 @@ class RemovableHandle:
         self.remove()
 
 
-def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
-    """Each hook sees the complete gradient as a tensor and may return another in its place.
+class Hookable:
+    """What modules and optimizers share: hooks by kind, none until the first is registered."""
 
-    What it sees is read-only: others may receive the same memory.
+    _hooks: dict[str, dict[int, Any]] | None = None
+
+    def _add_hook(self, kind: str, hook: Any, prepend: bool = False) -> RemovableHandle:
+        if self._hooks is None:
+            self._hooks = {}
+        hooks = self._hooks.setdefault(kind, {})
+        handle = RemovableHandle(hooks)
+        later = dict(hooks) if prepend else {}
+        if prepend:
+            hooks.clear()  # the handles refer to this dictionary
+        hooks[handle.id] = hook
+        hooks.update(later)
+        return handle
+
+    def _hooks_of(self, kind: str) -> list[Any]:
+        return list((self._hooks or {}).get(kind, {}).values())
+
+
+def checked_arguments(result: Any, what: str) -> Any:
+    """What a pre-hook returned in place of arguments: (args, kwargs)."""
+    if isinstance(result, tuple) and len(result) == 2:
+        return result
+    raise RuntimeError(f"{what} returns None or (args, kwargs), not {type(result).__name__}")
+
+
+def run_hooks(node: Any, g: Any, wrap: Wrap, graph: bool) -> Any:
+    """Show each hook the complete gradient as a tensor; it may return another in its place.
+
+    The tensor is read-only, because its memory may be shared.
     """
-    found = list(g) if node.many else [g]
+    gradients = list(g) if node.many else [g]
     for index, hooks in node.hooks.items():
-        # `retain_grad` has the key None: it keeps what the hooks have made of the gradient.
+        # `retain_grad` has the key None: it keeps the gradient that the hooks return.
         for _, hook in sorted(hooks.items(), key=lambda item: item[0] is None):
-            if found[index] is not None:
-                result = hook(read_only(found[index], wrap))
+            if gradients[index] is not None:
+                result = hook(read_only(gradients[index], wrap))
                 if result is not None:
-                    _check_result(node, hook, result, found[index])
-                    found[index] = result if graph else result._array
-    return found if node.many else found[0]
+                    _check_result(node, hook, result, gradients[index])
+                    gradients[index] = result if graph else result._array
+    return gradients if node.many else gradients[0]
 
 
 def read_only(g: Any, wrap: Wrap) -> Any:
@@ -68,7 +96,7 @@ def read_only(g: Any, wrap: Wrap) -> Any:
 
 
 def _check_result(node: Any, hook: Any, result: Any, g: Any) -> None:
-    """Raise unless what a hook returned can take the place of the gradient it was given."""
+    """Raise unless the result of a hook can replace the gradient."""
     if hasattr(result, "_array") and (result.shape, result.dtype) == (g.shape, g.dtype):
         return
     what = type(result).__name__

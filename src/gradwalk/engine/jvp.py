@@ -7,15 +7,17 @@ rule, which is linear in g, is transposed by differentiating it in g.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from gradwalk.engine import gradients
 from gradwalk.engine.modes import filled
-from gradwalk.engine.pull import pull, saved_of, tied
+from gradwalk.engine.pull import expanded, pull, saved_of, tied
 from gradwalk.graph.order import inputs_first
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.shape.reshaping import alias, broadcast_to
+from gradwalk.ops.shape.reshaping import broadcast_to
 
 Tangents = dict[tuple[Any, int], Any]  # (node, output) -> tangent
 
@@ -49,8 +51,8 @@ def _through(node: Any, arriving: list[Any]) -> Sequence[Any]:
     if op.elementwise:
         return [_elementwise(node, operands, arriving)]
     if op.linear:
-        found = op(*_in_place_of_inputs(node, operands, arriving), **node.attrs)
-        return found if op.multiple else [found]
+        moved = op(*_in_place_of_inputs(node, operands, arriving), **node.attrs)
+        return moved if op.multiple else [moved]
     if op.multilinear:
         terms = []
         for position, tangent in enumerate(arriving):
@@ -77,7 +79,7 @@ def _elementwise(node: Any, operands: dict[str, Any], arriving: list[Any]) -> An
 def _in_place_of_inputs(
     node: Any, operands: dict[str, Any], tangents: list[Any], others_stay: bool = False
 ) -> list[Any]:
-    """Arguments for the op: tangents where there are some, else zeros (or the input itself)."""
+    """Arguments for the op: tangents where they exist, else zeros (or the input itself)."""
     op = node.op
     args = []
     for position, tangent in enumerate(tangents):
@@ -113,7 +115,7 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     floats = [d for d in dummies if d.requires_grad]
     if not pairs:
         return [None] * len(dummies)
-    found = iter(
+    tangents = iter(
         gradients.grad(
             [c for c, _ in pairs],
             floats,
@@ -122,24 +124,16 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
             allow_unused=True,
         )
     )
-    return [next(found) if d.requires_grad else None for d in dummies]
+    return [next(tangents) if d.requires_grad else None for d in dummies]
 
 
 def _through_expansion(node: Any, saved: dict[str, Any], arriving: list[Any]) -> list[Any]:
     """An op whose rule keeps residuals: through its definition in other ops."""
-    inputs: list[Any] = []
-    for name in node.op.inputs:
-        value = tied(node, name, saved[name], gradients.wrap)
-        inputs += list(value) if isinstance(value, tuple) else [value]
-    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
-    out = node.op.expand(*inputs, **node.attrs)
+    inputs, out = expanded(node, saved, gradients.wrap)
     moving = [(i, t) for i, t in zip(inputs, arriving, strict=True) if t is not None]
     outs = out if node.op.multiple else (out,)
     return push(outs, [i for i, _ in moving], [t for _, t in moving])
 
 
 def _total(terms: list[Any]) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+    return functools.reduce(operator.add, terms)

@@ -6,7 +6,6 @@ import contextvars
 import functools
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -16,16 +15,17 @@ R = TypeVar("R")
 
 
 class ThreadState:
-    """What each thread has for itself."""
+    """The state of one thread."""
 
     __slots__ = ("_quiet", "grad_enabled", "listener", "run", "tracer", "watcher")
 
     def __init__(self) -> None:
         self.grad_enabled = True
         self.listener: Any = None  # called with every node made (a checkpoint region does)
-        self.watcher: Any = None  # told of every operation and visit (inspect/trace/recorder.py)
-        # While a function is traced (compiler/tracing): operations are noted, not computed. A
-        # tracer is the watcher as well, so that only the slow paths have to ask for it.
+        # notified of every operation and visit (inspect/trace/recorder.py)
+        self.watcher: Any = None
+        # While a function is traced (compiler/tracing), operations are noted, not computed. A
+        # tracer is the watcher as well, so that only the slow paths check for it.
         self.tracer: Any = None
         # NumPy keeps its warning settings in a context variable. Running a forward inside a
         # context of our own silences it for 25 ns, where np.errstate would cost 600.
@@ -34,14 +34,14 @@ class ThreadState:
         self.run = self._quiet.run
 
 
-class _State(threading.local):
-    """`state.here` is this thread's ThreadState; one look-up instead of one per question."""
+class _ThreadLocal(threading.local):
+    """`state.here` is this thread's ThreadState; one look-up instead of one per attribute."""
 
     def __init__(self) -> None:
         self.here = ThreadState()
 
 
-state = _State()
+state = _ThreadLocal()
 
 
 def quietly(function: Callable[..., R], *args: Any, **keywords: Any) -> R:
@@ -63,9 +63,9 @@ def filled(shape: tuple[int, ...], dtype: Any, number: int) -> Any:
 
 
 def hold(*tensors: Any) -> None:
-    """These are about to be changed or looked at: a trace, if there is one, must know them."""
+    """Report tensors that are about to be changed or read to the tracer, if there is one."""
     if state.here.tracer is not None:
-        state.here.tracer.hold(*tensors)
+        state.here.tracer.capture(*tensors)
 
 
 def is_grad_enabled() -> bool:
@@ -93,7 +93,7 @@ class set_grad_enabled:
         state.here.grad_enabled = self.mode
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        state.here.grad_enabled = self.before  # as a decorator it changes nothing by itself
+        state.here.grad_enabled = self.before  # a decorator does not change the mode by itself
         mode = self.mode
 
         @functools.wraps(function)
@@ -106,16 +106,11 @@ class set_grad_enabled:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         state.here.grad_enabled = self.before
 
 
-class _Mode:
+class _GradMode:
     """A grad mode as a context manager that can be entered again, and as a decorator."""
 
     mode = False
@@ -128,12 +123,7 @@ class _Mode:
         state.here.grad_enabled = self.mode
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         state.here.grad_enabled = self._before.pop()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -141,7 +131,7 @@ class _Mode:
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **keywords: P.kwargs) -> R:
-            entered = kind()  # one of its own per call: calls may nest, in several threads
+            entered = kind()  # one per call: calls may nest, in several threads
             entered.mode = mode
             with entered:
                 return function(*args, **keywords)
@@ -156,7 +146,7 @@ class _Mode:
         return self
 
 
-class no_grad(_Mode):
+class no_grad(_GradMode):
     """Record nothing inside; also a decorator, with or without parentheses.
 
     >>> import gradwalk as gw
@@ -167,16 +157,16 @@ class no_grad(_Mode):
     """
 
 
-class enable_grad(_Mode):
+class enable_grad(_GradMode):
     """Record again inside a `no_grad` block."""
 
     mode = True
 
 
-class inference_mode(_Mode):
-    """The same as `no_grad` here: nothing is recorded.
+class inference_mode(_GradMode):
+    """The same as `no_grad`: nothing is recorded.
 
-    PyTorch's also forbids later use of its results in recorded code; ours has no such trap.
+    PyTorch's also forbids later use of its results in recorded code; ours does not.
     """
 
     def __init__(self, mode: bool = True) -> None:

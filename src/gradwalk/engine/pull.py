@@ -19,7 +19,7 @@ from gradwalk.ops.shape.reshaping import alias, cast, reshape
 def pull(
     node: Any, g: Any, needed: Collection[Any] | None, wrap: Callable[..., Any] | None
 ) -> Sequence[Any]:
-    """What each input receives, None where it wants nothing.
+    """The contribution to each input, None where none is wanted.
 
     With `wrap` the rules are read as a graph: saved arrays become tensors again, tied to the
     inputs they came from, so that the result can itself be differentiated.
@@ -51,19 +51,19 @@ def pull(
 
 
 def saved_of(node: Any) -> dict[str, Any]:
-    """What a node saved, checked to be there and unchanged."""
+    """The saved arrays of a node, checked to exist and to be unchanged."""
     saved = node.saved
     if saved.__class__ is not dict:
         if saved.__class__ is Freed:
             raise second_time(node)
-        saved = node.saved = saved.take(node)  # in a checkpointed region: computed again
+        saved = node.saved = saved.take(node)  # in a checkpointed region: recomputed
     if node.clock != clock.now:
         _check_unchanged(node, saved)
     return saved
 
 
 def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
-    """Some memory was changed in place since the node was made: was it what it saved?"""
+    """Raise if memory that the node saved was changed in place since."""
     for name, value in saved.items():
         # The output of an in-place operation was itself written after the node's time.
         written = node.out_clock is not None and name in node.op.outputs
@@ -76,7 +76,7 @@ def _check_unchanged(node: Any, saved: dict[str, Any]) -> None:
 
 
 def fit(contribution: Any, node: Any, position: int) -> Any:
-    """Sum over what was broadcast forward, and cast to the dtype of the input."""
+    """Sum over broadcast dimensions, and cast to the dtype of the input."""
     metas = node.metas
     shape, dtype = (node.shape, node.dtype) if metas is None else metas[position]
     given = getattr(contribution, "shape", None)
@@ -98,7 +98,7 @@ def fit(contribution: Any, node: Any, position: int) -> Any:
 
 
 def _filled(node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> tuple[Any, ...]:
-    """Zeros for outputs nobody used, so that rules need not ask; integer outputs stay None."""
+    """Zeros for unused outputs, so that rules need not check; integer outputs stay None."""
     full = []
     for part, (shape, dtype) in zip(g, node.out_metas, strict=True):
         if part is None and dtype.kind == "f":
@@ -127,6 +127,17 @@ def _tied_input(node: Any, position: int, value: Any, wrap: Callable[..., Any]) 
     return wrap(value, node.inputs[position], node.picks[position])
 
 
+def expanded(node: Any, saved: dict[str, Any], wrap: Callable[..., Any]) -> tuple[list[Any], Any]:
+    """The inputs of a node as tensors, and its op's definition in other ops applied to them."""
+    inputs: list[Any] = []
+    for name in node.op.inputs:
+        value = tied(node, name, saved[name], wrap)
+        inputs += list(value) if isinstance(value, tuple) else [value]
+    # An alias each: an input used twice must receive two separate contributions.
+    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
+    return inputs, node.op.expand(*inputs, **node.attrs)
+
+
 def _pull_expanded(
     node: Any,
     g: Any,
@@ -138,19 +149,13 @@ def _pull_expanded(
     from gradwalk.engine.backward import walk
 
     op = node.op
-    inputs = []
-    for name in op.inputs:
-        value = tied(node, name, saved[name], wrap)
-        inputs += list(value) if isinstance(value, tuple) else [value]
-    # An alias each: an input used twice must receive two separate contributions.
-    inputs = [alias(i) if getattr(i, "requires_grad", False) else i for i in inputs]
-    out = op.expand(*inputs, **node.attrs)
-    found: dict[Any, Any] = {}
+    inputs, out = expanded(node, saved, wrap)
+    gradients: dict[Any, Any] = {}
     ends = [i._node for i in inputs if getattr(i, "requires_grad", False)]
     outs, gs = (out, g) if op.multiple else ((out,), (g,))
     roots = [(o._node, o._index, gk) for o, gk in zip(outs, gs, strict=True) if o.requires_grad]
-    walk(roots, found.__setitem__, wrap, wanted=ends, stop=ends, graph=True, retain=True)
+    walk(roots, gradients.__setitem__, wrap, wanted=ends, stop=ends, graph=True, retain=True)
+    wanted = [s is not None and (needed is None or s in needed) for s in node.inputs]
     return [
-        found.get(i._node) if source is not None and (needed is None or source in needed) else None
-        for source, i in zip(node.inputs, inputs, strict=True)
+        gradients.get(i._node) if wants else None for i, wants in zip(inputs, wanted, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""How much the graph keeps for backward."""
+"""The memory that the graph keeps for backward."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gradwalk.graph.versions import owner_of
 def saved_bytes(root: Any) -> int:
     """Bytes of array memory that the graph behind a tensor keeps for its backward pass.
 
-    Memory that several nodes keep counts once; leaves that require a gradient (parameters) do
-    not count, they would be there anyway. A checkpointed region keeps its arguments.
+    Shared memory counts once; leaves that require a gradient (parameters) do not count, because
+    they exist anyway. A checkpointed region keeps its arguments.
 
     >>> import gradwalk as gw
     >>> x = gw.zeros(1000, requires_grad=True)

@@ -1,9 +1,9 @@
-"""How many threads matrix products run on, and compiled functions.
+"""The number of threads of matrix products and compiled functions.
 
 NumPy's matrix products are BLAS's, and BLAS starts as many threads as there are cores. For small
-networks one is often quicker: the others wait for work, and on a busy machine for one another.
-Compiled functions have a pool of their own (compiler/backends/llvm/runtime/thread_pool.py), which
-is told here.
+networks one thread is often faster: the others wait for work, and on a busy machine for one
+another. Compiled functions have their own pool (compiler/backends/llvm/runtime/thread_pool.py),
+which is notified here.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-chosen: int | None = None  # what was set last; None: nothing was
-on_change: list[Callable[[int], None]] = []  # others who run threads, told of every change
+chosen: int | None = None  # the last setting; None if there was none
+on_change: list[Callable[[int], None]] = []  # called on every change
 
 
 def set_num_threads(count: int) -> None:

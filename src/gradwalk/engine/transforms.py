@@ -1,8 +1,8 @@
-"""Functions of functions: grad, vjp, jvp, Jacobians, Hessians. They nest to any order.
+"""Function transforms: grad, vjp, jvp, Jacobians, Hessians. They nest to any order.
 
-Each runs the function once on fresh stand-ins for its arguments and differentiates what was
-recorded. A stand-in for a tensor that itself needs a gradient stays tied to it, so an outer
-transform (or an outer backward) sees through the inner one.
+Each runs the function once on fresh stand-ins for its arguments and differentiates the recorded
+graph. A stand-in for a tensor that itself needs a gradient stays tied to it, so an outer transform
+(or backward) differentiates through the inner one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Function = Callable[..., Any]
 Argnums = int | Sequence[int]
 
 
-class _Run:
-    """A function run once on stand-ins: what came out, and how to differentiate it."""
+class _TransformRun:
+    """One run of a function on stand-ins: its outputs, and how to differentiate them."""
 
     def __init__(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any],
                  argnums: tuple[int, ...], has_aux: bool) -> None:  # fmt: skip
-        recording = state.here.grad_enabled  # inside no_grad nothing may hang on the outside
+        recording = state.here.grad_enabled  # inside no_grad nothing is tied to the outer graph
         arguments = list(args)
         with enable_grad():
             for number in argnums:
@@ -47,22 +47,22 @@ class _Run:
         self.result = result
         self.outputs = [_checked_output(o) for o in leaves(result)]
         self.graph = recording and self._reaches_outside()
-        if not self.graph:  # nobody outside can follow the graph: what else came out is cut off
+        if not self.graph:  # no outer transform uses the graph: detach other results
             self.aux = mapped(lambda t: t.detach() if hasattr(t, "_array") else t, self.aux)
 
     def _reaches_outside(self) -> bool:
-        """Whether someone outside may ask for gradients through this: then keep the graph."""
+        """Whether an outer transform may differentiate through this run: then keep the graph."""
         if any(i._node is not None for i in self.inputs):
             return True
         ours = set(self.inputs)
-        found = [*self.outputs, *(t for t in leaves(self.aux) if hasattr(t, "_array"))]
-        roots = [o.grad_fn or o for o in found if o.requires_grad]
+        results = [*self.outputs, *(t for t in leaves(self.aux) if hasattr(t, "_array"))]
+        roots = [o.grad_fn or o for o in results if o.requires_grad]
         return any(not n.inputs and n not in ours for n in inputs_first(roots, ours))
 
     def pull(self, cotangents: Sequence[Any], retain: bool) -> list[Any]:
         """Cotangents of the outputs to gradients of the inputs, zeros where nothing arrives."""
         keep_freed_memory()
-        found: dict[Any, Any] = {}
+        arrived: dict[Any, Any] = {}
         roots = []
         for output, cotangent in zip(self.outputs, cotangents, strict=True):
             if output.requires_grad:
@@ -71,10 +71,10 @@ class _Run:
         ends = {i._node or i for i in self.inputs}
         with enable_grad() if self.graph else no_grad(), np.errstate(all="ignore"):
             walk(
-                roots, found.__setitem__, gradients.wrap, wanted=ends, stop=ends,
+                roots, arrived.__setitem__, gradients.wrap, wanted=ends, stop=ends,
                 graph=self.graph, retain=retain or self.graph,
             )  # fmt: skip
-        return [self._gradient(found.get(i._node or i), i) for i in self.inputs]
+        return [self._gradient(arrived.get(i._node or i), i) for i in self.inputs]
 
     def _gradient(self, g: Any, of: Any) -> Any:
         if g is None:
@@ -84,19 +84,19 @@ class _Run:
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
         with enable_grad(), np.errstate(all="ignore"):
-            found = push(self.outputs, self.inputs, tangents)
+            moved = push(self.outputs, self.inputs, tangents)
         return [
             gradients.wrap(filled(o.shape, o.dtype, 0))
             if t is None
             else (t if self._keeps(t, tangents) else t.detach())
-            for o, t in zip(self.outputs, found, strict=True)
+            for o, t in zip(self.outputs, moved, strict=True)
         ]
 
     def _keeps(self, tangent: Any, tangents: Sequence[Any]) -> bool:
         return self.graph or (state.here.grad_enabled and any(t.requires_grad for t in tangents))
 
     def value(self) -> Any:
-        """The result; cut off from the graph if nobody outside needs it."""
+        """The result; detached if no outer transform needs its graph."""
         return self.result if self.graph else mapped(lambda t: t.detach(), self.result)
 
 
@@ -119,7 +119,7 @@ def _stand_in(argument: Any, recording: bool) -> Any:
         return alias(argument)
     fresh = gradients.wrap(argument._array)
     fresh.code, fresh.position, fresh.label = argument.code, argument.position, argument.label
-    fresh.requires_grad = True  # refuses integers, and says why
+    fresh.requires_grad = True  # raises for integers
     return fresh
 
 
@@ -139,9 +139,9 @@ def _numbers(argnums: Argnums) -> tuple[int, ...]:
     return numbers
 
 
-def _like_arguments(args: tuple[Any, ...], argnums: Argnums, found: list[Any]) -> Any:
+def _like_arguments(args: tuple[Any, ...], argnums: Argnums, results: list[Any]) -> Any:
     """Results in the containers of the arguments; a tuple if argnums is one."""
-    parts = iter(found)
+    parts = iter(results)
     built = tuple(rebuild(args[n], parts) for n in _numbers(argnums))
     return built[0] if isinstance(argnums, int) else built
 
@@ -156,7 +156,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
 
     @functools.wraps(function)
     def both(*args: Any, **keywords: Any) -> Any:
-        run = _Run(function, args, keywords, _numbers(argnums), has_aux)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
         if len(run.outputs) != 1 or run.outputs[0].numel() != 1:
             shapes = [tuple(o.shape) for o in run.outputs]
             raise AutogradError(
@@ -165,9 +165,9 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
             )
         (output,) = run.outputs
         one = gradients.wrap(filled(output.shape, output.dtype, 1))
-        found = _like_arguments(args, argnums, run.pull([one], retain=False))
+        gradient = _like_arguments(args, argnums, run.pull([one], retain=False))
         value = run.value()
-        return ((value, run.aux), found) if has_aux else (value, found)
+        return ((value, run.aux), gradient) if has_aux else (value, gradient)
 
     return both
 
@@ -183,8 +183,8 @@ def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Fun
 
     @functools.wraps(function)
     def gradient(*args: Any, **keywords: Any) -> Any:
-        value, found = both(*args, **keywords)
-        return (found, value[1]) if has_aux else found
+        value, gradients = both(*args, **keywords)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
@@ -197,12 +197,12 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     >>> pull(gw.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
-    run = _Run(function, primals, {}, tuple(range(len(primals))), has_aux)
+    run = _TransformRun(function, primals, {}, tuple(range(len(primals))), has_aux)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         listed = _matching("cotangent", leaves(cotangents), run.outputs)
-        found = iter(run.pull(listed, retain=True))
-        return tuple(rebuild(p, found) for p in primals)
+        gradients = iter(run.pull(listed, retain=True))
+        return tuple(rebuild(p, gradients) for p in primals)
 
     return (run.value(), pull, run.aux) if has_aux else (run.value(), pull)
 
@@ -218,7 +218,7 @@ def jvp(
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp takes tuples: jvp(f, (x,), (direction,))")
-    run = _Run(function, tuple(primals), {}, tuple(range(len(primals))), has_aux)
+    run = _TransformRun(function, tuple(primals), {}, tuple(range(len(primals))), has_aux)
     listed = _matching("tangent", leaves(tangents), run.inputs)
     moved = rebuild(run.result, iter(run.push(listed)))
     return (run.value(), moved, run.aux) if has_aux else (run.value(), moved)
@@ -250,7 +250,7 @@ def jacrev(function: Function, argnums: Argnums = 0) -> Function:
 
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _Run(function, args, keywords, _numbers(argnums), False)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), False)
         zeros = [gradients.wrap(filled(o.shape, o.dtype, 0)) for o in run.outputs]
         blocks = []
         for which, output in enumerate(run.outputs):
@@ -279,7 +279,7 @@ def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
 
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
-        run = _Run(function, args, keywords, _numbers(argnums), False)
+        run = _TransformRun(function, args, keywords, _numbers(argnums), False)
         zeros = [gradients.wrap(filled(i.shape, i.dtype, 0)) for i in run.inputs]
         columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
         for which, variable in enumerate(run.inputs):
@@ -323,13 +323,13 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
 
 
 def _basis(tensor: Any) -> list[Any]:
-    """One tensor per element, 1 there and 0 elsewhere."""
-    found = []
+    """One unit tensor per element."""
+    units = []
     for place in range(tensor.numel()):
         unit = np.zeros(tensor.numel(), tensor.dtype)
         unit[place] = 1
-        found.append(gradients.wrap(unit.reshape(tensor.shape)))
-    return found
+        units.append(gradients.wrap(unit.reshape(tensor.shape)))
+    return units
 
 
 def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Nested containers (tuples, lists, dicts) of tensors: take apart, put together again."""
+"""Nested containers (tuples, lists, dicts) of tensors: flatten and rebuild."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Everything in the containers that is not itself a container; None does not count."""
+    """The leaves of nested containers; None is skipped."""
     return list(_walk(tree))
 
 

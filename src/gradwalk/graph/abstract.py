@@ -1,7 +1,7 @@
-"""What stands in for an array while a function is traced.
+"""Stand-ins for arrays and numbers while a function is traced.
 
-The engine asks here what counts as an array, and copies arrays here, so that it never has to know
-more of the compiler; the classes themselves are in `compiler/tracing/`.
+The engine tests for arrays and copies them here, so that it does not depend on the compiler; the
+classes themselves are in `compiler/tracing/`.
 """
 
 from __future__ import annotations
@@ -13,34 +13,37 @@ import numpy as np
 
 
 class AbstractArray:
-    """Base class of an array without numbers: with a shape, a dtype, and a record of what is done.
+    """Base class of an array without values: a shape, a dtype, and a record of operations.
 
-    It has what an ndarray has, as far as the engine and the optimizers use it, and these methods.
+    It has the part of ndarray's interface that the engine and the optimizers use, and these
+    methods.
     """
 
     __slots__ = ()
 
     def become(self, op: Any, operands: list[Any], attrs: dict[str, Any]) -> None:
-        """Hold op(*operands) from now on."""
+        """Take the value of op(*operands)."""
         raise NotImplementedError
 
     def copy(self) -> Any:
-        """Another with the same elements."""
+        """A copy."""
         raise NotImplementedError
 
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
-        """The numbers of a constant; for anything else an error that says how they were asked."""
+        """The values of a constant; raise for anything else, naming the caller."""
         raise NotImplementedError
 
 
 class AbstractNumber:
-    """Base class of a Python number that is only known when the compiled function is called."""
+    """Base class of a runtime scalar: a Python number known only when the compiled function is
+    called.
+    """
 
     __slots__ = ()
 
 
 class _Traces(threading.local):
-    """Whether this thread traces a function: then no check may look at numbers."""
+    """Whether this thread traces a function: then no check may read values."""
 
     on = False
 
@@ -49,17 +52,17 @@ traces = _Traces()
 
 
 def numbers_of(thing: Any) -> np.ndarray[Any, Any] | None:
-    """The numbers of a tensor or an array, for a check of them; None if there are none to see.
+    """The values of a tensor or array, for a check; None if they are unknown.
 
-    While a function is traced there are none even where an array has some: what they are now may
-    not be what they are when the compiled function is called.
+    While a function is traced they are always unknown, because they may differ when the compiled
+    function is called.
     """
     array = getattr(thing, "_array", thing)
     return array if isinstance(array, np.ndarray) and not traces.on else None
 
 
 def is_array(thing: Any) -> bool:
-    """Whether it is an ndarray, or stands in for one."""
+    """Whether a value is an ndarray or its stand-in."""
     return isinstance(thing, (np.ndarray, AbstractArray))
 
 

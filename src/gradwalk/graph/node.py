@@ -11,19 +11,19 @@ Meta = tuple[tuple[int, ...], Any]  # shape, dtype
 
 
 class Node:
-    """One operation in the graph: what it was, what went in, and what backward needs of it.
+    """One operation in the graph: its op, its inputs, and what backward needs.
 
     A leaf tensor is its own graph node, so `inputs` holds Nodes, leaf Tensors, and None where
     no gradient is needed. Nothing here points back at the tensor the node produced: graphs have
     no reference cycles and are freed the moment the loss goes out of scope.
     """
 
-    # What every node has, in slots. What few have is in the instance's dictionary, which exists
+    # Slots hold what every node has. Rare attributes are in the instance's dictionary, which exists
     # only then, over the defaults below: recording an operation writes as little as possible.
     __slots__ = (
         "__dict__",
         "__weakref__",
-        "clock",  # when it was made, in in-place changes; see graph.versions
+        "clock",  # the time it was made, in in-place changes; see graph.versions
         "code",  # with `position`: the source line, see graph.source
         "dtype",  # of the (first) output
         "inputs",
@@ -51,7 +51,7 @@ class Node:
     many = False  # whether the op has several outputs
     hooks: dict[int, dict[Any, Any]] | None = None  # {output: {handle: function of gradient}}
     other_metas: tuple[Meta, ...] = ()  # (shape, dtype) of the outputs after the first
-    label = ""  # the name the user gave its output
+    label = ""  # the user's name of its output
     out_clock: int | None = None  # the clock after an operation that was done in place
 
     @property
@@ -79,7 +79,7 @@ class Node:
 
 
 class Freed:
-    """Stands in `Node.saved` once backward has used it up; remembers which line did."""
+    """Replaces `Node.saved` after backward has used it; remembers the line of that backward."""
 
     __slots__ = ("code", "position")
 

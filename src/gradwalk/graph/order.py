@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-_LISTED = object()  # on the stack above a node: everything behind that node is listed by now
+_LISTED = object()  # on the stack above a node: all of its inputs are listed
 
 
 def inputs_first(roots: Iterable[Any], stop: Collection[Any] = ()) -> list[Any]:
     """All nodes reachable from `roots`, each after its inputs: a topological order.
 
-    A depth-first search with its own stack instead of recursion, so a chain of a million nodes
-    is no deeper than one of ten. Nodes in `stop` are listed but not looked behind. Inputs that
-    are None (no gradient wanted) are skipped.
+    A depth-first search with its own stack instead of recursion, so a chain of a million nodes does
+    not overflow. Nodes in `stop` are listed but not expanded. Inputs that are None (no gradient
+    wanted) are skipped.
     """
     order: list[Any] = []
     seen: set[Any] = {None}

@@ -1,7 +1,7 @@
 """Where in the user's code a node was made.
 
-Recording is cheap because only two things are kept, the code object and the position of the
-instruction in it. They become a file, a line and the text of that line only when someone asks.
+Recording is cheap because it keeps only the code object and the position of the instruction in it.
+They become a file, a line and the text of that line on demand.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
 class _OwnFiles(dict[str, bool]):
-    """File name -> whether it belongs to gradwalk itself; filled in as names are met."""
+    """File name -> whether it belongs to gradwalk itself; filled on demand."""
 
-    recording = True  # whether anyone wants to know
+    recording = True  # whether source lines are recorded
     watchers = 0  # recordings under way, in any thread (inspect/trace/recorder.py)
-    alone = True  # recording, and no watchers: what an operation on Values asks, in one look-up
+    alone = True  # recording without watchers: the one flag that an operation on Values reads
 
     def __missing__(self, filename: str) -> bool:
         own = filename.startswith(_PACKAGE)
@@ -48,7 +48,7 @@ def set_source_lines(on: bool) -> None:
 
 
 def watched(more: int) -> None:
-    """A recording begins (1) or ends (-1): operations on Values tell it of themselves."""
+    """Count recordings that begin (1) or end (-1): operations on Values report to them."""
     with _counting:
         own_files.watchers += more
         own_files.alone = own_files.recording and not own_files.watchers
@@ -74,20 +74,20 @@ class SourceLine:
     line: int
     text: str
     function: str
-    caller: SourceLine | None = None  # of a line inside a library: the user's own that led there
+    caller: SourceLine | None = None  # for a line inside a library: the user's line that called it
 
     def __str__(self) -> str:
         place = f"{Path(self.file).name}:{self.line}"
-        found = f"{place}: {self.text}" if self.text else place
-        return found if self.caller is None else f"{found} [from {self.caller}]"
+        text = f"{place}: {self.text}" if self.text else place
+        return text if self.caller is None else f"{text} [from {self.caller}]"
 
 
 def source_line(code: CodeType | None, position: int) -> SourceLine | None:
     """Turn what `caller` recorded into file, line and text; None if nothing was recorded."""
     if code is None:
         return None
-    found = next(islice(code.co_positions(), max(position, 0) // 2, None), (None,))
-    line = found[0] or code.co_firstlineno
+    lines = next(islice(code.co_positions(), max(position, 0) // 2, None), (None,))
+    line = lines[0] or code.co_firstlineno
     text = linecache.getline(code.co_filename, line).strip()
     return SourceLine(code.co_filename, line, text, code.co_name)
 

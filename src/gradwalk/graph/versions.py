@@ -1,10 +1,9 @@
-"""Which memory was changed in place, and when.
+"""Version tracking: which memory was changed in place, and when.
 
-There is one clock for the whole process. An in-place operation advances it and stamps the memory
-it wrote to; a node only notes the time it was made. So recording an operation costs one number,
-and backward looks closer only if the clock has moved since: then a saved array whose memory
-carries a later stamp than the node has been overwritten. Views of one array share their memory
-and with it the stamp.
+There is one clock for the whole process. An in-place operation advances it and stamps the memory it
+wrote to; a node only notes the time it was made. So recording an operation costs one number, and
+backward checks stamps only if the clock has advanced since: a saved array whose memory has a later
+stamp than the node was overwritten. Views of one array share their memory and its stamp.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ class Stamp:
     count: int
     code: CodeType | None
     position: int
-    owner: Any  # a weak reference, whose death takes the stamp away
-    together: Together | None = None  # what changes it along with others, and
+    owner: Any  # a weak reference whose end removes the stamp
+    together: Together | None = None  # the group it changes with, and
     seen: int = 0  # how many of those changes are counted here
     line: tuple[CodeType | None, int] = (None, -1)  # where those are made
 
     def settle(self) -> None:
-        """Count what was noted for many at once."""
+        """Count the changes that were noted for the group."""
         noted = self.together
         if noted is not None and noted.count != self.seen:
             self.count += noted.count - self.seen
@@ -54,19 +53,20 @@ class Stamp:
 
 
 class Together:
-    """Pieces of memory that are always changed at once, as by a compiled step: a change is noted
-    here, once, and each stamp counts it when somebody asks."""
+    """Memory that always changes at once, as in a compiled step: a change is noted here once, and
+    each stamp counts it on demand.
+    """
 
     __slots__ = ("count", "stamps", "time")
 
     def __init__(self, stamps: Sequence[Stamp]) -> None:
         self.time = self.count = 0
-        self.stamps = tuple(stamps)  # none once they have parted
+        self.stamps = tuple(stamps)  # empty once dissolved
         for stamp in stamps:
             stamp.together, stamp.seen = self, 0
 
     def part(self) -> None:
-        """Stop: other changes concern only some of them."""
+        """Dissolve the group: another change affects only some of them."""
         for stamp in self.stamps:
             stamp.settle()
             stamp.together = None
@@ -74,16 +74,16 @@ class Together:
 
 
 class View(NamedTuple):
-    """How a view hangs on its base: enough to make its history again if the base changes."""
+    """How a view derives from its base: enough to rebuild its history if the base changes."""
 
     base: Any
     base_node: Any  # the history of the base when the view was made
     chain: tuple[tuple[Any, dict[str, Any], int], ...]  # (op, attributes, output) from the base
-    lock: str = ""  # why no history can be made for it, if so; then it may not be changed
+    lock: str = ""  # why its history cannot be rebuilt, if so; then it may not be changed
 
 
 clock = Clock()
-_advancing = threading.Lock()  # two threads must not take the same time
+_advancing = threading.Lock()  # two threads must not get the same time
 _stamps: dict[int, Stamp] = {}
 
 
@@ -93,7 +93,7 @@ def owner_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         base: Any = array.base
         if base is None:
             return array
-        if not is_array(base):  # what as_strided puts between has a base of its own
+        if not is_array(base):  # as_strided inserts an object with its own base
             base = getattr(base, "base", None)
             if not is_array(base):
                 return array
@@ -126,22 +126,22 @@ def stamp_for(array: np.ndarray[Any, Any]) -> Stamp:
 
 
 def put_together(stamps: Sequence[Stamp], lines: Sequence[tuple[CodeType | None, int]]) -> Together:
-    """Let these stamps be changed at once, at these lines, by `touch_together`."""
-    found = stamps[0].together
-    if found is None or found.stamps != tuple(stamps):
+    """Group stamps that `touch_together` changes at once, at these lines."""
+    together = stamps[0].together
+    if together is None or together.stamps != tuple(stamps):
         for stamp in stamps:
             if stamp.together is not None:
                 stamp.together.part()
-        found = Together(stamps)
+        together = Together(stamps)
     for stamp, line in zip(stamps, lines, strict=True):
         stamp.settle()
         stamp.line = line
-    return found
+    return together
 
 
 def touch_together(noted: Together) -> None:
     """Note that all of this memory was changed."""
-    # Without the lock: nothing here runs Python code, so no other thread comes between.
+    # Without the lock: nothing here runs Python code, so no other thread interferes.
     clock.now = noted.time = clock.now + 1
     noted.count += 1
 

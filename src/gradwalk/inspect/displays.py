@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.graphs.frames import Frame, frames_of
 from gradwalk.printers.graphs.svg import Sheet
-from gradwalk.printers.graphs.view import View, view_of
+from gradwalk.printers.graphs.view import GraphView, view_of
 from gradwalk.printers.notebook import MOST, scrolled
 
 
@@ -22,7 +23,7 @@ def step_html(trace: Trace, forward: Sequence[int], position: int, text: str) ->
     return scrolled(Sheet(view).svg(frame)) + _preformatted(text)
 
 
-def _at(view: View, forward: Sequence[int], position: int) -> Frame:
+def _at(view: GraphView, forward: Sequence[int], position: int) -> Frame:
     place = {node.key: node.index for node in view.nodes}
     frames = frames_of(view)
     if position > len(forward):  # one frame per visit, and they are the last
@@ -38,12 +39,8 @@ def ways_html(trace: Trace | None, node: int, text: str) -> str:
     if trace is None or not trace.sweeps:
         return _preformatted(text)
     # Counted before anything is laid out: the trace of a training run is long.
-    behind = {edge.node for edge in trace.sweeps[-1].seeds}
-    for index in range(max(behind), -1, -1):
-        if index in behind:
-            behind.update(trace.nodes[index].inputs)
-        if len(behind) > MOST:
-            return _preformatted(text)
+    if len(leading_to(trace, {edge.node for edge in trace.sweeps[-1].seeds})) > MOST:
+        return _preformatted(text)
     view = view_of(trace)
     place = {n.key: n.index for n in view.nodes}
     if node not in place:

@@ -16,7 +16,7 @@ from gradwalk.printers.graphs.frames import frames_of
 from gradwalk.printers.graphs.groups import close_groups
 from gradwalk.printers.graphs.svg import DRAWINGS, Sheet
 from gradwalk.printers.graphs.tikz import frames_tikz, graph_tikz
-from gradwalk.printers.graphs.view import View, view_of
+from gradwalk.printers.graphs.view import GraphView, view_of
 from gradwalk.printers.notebook import scrolled
 
 __all__ = ["Picture", "show"]
@@ -55,7 +55,7 @@ class Picture(Report):
     nodes: int
     edges: int
     drawing: str
-    _view: View
+    _view: GraphView
     _trace: Trace
 
     def svg(self) -> str:

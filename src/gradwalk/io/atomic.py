@@ -1,4 +1,4 @@
-"""Writing a file so that at any moment the old or the new one is there, whole."""
+"""Atomic file writes: at any moment the complete old or new file exists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def previous_of(path: str | os.PathLike[str]) -> Path:
 def write_atomically(
     path: Path, chunks: Iterable[bytes | memoryview], keep_previous: bool = False
 ) -> None:
-    """Write beside the file, make sure it is on the disk, then put it in the file's place."""
+    """Write a temporary file, sync it to disk, then rename it."""
     folder = path.parent
     _sweep(path)
     partial = folder / f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial"
@@ -46,7 +46,7 @@ def write_atomically(
 
 
 def _keep(path: Path, partial: Path) -> None:
-    """Give the present file a second name; `path` itself is never missing."""
+    """Link the present file under its previous name; `path` itself always exists."""
     second = partial.with_suffix(".kept.partial")
     try:
         os.link(path, second)
@@ -56,7 +56,7 @@ def _keep(path: Path, partial: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the new names on the disk too, where the system lets us."""
+    """Sync the folder too, where the system allows it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -67,14 +67,14 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what a run that was killed while writing left behind."""
+    """Remove partial files of killed runs."""
     now = time.time()
     for left in path.parent.glob(f".{_literal(path.name)}.*.partial"):
         try:
             if now - left.stat().st_mtime > _ABANDONED:
                 left.unlink()
         except OSError:
-            pass  # another run was quicker
+            pass  # another run removed it first
 
 
 def _literal(name: str) -> str:

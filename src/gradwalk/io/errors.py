@@ -1,4 +1,4 @@
-"""What is said about a file that cannot be used."""
+"""Errors about files that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class FileError(ValueError):
 
 
 def wrong(path: Path, what: str) -> FileError:
-    """The error for a file, with the way out if there is one."""
+    """The error for a file; names the previous checkpoint if there is one."""
     from gradwalk.io.atomic import previous_of
 
     text = f"{path} cannot be loaded: {what}"
@@ -20,7 +20,7 @@ def wrong(path: Path, what: str) -> FileError:
 
 
 def foreign(start: bytes) -> str | None:
-    """What a file that is not ours seems to be, from its first bytes."""
+    """Describe a file of another format by its first bytes."""
     if start.startswith(b"PK\x03\x04") or start.startswith(b"\x80\x02"):
         return (
             "it is a zip or pickle file, such as torch.save or numpy.savez writes. Unpickling "

@@ -1,4 +1,4 @@
-"""State dicts as NumPy's .npz, for programs that know nothing else."""
+"""State dicts as NumPy's .npz."""
 
 from __future__ import annotations
 

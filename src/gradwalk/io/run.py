@@ -1,4 +1,4 @@
-"""Training checkpoints: everything a run needs to go on as if nothing had happened."""
+"""Training checkpoints: everything a run needs to continue."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _VERSION = "1"
 
 
 def save_run(path: str | os.PathLike[str], **parts: Any) -> None:
-    """Write a checkpoint: whatever has a `state_dict`, and whatever is plain data.
+    """Write a checkpoint of parts with a `state_dict` and of plain data.
 
-    The state of the random numbers goes along. The file is written beside its place and moved
-    there when it is on the disk, so a run killed at any moment leaves a whole checkpoint; the one
-    before stays as `path + ".previous"`.
+    The random state is saved too. The file is written atomically, so a run killed at any moment
+    leaves a complete checkpoint; the one before stays as `path + ".previous"`.
 
     >>> import gradwalk as gw
     >>> import pathlib, tempfile
@@ -50,9 +49,9 @@ def save_run(path: str | os.PathLike[str], **parts: Any) -> None:
 def load_run(path: str | os.PathLike[str], **parts: Any) -> dict[str, Any]:
     """Load a checkpoint into the given parts; returns the plain data that was saved with them.
 
-    Give each part under the name it was saved with; one that is left out is not loaded. The file
-    is read and checked whole first. If a part does not fit, every part is put back as it was, and
-    `gradwalk.io.FileError` says what is wrong.
+    Pass each part under the name it was saved with; omitted parts are not loaded. The whole file is
+    checked first. If a part does not fit, every part is restored, and `gradwalk.io.FileError` says
+    what is wrong.
     """
     path = Path(path)
     states, plain = _contents(path)
@@ -98,7 +97,7 @@ def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _detached(state: Any) -> Any:
-    """State that can be copied: without the history a tensor may have."""
+    """Detach the tensors in a state, so that it can be copied."""
     if hasattr(state, "detach"):
         return state.detach()
     if isinstance(state, Mapping):

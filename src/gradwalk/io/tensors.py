@@ -43,7 +43,7 @@ def save(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Read a state dict from a safetensors file, whoever wrote it; bfloat16 becomes float32.
+    """Read a state dict from any safetensors file; bfloat16 becomes float32.
 
     A file that is damaged or of another kind raises `gradwalk.io.FileError`.
     """
@@ -58,7 +58,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def array_of(value: Any, name: str) -> Array:
-    """The elements of one entry, in C order, as a file holds them."""
+    """The elements of one entry, in C order."""
     array = value._array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray):
         raise TypeError(
@@ -102,17 +102,17 @@ def _bytes(array: Array) -> memoryview:
 
 
 def checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
-    """A number that changes with any name, shape, element or text."""
-    found = 0
+    """A checksum of all names, shapes, elements and texts."""
+    crc = 0
     for name in sorted(arrays):
         array = arrays[name]
-        found = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), found)
+        crc = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), crc)
         if array.size:
-            found = zlib.crc32(_bytes(array), found)
+            crc = zlib.crc32(_bytes(array), crc)
     for key in sorted(metadata):
         if key != "checksum":
-            found = zlib.crc32(f"{key} {metadata[key]}".encode(), found)
-    return f"crc32 {found:08x}"
+            crc = zlib.crc32(f"{key} {metadata[key]}".encode(), crc)
+    return f"crc32 {crc:08x}"
 
 
 def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
@@ -121,7 +121,7 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 
 
 def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """The same of what was read already; `path` is for messages."""
+    """Parse the content of a file; `path` is for messages."""
     header = _header(path, content)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
@@ -143,7 +143,7 @@ def parse(content: bytes, path: Path) -> tuple[dict[str, Array], dict[str, str]]
 
 
 def _header(path: Path, content: bytes) -> dict[str, Any]:
-    """The JSON at the start, once it is sure that it is there."""
+    """The JSON header, checked."""
     known = foreign(content)
     if known is not None:
         raise wrong(path, known)
@@ -172,13 +172,13 @@ def _header(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose names are all different: with two, readers disagree on which counts."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    """Reject duplicate names in a JSON object, on which readers disagree."""
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         names = [name for name, _ in pairs]
         twice = sorted({name for name in names if names.count(name) > 1})
         raise FileError(f"its header has a name twice: {', '.join(twice)}")
-    return found
+    return entries
 
 
 def _array(path: Path, name: str, entry: Mapping[str, Any]) -> Array:

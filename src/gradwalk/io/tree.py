@@ -12,12 +12,12 @@ from gradwalk.io.tensors import Array, array_of
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
-# JSON has one kind of key and one kind of list. What else there is becomes {MARK: kind, ...}.
+# JSON has one type of key and one of list. Other types become {MARK: kind, ...}.
 _MARK = "$"
 
 
 def pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
-    """The value as JSON; its arrays go to `arrays`, under names that begin with `name`."""
+    """Convert a value to JSON; its arrays go to `arrays`, under names that begin with `name`."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value if not isinstance(value, np.generic) else value.item()
     if isinstance(value, np.generic):
@@ -41,7 +41,7 @@ def pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
 
 
 def unpack(value: Any, arrays: Mapping[str, Array]) -> Any:
-    """What `pack` was given; anything it would not have written raises FileError."""
+    """The inverse of `pack`; anything that `pack` does not write raises FileError."""
     if isinstance(value, list):
         return [unpack(v, arrays) for v in value]
     if not isinstance(value, dict):

@@ -12,6 +12,8 @@ from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter
 from gradwalk.tensors.tensor import Tensor
 
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
 
 class _Listed(Module):
     """What Sequential and ModuleList share: modules named "0", "1", ..."""
@@ -62,7 +64,7 @@ class _Listed(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Self:
-        """Put a module before the one at `index`."""
+        """Insert a module before the one at `index`."""
         if not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module")
         if not -len(self) <= index <= len(self):
@@ -73,7 +75,7 @@ class _Listed(Module):
         return self
 
     def pop(self, index: int) -> Module:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         module = list(self)[self._position(index)]
         del self[index]
         return module
@@ -155,7 +157,7 @@ class ModuleList(_Listed):
         return self.extend(other)
 
     def __repr__(self) -> str:
-        """Equal neighbours are written once, with how many there are."""
+        """Equal neighbours are written once, with their number."""
         if not len(self):
             return f"{self._get_name()}()"
         lines, start = [], 0
@@ -168,7 +170,52 @@ class ModuleList(_Listed):
         return f"{self._get_name()}(\n  {inside}\n)"
 
 
-class ModuleDict(Module):
+class _Keyed(Module):
+    """What ModuleDict and ParameterDict share: values under the keys of `_keyed()`."""
+
+    def _keyed(self) -> dict[str, Any]:
+        return self._modules
+
+    def __getitem__(self, key: str) -> Any:
+        raise NotImplementedError
+
+    def __delitem__(self, key: str) -> None:
+        self.pop(key)
+
+    def __len__(self) -> int:
+        return len(self._keyed())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keyed())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keyed()
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._keyed().keys()
+
+    def values(self) -> Iterable[Any]:
+        """The values."""
+        return dict(self.items()).values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """The names and values."""
+        return {key: self[key] for key in self._keyed()}.items()
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for key in list(self._keyed()):
+            self.pop(key)
+
+    def pop(self, key: str) -> Any:
+        """Remove a value and return it."""
+        value = self[key]
+        delattr(self, key)
+        return value
+
+
+class ModuleDict(_Keyed):
     """Modules by name, in a dictionary that a Module finds.
 
     >>> import gradwalk as gw
@@ -189,41 +236,6 @@ class ModuleDict(Module):
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
-
-    def __delitem__(self, key: str) -> None:
-        self.pop(key)
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._modules
-
-    def keys(self) -> Iterable[str]:
-        """The names."""
-        return self._modules.keys()
-
-    def values(self) -> Iterable[Any]:
-        """The modules."""
-        return self._modules.values()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """The names and modules."""
-        return self._modules.items()
-
-    def clear(self) -> None:
-        """Take all modules out."""
-        for name in list(self._modules):
-            delattr(self, name)
-
-    def pop(self, key: str) -> Any:
-        """Take a module out and return it."""
-        module = self._modules[key]
-        delattr(self, key)
-        return module
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules by name, in the order given."""
@@ -305,7 +317,7 @@ class ParameterList(Module):
         return "\n".join(f"  ({i}): {_described(value)}" for i, value in enumerate(self))
 
 
-class ParameterDict(Module):
+class ParameterDict(_Keyed):
     """Parameters by name, in a dictionary that a Module finds; plain tensors become parameters."""
 
     def __init__(self, parameters: Any = None) -> None:
@@ -313,6 +325,9 @@ class ParameterDict(Module):
         self._keys: dict[str, None] = {}
         if parameters is not None:
             self.update(parameters)
+
+    def _keyed(self) -> dict[str, Any]:
+        return self._keys
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._keys:
@@ -325,48 +340,18 @@ class ParameterDict(Module):
         setattr(self, key, _as_parameter(value))
         self._keys[key] = None
 
-    def __delitem__(self, key: str) -> None:
-        self.pop(key)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._keys
-
-    def keys(self) -> Iterable[str]:
-        """The names."""
-        return self._keys.keys()
-
-    def values(self) -> Iterable[Any]:
-        """The values."""
-        return (self[key] for key in self._keys)
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """The names and values."""
-        return ((key, self[key]) for key in self._keys)
-
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a name, or `default`."""
         return self[key] if key in self._keys else default
 
     def pop(self, key: str) -> Any:
-        """Take a value out and return it."""
-        value = self[key]
+        """Remove a value and return it."""
+        value = super().pop(key)
         del self._keys[key]
-        delattr(self, key)
         return value
 
-    def clear(self) -> None:
-        """Take all values out."""
-        for key in list(self._keys):
-            self.pop(key)
-
     def update(self, parameters: Any) -> None:
-        """Add values by name; those of a plain dict are added in sorted order, as in PyTorch."""
+        """Add values by name; a plain dict is added in sorted order, as in PyTorch."""
         if isinstance(parameters, (OrderedDict, ParameterDict)):
             pairs = parameters.items()
         elif isinstance(parameters, Mapping):

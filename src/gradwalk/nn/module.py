@@ -1,4 +1,4 @@
-"""Module: where a model keeps what it learns."""
+"""Module: the base class of layers and models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.tensor import Tensor
 
 
-class Module(_hooks.Hooked):
-    """A piece of a model: parameters, buffers and other modules, found by assigning them.
+class Module(_hooks.ModuleHooks):
+    """A part of a model: parameters, buffers and submodules, registered on assignment.
 
     A subclass calls `super().__init__()` first, assigns its pieces, and writes `forward`.
 
@@ -40,8 +40,8 @@ class Module(_hooks.Hooked):
     (5, 3)
     """
 
-    # What is registered is an ordinary attribute as well, in `__dict__`: reading it costs nothing
-    # extra. These say what it is, and keep the order. `__setattr__` writes both.
+    # A registered value is an ordinary attribute as well, in `__dict__`, so reading it costs
+    # nothing extra. These registers keep kinds and order. `__setattr__` writes both.
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
@@ -62,7 +62,7 @@ class Module(_hooks.Hooked):
         )
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
-        """What the module computes; subclasses write it."""
+        """Compute the result; subclasses write it."""
         raise NotImplementedError(
             f"{type(self).__name__} defines no forward(): write what it computes"
         )
@@ -74,7 +74,7 @@ class Module(_hooks.Hooked):
         try:
             if self._hooks is None:
                 return self.forward(*args, **keywords)
-            return _hooks.call(self, self._hooks, args, keywords)
+            return _hooks.call(self, args, keywords)
         finally:
             if watcher is not None:
                 watcher.left()
@@ -128,7 +128,7 @@ class Module(_hooks.Hooked):
             )
 
     def _forget(self, name: str) -> None:
-        """Take a name out of every register, and from the attributes."""
+        """Remove a name from every register and from the attributes."""
         for register in (self._parameters, self._buffers, self._modules, self.__dict__):
             register.pop(name, None)
         self._non_persistent_buffers_set.discard(name)
@@ -141,7 +141,7 @@ class Module(_hooks.Hooked):
             object.__delattr__(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what is not there.
+        # Called for missing attributes only.
         if name in ("_parameters", "_buffers", "_modules", "training"):
             raise AttributeError(
                 f"{type(self).__name__} is not initialised yet. Fix: begin its __init__ with "
@@ -158,7 +158,7 @@ class Module(_hooks.Hooked):
             raise KeyError(f"{type(self).__name__} already has an attribute '{name}'")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter; None keeps the name for one that is left out (a bias, say)."""
+        """Add a parameter; None reserves the name of an omitted one, such as a bias."""
         self._check_name(name, self._parameters, "parameter")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -171,7 +171,7 @@ class Module(_hooks.Hooked):
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is part of the state but is not learned (running means, masks).
 
-        One that is not `persistent` is left out of `state_dict`.
+        A buffer that is not `persistent` is omitted from `state_dict`.
         """
         self._check_name(name, self._buffers, "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -200,21 +200,21 @@ class Module(_hooks.Hooked):
 
     def get_submodule(self, target: str) -> Module:
         """The module with a dotted name; "" is this one."""
-        found = self
+        module = self
         for name in target.split(".") if target else ():
-            inner = found._modules.get(name)
+            inner = module._modules.get(name)
             if inner is None:
                 raise AttributeError(
-                    f"{type(found).__name__} has no module '{name}' (looking for '{target}'); "
-                    f"it has {', '.join(found._modules) or 'none'}"
+                    f"{type(module).__name__} has no module '{name}' (looking for '{target}'); "
+                    f"it has {', '.join(module._modules) or 'none'}"
                 )
-            found = inner
-        return found
+            module = inner
+        return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a module in the place of the one with a dotted name.
+        """Replace the module with a dotted name.
 
-        With `strict` there has to be one already.
+        With `strict` it must exist already.
         """
         if not target or not isinstance(module, Module):
             raise ValueError(f"set_submodule takes a name and a Module, not {target!r}, {module!r}")
@@ -229,20 +229,20 @@ class Module(_hooks.Hooked):
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with a dotted name."""
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._parameters.get(name)
-        if found is None:
+        parameter = self.get_submodule(path)._parameters.get(name)
+        if parameter is None:
             raise AttributeError(f"there is no parameter '{target}' in {type(self).__name__}")
-        return found
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer with a dotted name."""
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._buffers.get(name)
-        if found is None:
+        buffer = self.get_submodule(path)._buffers.get(name)
+        if buffer is None:
             raise AttributeError(f"there is no buffer '{target}' in {type(self).__name__}")
-        return found
+        return buffer
 
-    # -- what is inside ----------------------------------------------------------------------------
+    # -- contents ----------------------------------------------------------------------------------
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -315,7 +315,7 @@ class Module(_hooks.Hooked):
         """Every buffer once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
-    # -- changing all of it ------------------------------------------------------------------------
+    # -- changing everything -----------------------------------------------------------------------
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn` with every module inside, then with this one."""
@@ -344,7 +344,7 @@ class Module(_hooks.Hooked):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters."""
+        """Clear the gradients of all parameters."""
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None
@@ -355,7 +355,7 @@ class Module(_hooks.Hooked):
     def to(self, *args: Any, **keywords: Any) -> Self:
         """Change the dtype of all floating-point parameters and buffers, in place.
 
-        `to(dtype)`, `to(tensor)` or `to("cpu")`, which changes nothing: it is always there.
+        `to(dtype)`, `to(tensor)` or `to("cpu")`, which changes nothing.
         """
         dtype, _ = read_to(args, keywords)
         if dtype is None:
@@ -382,7 +382,7 @@ class Module(_hooks.Hooked):
         return self.to(np.dtype(dst_type))
 
     def cpu(self) -> Self:
-        """Itself."""
+        """Return the module itself."""
         return self
 
     # -- state -------------------------------------------------------------------------------------
@@ -400,32 +400,32 @@ class Module(_hooks.Hooked):
         >>> {name: t.shape for name, t in gw.nn.Linear(2, 3).state_dict().items()}
         {'weight': (3, 2), 'bias': (3,)}
         """
-        if args:  # PyTorch's old order, still met in code that overrides this method
+        if args:  # PyTorch's deprecated order, which overriding methods may still use
             given = dict(zip(("destination", "prefix", "keep_vars"), args))
             destination = given.get("destination", destination)
             prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
-        found = OrderedDict() if destination is None else destination
-        return _state.collect(self, found, prefix, keep_vars)
+        state = OrderedDict() if destination is None else destination
+        return _state.collect(self, state, prefix, keep_vars)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _state.IncompatibleKeys:
         """Copy tensors (or arrays) into the parameters and buffers with the same names.
 
-        If any name is missing, unexpected (both unless `strict` is off) or has another shape,
-        the error lists them all and nothing is changed. `assign` puts the given tensors into the
-        places of the old ones instead of copying.
+        If any name is missing or unexpected (unless `strict` is off) or has another shape, the
+        error lists them all and nothing is changed. `assign` replaces the old tensors instead of
+        copying.
         """
         return _state.load(self, state_dict, strict, assign)
 
     def get_extra_state(self) -> Any:
-        """What a subclass adds to its `state_dict`, under the name `_extra_state`; it may be any
-        object. Write `set_extra_state` too.
+        """Any object that a subclass adds to its `state_dict` as `_extra_state`; write
+        `set_extra_state` too.
         """
         raise NotImplementedError(f"{type(self).__name__} has no extra state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` returned."""
+        """Restore the result of `get_extra_state`."""
         raise NotImplementedError(
             f"{type(self).__name__} has no set_extra_state, and the state dict has extra state for "
             "it. Fix: write the method, beside get_extra_state."
@@ -437,7 +437,7 @@ class Module(_hooks.Hooked):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of the module's text."""
+        """The text inside the parentheses of `repr`."""
         return ""
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Parameter and Buffer: tensors that a Module finds by itself."""
+"""Parameter and Buffer: tensors that a Module registers on assignment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gradwalk.graph.source import caller
 from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.tensors import creation
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -51,8 +52,13 @@ class Buffer(Tensor):
         self.persistent = persistent
 
 
+def empty_parameter(shape: Any, dtype: Any, wanted: bool = True) -> Parameter | None:
+    """A parameter whose elements are not set yet; None unless `wanted`."""
+    return Parameter(creation.empty(shape, dtype=dtype)) if wanted else None
+
+
 def _array(data: Any) -> np.ndarray[Any, Any]:
-    """The elements, on the same memory where there is some, as in PyTorch."""
+    """The elements; shares the memory of a tensor or array, as in PyTorch."""
     if isinstance(data, Tensor):
         data._leaves_as("Parameter(...)")
         return data._array

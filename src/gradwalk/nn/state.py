@@ -1,4 +1,4 @@
-"""What a module's state is, and loading it: all of it or nothing."""
+"""Collecting a module's state, and loading it completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradwalk.tensors.tensor import Tensor
 
 
 class IncompatibleKeys(NamedTuple):
-    """The names that were missing from a state dict, and those nobody asked for."""
+    """The missing and the unexpected names of a state dict."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -29,7 +29,7 @@ class IncompatibleKeys(NamedTuple):
         )
 
 
-EXTRA = "_extra_state"  # PyTorch's name for what get_extra_state returns
+EXTRA = "_extra_state"  # PyTorch's key of get_extra_state's result
 
 
 def _own(module: Any) -> Iterator[tuple[str, Tensor]]:
@@ -43,35 +43,32 @@ def _own(module: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _has(module: Any, method: str) -> bool:
-    """Whether a subclass has written get_extra_state or set_extra_state."""
-    found = getattr(type(module), method)
-    return getattr(found, "__module__", "") != "gradwalk.nn.module"
+    """Whether a subclass overrides get_extra_state or set_extra_state."""
+    defined = getattr(type(module), method)
+    return getattr(defined, "__module__", "") != "gradwalk.nn.module"
 
 
 def collect(
-    module: Any, found: OrderedDict[str, Any], prefix: str, keep_vars: bool
+    module: Any, state: OrderedDict[str, Any], prefix: str, keep_vars: bool
 ) -> OrderedDict[str, Any]:
-    """Add the state of a module and of all inside it to `found`, in PyTorch's order."""
-    hooks = module._hooks
-    if hooks is not None:
-        hooks.run("before_state", module, prefix, keep_vars)
+    """Add the state of a module and its submodules to `state`, in PyTorch's order."""
+    module._run_hooks("before_state", module, prefix, keep_vars)
     for name, tensor in _own(module):
-        found[prefix + name] = tensor if keep_vars else tensor.detach()
+        state[prefix + name] = tensor if keep_vars else tensor.detach()
     if _has(module, "get_extra_state"):
-        found[prefix + EXTRA] = module.get_extra_state()
+        state[prefix + EXTRA] = module.get_extra_state()
     for name, inner in module._modules.items():
         if inner is not None:
-            inner.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-    if hooks is not None:
-        hooks.run("after_state", module, found, prefix, {})
-    return found
+            inner.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    module._run_hooks("after_state", module, state, prefix, {})
+    return state
 
 
 def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """Check everything, then write everything.
 
-    A hook that runs after loading may excuse missing and unexpected names, so if there is one
-    these are judged after writing.
+    A hook that runs after loading may remove missing and unexpected names, so with such a hook they
+    are checked after writing.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"a state dict is a mapping of names to tensors, not {type(given)}")
@@ -86,7 +83,7 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
     if hooked:
         given = OrderedDict(given)  # hooks may change it
         for prefix, owner in hooked:
-            owner._hooks.run(
+            owner._run_hooks(
                 "before_load", owner, given, prefix, {}, strict, missing, unexpected, problems
             )
     plan = _Plan(given, missing, problems)
@@ -94,12 +91,12 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
         plan.add(owner, prefix)
     unexpected += [name for name in given if name not in plan.known]
     keys = IncompatibleKeys(missing, unexpected)
-    excusable = any(owner._hooks.after_load for _, owner in hooked)
+    excusable = any(owner._hooks_of("after_load") for _, owner in hooked)
     _judge(module, problems, keys, strict and not excusable, "nothing was changed")
     plan.write(assign)
     if excusable:
         for _, owner in reversed(hooked):  # from the inside out
-            owner._hooks.run("after_load", owner, keys)
+            owner._run_hooks("after_load", owner, keys)
         _judge(module, [], keys, strict, "the names that fit were loaded")
     return keys
 
@@ -107,24 +104,24 @@ def load(module: Any, given: Mapping[str, Any], strict: bool, assign: bool) -> I
 def _judge(
     module: Any, problems: list[str], keys: IncompatibleKeys, strict: bool, outcome: str
 ) -> None:
-    """Raise one error with everything that is wrong, if anything is."""
-    found = []
+    """Raise one error that lists all problems, if there are any."""
+    errors = []
     if strict:
         names = {"Missing": keys.missing_keys, "Unexpected": keys.unexpected_keys}
         for title, listed in names.items():
             if listed:
                 text = ", ".join(f'"{name}"' for name in listed)
-                found.append(f"{title} key(s) in state_dict: {text}.")
-    found += problems
-    if found:
+                errors.append(f"{title} key(s) in state_dict: {text}.")
+    errors += problems
+    if errors:
         raise RuntimeError(
             f"Error(s) in loading state_dict for {type(module).__name__}; {outcome}:\n\t"
-            + "\n\t".join(found)
+            + "\n\t".join(errors)
         )
 
 
 class _Plan:
-    """What is to be written where."""
+    """The checked writes of a load."""
 
     def __init__(self, given: Mapping[str, Any], missing: list[str], problems: list[str]) -> None:
         self.given, self.missing, self.problems = given, missing, problems
@@ -133,7 +130,7 @@ class _Plan:
         self.extra: list[tuple[Any, Any]] = []
 
     def add(self, owner: Any, prefix: str) -> None:
-        """Look at what is given for one module's own state."""
+        """Check the entries of one module's own state."""
         for name, tensor in _own(owner):
             array = self._array(prefix + name, tensor)
             if array is not None:
@@ -154,7 +151,7 @@ class _Plan:
         value = self.given[name]
         try:
             array = value._array if isinstance(value, Tensor) else np.asarray(value)
-        except Exception as error:  # whatever an object of another library raises
+        except Exception as error:  # an object of another library may raise anything
             self.problems.append(f"{name}: cannot be read as an array ({error})")
             return None
         if array.dtype.kind not in "fiub":
@@ -169,7 +166,7 @@ class _Plan:
         return None
 
     def write(self, assign: bool) -> None:
-        """Do it."""
+        """Write everything."""
         with no_grad():
             for owner, name, tensor, array, value in self.tensors:
                 if assign:
@@ -181,7 +178,7 @@ class _Plan:
 
 
 def _assign(owner: Any, name: str, old: Tensor, array: np.ndarray[Any, Any], value: Any) -> None:
-    """Put the given tensor in the place of the old one."""
+    """Replace the old tensor by the given one."""
     if not isinstance(old, Parameter):
         setattr(owner, name, value if isinstance(value, Tensor) else wrap(array))
     elif isinstance(value, Parameter):

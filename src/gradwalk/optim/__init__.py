@@ -12,14 +12,10 @@ tensor([0.0039], requires_grad=True)
 """
 
 from gradwalk.optim import lr_scheduler as lr_scheduler
-from gradwalk.optim.adadelta import Adadelta
-from gradwalk.optim.adagrad import Adagrad
-from gradwalk.optim.adam import Adam, AdamW
+from gradwalk.optim.adam import Adam, AdamW, NAdam, RAdam
+from gradwalk.optim.adaptive import Adadelta, Adagrad, RMSprop
 from gradwalk.optim.lbfgs import LBFGS
-from gradwalk.optim.nadam import NAdam
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.radam import RAdam
-from gradwalk.optim.rmsprop import RMSprop
 from gradwalk.optim.sgd import SGD
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Adam and AdamW."""
+"""Adam and its variants: AdamW, NAdam, RAdam."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.optim.optimizer import CAPTURABLE_AND_FUSED, Group, Optimizer, descent, new_state
+from gradwalk.optim.optimizer import (
+    CAPTURABLE,
+    CAPTURABLE_AND_FUSED,
+    Group,
+    PerParameter,
+    descent,
+    follow,
+)
 from gradwalk.tensors.tensor import Tensor
 
 
-class Adam(Optimizer):
+class Adam(PerParameter):
     """Adam: steps of about lr in every direction, however large the gradients are.
 
     m and v are running means of the gradient and its square; each is divided by 1 − βᵗ to undo
@@ -46,15 +53,12 @@ class Adam(Optimizer):
         )  # fmt: skip
         super().__init__(params, defaults, unused)
 
-    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
-        """No steps, and means of nothing."""
-        moments = {"exp_avg": new_state(parameter), "exp_avg_sq": new_state(parameter)}
-        if group["amsgrad"]:
-            moments["max_exp_avg_sq"] = new_state(parameter)
-        return {"step": 0, **moments}
+    def buffers(self, group: Group) -> list[str]:
+        """m, v, and with `amsgrad` the largest v."""
+        return ["exp_avg", "exp_avg_sq"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
-        """One step, in place, with one array of scratch space at a time."""
+        """One step of each parameter, in place."""
         beta1, beta2 = group["betas"]
         lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
         amsgrad = group["amsgrad"]
@@ -67,12 +71,10 @@ class Adam(Optimizer):
             state = self.state_of(p, group)
             state["step"] = step = state["step"] + 1
             m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
-            if shrink is not None:
-                multiply(parameter, shrink, out=parameter)
             if not plain:
-                gradient = descent(
-                    parameter, gradient, group if shrink is None else {**group, "weight_decay": 0}
-                )
+                gradient = descent(parameter, gradient, group)
+            elif shrink is not None:
+                multiply(parameter, shrink, out=parameter)
             scratch = np.empty_like(parameter)
             multiply(gradient, 1 - beta1, out=scratch)
             multiply(m, beta1, out=m)
@@ -85,7 +87,7 @@ class Adam(Optimizer):
                 highest = state["max_exp_avg_sq"]._array
                 np.maximum(highest, v, out=highest)
                 v = highest
-            # lr × (m / c1) / (√(v / c2) + eps), with the constants drawn out of the arrays
+            # lr × (m / c1) / (√(v / c2) + eps), with the constants factored out of the arrays
             correction = (1 - beta2**step) ** 0.5
             np.sqrt(v, out=scratch)
             add(scratch, eps * correction, out=scratch)
@@ -121,3 +123,126 @@ class AdamW(Adam):
             params, lr, betas, eps, weight_decay, amsgrad,
             maximize=maximize, decoupled_weight_decay=True, **unused,
         )  # fmt: skip
+
+
+class NAdam(PerParameter):
+    """Adam that looks ahead: the step uses the momentum the next step will have.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.NAdam([w], lr=0.1).step()
+    >>> bool(w < 1)
+    True
+    """
+
+    _without_meaning = CAPTURABLE
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+        **unused: Any,
+    ) -> None:
+        defaults = dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults, unused)
+
+    def buffers(self, group: Group) -> list[str]:
+        """m and v."""
+        return ["exp_avg", "exp_avg_sq"]
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, zeros, and the product of the momenta so far."""
+        return {"step": 0, "mu_product": 1.0} | super().fresh_state(parameter, group)
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """One step, in place."""
+        beta1, beta2 = group["betas"]
+        lr, fading, step = group["lr"], group["momentum_decay"], state["step"]
+        m, v, scratch = _moments(gradient, state, group)
+        mu = beta1 * (1 - 0.5 * 0.96 ** (step * fading))
+        mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * fading))
+        state["mu_product"] = product = state["mu_product"] * mu
+        denominator = np.divide(v, 1 - beta2**step, out=scratch)
+        np.sqrt(denominator, out=denominator)
+        denominator += group["eps"]
+        move = gradient * (lr * (1 - mu) / (1 - product))
+        move += m * (lr * mu_next / (1 - product * mu_next))
+        parameter -= move / denominator
+
+
+class RAdam(PerParameter):
+    """Adam that starts as plain momentum, until the running mean of squares can be trusted.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.RAdam([w], lr=0.1).step()
+    >>> w
+    tensor([0.8000], requires_grad=True)
+    """
+
+    _without_meaning = CAPTURABLE
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+        **unused: Any,
+    ) -> None:
+        defaults = dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults, unused)
+
+    def buffers(self, group: Group) -> list[str]:
+        """m and v."""
+        return ["exp_avg", "exp_avg_sq"]
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """One step, in place."""
+        beta1, beta2 = group["betas"]
+        step = state["step"]
+        m, v, scratch = _moments(gradient, state, group)
+        correction = 1 - beta2**step
+        longest = 2 / (1 - beta2) - 1  # how many squares the running mean averages in the end
+        length = longest - 2 * step * beta2**step / correction  # how many by now
+        rate = group["lr"] / (1 - beta1**step)
+        if length > 5:
+            rectified = (length - 4) * (length - 2) * longest
+            rectified /= (longest - 4) * (longest - 2) * length
+            np.sqrt(v, out=scratch)
+            scratch += group["eps"]
+            np.divide(m, scratch, out=scratch)
+            scratch *= rate * (correction * rectified) ** 0.5
+        else:
+            np.multiply(m, rate, out=scratch)
+        parameter -= scratch
+
+
+def _moments(gradient: Any, state: dict[str, Any], group: Group) -> tuple[Any, Any, Any]:
+    """Update the running means; return m, v, and scratch space."""
+    beta1, beta2 = group["betas"]
+    m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
+    scratch = np.empty_like(m)
+    m *= beta1
+    m += np.multiply(gradient, 1 - beta1, out=scratch)
+    follow(v, gradient, beta2, scratch)
+    return m, v, scratch

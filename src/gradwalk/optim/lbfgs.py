@@ -1,4 +1,4 @@
-"""L-BFGS: Newton's method with the curvature guessed from the last steps."""
+"""L-BFGS: Newton's method with the curvature estimated from the last steps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS takes one group of parameters")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Up to `max_iter` moves; returns the loss before the first."""
+        """Make up to `max_iter` moves; return the loss before the first."""
         if closure is None:
             raise TypeError("LBFGS.step needs a closure that computes the loss again")
         here = caller()
@@ -131,7 +131,7 @@ class LBFGS(Optimizer):
 
 
 class _Memory:
-    """The last moves and changes of the gradient, from which the curvature is guessed."""
+    """The last moves and gradient changes, from which the curvature is estimated."""
 
     def __init__(self, state: dict[str, Any], size: int) -> None:
         self.size = size
@@ -144,7 +144,7 @@ class _Memory:
         self.gradient: Any = state["prev_flat_grad"]._array if self.d is not None else None
 
     def direction(self, gradient: Array) -> Array:
-        """Downhill, bent by the curvature seen so far."""
+        """The descent direction, corrected by the estimated curvature."""
         if self.gradient is None:
             return -gradient
         change, move = gradient - self.gradient, self.d * self.t
@@ -168,7 +168,7 @@ class _Memory:
         return d
 
     def keep(self, state: dict[str, Any], loss: float) -> None:
-        """Write it into the optimizer's state under PyTorch's names."""
+        """Write the memory into the optimizer's state under PyTorch's names."""
         state |= {
             "d": wrap(self.d), "t": self.t, "old_dirs": [wrap(x) for x in self.changes],
             "old_stps": [wrap(x) for x in self.moves], "ro": list(self.weights),

@@ -1,4 +1,4 @@
-"""How far to go along a direction: a search for a point that satisfies the Wolfe conditions."""
+"""Line search for a step length that satisfies the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Point:
+class LinePoint:
     """A step length, the loss there, its gradient, and the slope along the direction."""
 
     t: float
@@ -37,23 +37,23 @@ def strong_wolfe(
 ) -> tuple[float, Array, float]:
     """The loss and gradient at a good step length, and that length.
 
-    The same steps as PyTorch's: first widen until a good point lies between two points, then
-    narrow by cubic interpolation.
+    As in PyTorch: first widen until a bracket contains a good point, then narrow by cubic
+    interpolation.
     """
 
-    def at(t: float) -> Point:
-        found, g = evaluate(t)
-        return Point(t, found, g, float(g @ direction))
+    def at(t: float) -> LinePoint:
+        value, g = evaluate(t)
+        return LinePoint(t, value, g, float(g @ direction))
 
-    def too_high(point: Point) -> bool:
+    def too_high(point: LinePoint) -> bool:
         return point.loss > loss + armijo * point.t * slope
 
-    def flat_enough(point: Point) -> bool:
+    def flat_enough(point: LinePoint) -> bool:
         return abs(point.slope) <= -curvature * slope
 
-    start = Point(0.0, loss, gradient, slope)
+    start = LinePoint(0.0, loss, gradient, slope)
     before, new = start, at(t)
-    bracket: list[Point] | None = None
+    bracket: list[LinePoint] | None = None
     tries = 0
     while tries < longest:
         if too_high(new) or (tries > 1 and new.loss >= before.loss):
@@ -77,7 +77,7 @@ def strong_wolfe(
         ends = sorted((bracket[0].t, bracket[1].t))
         t = _cubic(bracket[0], bracket[1], (ends[0], ends[1]))
         margin = 0.1 * (ends[1] - ends[0])
-        if min(ends[1] - t, t - ends[0]) < margin:  # too near an end to learn much
+        if min(ends[1] - t, t - ends[0]) < margin:  # too close to an end to make progress
             if stuck or t >= ends[1] or t <= ends[0]:
                 t = ends[1] - margin if abs(t - ends[1]) < abs(t - ends[0]) else ends[0] + margin
                 stuck = False
@@ -101,13 +101,13 @@ def strong_wolfe(
     return best.loss, best.gradient, best.t
 
 
-def _order(bracket: list[Point]) -> tuple[int, int]:
+def _order(bracket: list[LinePoint]) -> tuple[int, int]:
     """The positions of the lower and the higher end."""
     return (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
 
 
-def _cubic(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """Where the cubic through both points, with their slopes, is lowest; kept within bounds."""
+def _cubic(a: LinePoint, b: LinePoint, bounds: tuple[float, float]) -> float:
+    """The minimum of the cubic through both points with their slopes, clipped to the bounds."""
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
     square = d1 * d1 - a.slope * b.slope
     if not square >= 0:

@@ -35,13 +35,13 @@ __all__ = [
     "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
-_LRScheduler = LRScheduler  # PyTorch's old name, still met in code written for it
+_LRScheduler = LRScheduler  # PyTorch's deprecated name
 
 
 class LambdaLR(LRScheduler):
     """lr × a function of the epoch, or one function per group.
 
-    Functions are not saved; of a callable object, its attributes are.
+    Functions are not saved; the attributes of callable objects are.
 
     >>> import gradwalk as gw
     >>> optimizer = gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=1.0)
@@ -65,7 +65,7 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The first rates times the functions' values."""
+        """The initial rates times the functions' values."""
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs)]
 
     def state_dict(self) -> dict[str, Any]:
@@ -84,10 +84,10 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """lr × a function of the epoch, at every epoch anew."""
+    """The previous rate × a function of the epoch."""
 
     def get_lr(self) -> list[float]:
-        """The rates before, times the functions' values."""
+        """The previous rates times the functions' values."""
         if self._is_initial:
             return self._rates()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates())]
@@ -183,7 +183,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """A little more (or less) than the rate before."""
+        """The next rate from the previous one."""
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -227,7 +227,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """A little less than the rate before."""
+        """The next rate from the previous one."""
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         left = 1.0 - self.last_epoch / self.total_iters
@@ -272,7 +272,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half cosines from lr to eta_min again and again, each `T_mult` times as long."""
+    """Repeated half cosines from lr to eta_min, each `T_mult` times as long as the last."""
 
     def __init__(
         self,
@@ -291,13 +291,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Where `T_cur` is on the present cosine."""
+        """The value of the present cosine at `T_cur`."""
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (lr - self.eta_min) * height for lr in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one epoch, or to a given one; fractions count too."""
-        self._advance(epoch)  # PyTorch's counts no steps either, so its state has none
+        """Advance by one epoch, or to a given one, which may be a fraction."""
+        self._advance(epoch)  # PyTorch counts no steps here either, so its state has none
 
     def _advance(self, epoch: float | None = None) -> None:
         if epoch is None and self.last_epoch >= 0:
@@ -319,7 +319,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class _Several(LRScheduler):
-    """What schedules made of schedules share."""
+    """The base of schedules that combine others."""
 
     _unsaved = ("optimizer", "_schedulers")
 
@@ -329,7 +329,8 @@ class _Several(LRScheduler):
             raise ValueError(f"{type(self).__name__} needs at least one schedule")
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         for scheduler in schedulers:
-            if not isinstance(scheduler, LRScheduler) or scheduler.optimizer is not self.optimizer:
+            by_epoch = isinstance(scheduler, LRScheduler) and scheduler._by_epoch
+            if not by_epoch or scheduler.optimizer is not self.optimizer:
                 raise ValueError("every schedule must be an LRScheduler of this optimizer")
         self._schedulers = list(schedulers)
 
@@ -351,7 +352,7 @@ class _Several(LRScheduler):
 
 
 class ChainedScheduler(_Several):
-    """Several schedules at once: each changes what the one before made of the rate."""
+    """Several schedules at once, each applied to the rate that the previous one set."""
 
     def __init__(
         self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
@@ -397,7 +398,7 @@ class SequentialLR(_Several):
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
-        self._undo()  # each schedule has made its first step; only one should have
+        self._undo()  # each schedule made its first step; only one should have
         first = self._schedulers[bisect_right(self._milestones, 0)]
         first._initial_step()
         self._last_lr = first.get_last_lr()

@@ -1,4 +1,4 @@
-"""One cycle of the learning rate over a whole training."""
+"""One cycle of the learning rate over a training run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from gradwalk.optim.schedule import LRScheduler
 
 
 class OneCycleLR(LRScheduler):
-    """Up to max_lr and down to almost nothing, once; momentum goes the other way. Step it every
-    batch.
+    """Up to max_lr and down to almost zero, once, with the momentum inverted. Step it every batch.
 
     >>> import gradwalk as gw
     >>> optimizer = gw.optim.SGD([gw.zeros(1, requires_grad=True)], lr=0.1, momentum=0.9)
@@ -78,7 +77,7 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The rate at this step; sets the momentum too."""
+        """The rates at this step; also sets the momentum."""
         step, rates = self.last_epoch, []
         if step > self.total_steps:
             raise ValueError(f"step {step} of a schedule with {self.total_steps} steps")

@@ -12,22 +12,22 @@ from gradwalk.engine.modes import enable_grad, quietly
 from gradwalk.engine.modes import state as modes
 from gradwalk.graph.source import caller, source_line
 from gradwalk.graph.versions import touch
-from gradwalk.optim.hooks import Hooked, watched
+from gradwalk.optim.hooks import OptimizerHooks, watched
 from gradwalk.tensors.apply import wrap
 from gradwalk.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
 
-# PyTorch's choices of how a step runs on a device. They change no result, and mean nothing here;
-# state dicts have them, as PyTorch's do.
+# PyTorch's choices of how a step runs on a device. They change no result and are ignored here;
+# state dicts contain them, as PyTorch's do.
 FOREACH = {"foreach": None, "differentiable": False}
 CAPTURABLE = {**FOREACH, "capturable": False}
 FUSED = {**FOREACH, "fused": None}
 CAPTURABLE_AND_FUSED = {**CAPTURABLE, **FUSED}
 
 
-class Optimizer(Hooked):
+class Optimizer(OptimizerHooks):
     """Parameter groups with their options, and state per parameter; subclasses write `update`.
 
     `state[parameter]` and `state_dict()` have PyTorch's names and layout.
@@ -69,7 +69,7 @@ class Optimizer(Hooked):
                 f"{type(params).__name__}. Fix: put it in a list."
             )
         options = {**defaults, **self._without_meaning, **unused}
-        self.made_at = source_line(*caller())  # for tools that say where a rate came from
+        self.made_at = source_line(*caller())  # for tools that report where a rate was set
         self.defaults = {name: _number(value) for name, value in options.items()}
         _check(self.defaults)
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
@@ -81,7 +81,7 @@ class Optimizer(Hooked):
             self.add_param_group(group)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters with options of their own.
+        """Add parameters with their own options.
 
         >>> import gradwalk as gw
         >>> a, b = gw.zeros(1, requires_grad=True), gw.zeros(1, requires_grad=True)
@@ -111,7 +111,7 @@ class Optimizer(Hooked):
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         tracer = modes.here.tracer
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -124,7 +124,7 @@ class Optimizer(Hooked):
 
     @watched
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move every parameter that has a gradient; returns what `closure` returned.
+        """Move every parameter that has a gradient; return the result of `closure`.
 
         `closure`, if given, computes the loss again and calls its backward.
         """
@@ -148,15 +148,15 @@ class Optimizer(Hooked):
         raise NotImplementedError
 
     def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
-        """What `state` holds of a parameter before its first step."""
+        """The state of a parameter before its first step."""
         return {}
 
     def state_of(self, parameter: Tensor, group: Group) -> dict[str, Any]:
         """The state of a parameter, made if this is its first step."""
-        found = self.state.get(parameter)
-        if found is None:
-            self.state[parameter] = found = self.fresh_state(parameter, group)
-        return found
+        state = self.state.get(parameter)
+        if state is None:
+            self.state[parameter] = state = self.fresh_state(parameter, group)
+        return state
 
     def __repr__(self) -> str:
         lines = []
@@ -179,17 +179,17 @@ class Optimizer(Hooked):
         for group in self.param_groups:
             for parameter in group["params"]:
                 positions[id(parameter)] = len(positions)
-        found = {
+        state_dict = {
             "state": {positions[id(p)]: dict(kept) for p, kept in self.state.items()},
             "param_groups": [
                 {**group, "params": [positions[id(p)] for p in group["params"]]}
                 for group in self.param_groups
             ],
         }
-        return self._run_hooks("after_state", found)
+        return self._run_hooks("after_state", state_dict)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned, here or in PyTorch; copies what it takes.
+        """Restore a copy of a `state_dict`, ours or PyTorch's.
 
         Everything is checked before anything changes.
         """
@@ -236,6 +236,30 @@ class Optimizer(Hooked):
         return wrap(np.array(array, parameter.dtype))
 
 
+class PerParameter(Optimizer):
+    """An optimizer that moves one parameter at a time; subclasses write `move`."""
+
+    def buffers(self, group: Group) -> list[str]:
+        """The names of the zeros like a parameter that `state` begins with."""
+        return []
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and zeros."""
+        return {"step": 0} | {name: new_state(parameter) for name in self.buffers(group)}
+
+    def update(self, parameters: list[Tensor], group: Group) -> None:
+        """One step of each parameter, in place."""
+        for p in parameters:
+            state = self.state_of(p, group)
+            state["step"] += 1
+            gradient = descent(p._array, p._grad._array, group)  # type: ignore[union-attr]
+            self.move(p._array, gradient, state, group)
+
+    def move(self, parameter: Array, gradient: Array, state: dict[str, Any], group: Group) -> None:
+        """Change `parameter` and its state in place."""
+        raise NotImplementedError
+
+
 def as_array(value: Any) -> Array:
     """The elements of a tensor, ours or PyTorch's, or of an array."""
     if isinstance(value, Tensor):
@@ -251,20 +275,34 @@ def new_state(parameter: Tensor, fill: float = 0.0) -> Tensor:
 
 
 def descent(parameter: Array, gradient: Array, group: Group) -> Array:
-    """The gradient to go down: negated for `maximize`, the weight decay added; new if changed."""
+    """The gradient, negated for `maximize` and with weight decay; a new array if it changed.
+
+    Decoupled weight decay shrinks the parameter instead.
+    """
     if group["maximize"]:
         gradient = np.negative(gradient)
     decay = group["weight_decay"]
-    if decay:
-        decayed = np.empty_like(parameter)
-        np.multiply(parameter, decay, out=decayed)
-        decayed += gradient
-        return decayed
-    return gradient
+    if not decay:
+        return gradient
+    if group.get("decoupled_weight_decay"):
+        parameter *= 1 - group["lr"] * decay
+        return gradient
+    decayed = np.empty_like(parameter)
+    np.multiply(parameter, decay, out=decayed)
+    decayed += gradient
+    return decayed
+
+
+def follow(average: Array, values: Array, rate: float, scratch: Array) -> None:
+    """Move a running average of squares: average × rate + values² × (1 − rate), in place."""
+    average *= rate
+    np.multiply(values, values, out=scratch)
+    scratch *= 1 - rate
+    average += scratch
 
 
 def _number(value: Any) -> Any:
-    """A one-element tensor, ours or PyTorch's, as a Python number; anything else as it is."""
+    """Convert a one-element tensor, ours or PyTorch's, to a Python number; keep anything else."""
     if isinstance(value, tuple):
         return tuple(_number(v) for v in value)
     if hasattr(value, "item") and not isinstance(value, (bool, int, float, str)):
@@ -273,12 +311,12 @@ def _number(value: Any) -> Any:
 
 
 def _like(own: Any, saved: Any) -> Any:
-    """JSON turns tuples into lists: turn them back."""
+    """Turn a list from JSON back into a tuple."""
     return tuple(saved) if isinstance(own, tuple) and isinstance(saved, list) else saved
 
 
 def _check(group: Group) -> None:
-    """Refuse options that make no sense, as PyTorch does."""
+    """Reject options that make no sense, as PyTorch does."""
     for name in ("lr", "eps", "weight_decay", "momentum", "lr_decay", "momentum_decay", "alpha"):
         value = group.get(name, 0)
         if not value >= 0:

@@ -1,16 +1,15 @@
-"""A schedule that watches the loss instead of the clock."""
+"""A schedule that depends on the loss instead of the epoch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.schedule import untraced
+from gradwalk.optim.schedule import LRScheduler
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(LRScheduler):
     """lr × factor when a quantity has not improved for `patience` epochs.
 
     >>> import gradwalk as gw
@@ -21,6 +20,8 @@ class ReduceLROnPlateau:
     >>> scheduler.get_last_lr()
     [0.5]
     """
+
+    _by_epoch = False  # it cannot be part of other schedules
 
     def __init__(
         self,
@@ -34,8 +35,7 @@ class ReduceLROnPlateau:
         min_lr: float | list[float] = 0,
         eps: float = 1e-8,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
+        self._check_optimizer(optimizer)
         if factor >= 1:
             raise ValueError(f"factor must be below 1, and is {factor}")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
@@ -58,15 +58,10 @@ class ReduceLROnPlateau:
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
-        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self._last_lr = self._rates()
 
-    def get_last_lr(self) -> list[float]:
-        """The rates that the last step set."""
-        return self._last_lr
-
-    @untraced
-    def step(self, metrics: SupportsFloat) -> None:
-        """Take note of this epoch's loss (or whatever is watched)."""
+    def step(self, metrics: SupportsFloat) -> None:  # type: ignore[override]
+        """Note this epoch's loss, or another quantity; lower the rates if it stagnates."""
         current = float(metrics)
         self.last_epoch += 1
         if self._is_better(current):
@@ -84,21 +79,10 @@ class ReduceLROnPlateau:
                     group["lr"] = lr
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self._last_lr = self._rates()
 
     def _is_better(self, value: float) -> bool:
         sign = -1 if self.mode == "min" else 1
         if self.threshold_mode == "rel":
             return sign * value > sign * (self.best * (1 + sign * self.threshold))
         return sign * value > sign * (self.best + sign * self.threshold)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, as plain numbers and lists."""
-        return {k: v for k, v in vars(self).items() if k != "optimizer"}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned, here or in PyTorch."""
-        if "last_epoch" not in state_dict:
-            raise ValueError("this is not the state of a schedule: it has no last_epoch")
-        own = vars(self)
-        own.update({k: v for k, v in state_dict.items() if k in own and k != "optimizer"})

@@ -1,4 +1,4 @@
-"""What all schedules of the learning rate share."""
+"""The base class of learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 def untraced(step: Step) -> Step:
-    """`step` of a schedule, which counts in Python and so cannot be part of a compiled function."""
+    """Reject `step` of a schedule in a compiled function: it counts in Python."""
 
     @wraps(step)
     def stepped(self: Any, *args: Any, **keywords: Any) -> Any:
@@ -45,8 +45,9 @@ class LRScheduler:
     """
 
     _unsaved: tuple[str, ...] = ("optimizer",)
+    _by_epoch = True  # whether `step` needs no argument
     _is_initial = False
-    _get_lr_called_within_step = False  # PyTorch's; a `get_lr` written for it may ask
+    _get_lr_called_within_step = False  # PyTorch's; a `get_lr` written for it may read it
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -54,8 +55,7 @@ class LRScheduler:
             cls.step = untraced(cls.step)  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
+        self._check_optimizer(optimizer)
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
@@ -69,6 +69,11 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self._last_lr: list[float] = []
         self._initial_step()
+
+    @staticmethod
+    def _check_optimizer(optimizer: Any) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"a schedule needs an Optimizer, not {type(optimizer).__name__}")
 
     def _initial_step(self) -> None:
         self._step_count = 0
@@ -88,7 +93,7 @@ class LRScheduler:
 
     @untraced
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next rate, or to that of a given epoch. Step the optimizer first."""
+        """Set the next rate, or that of a given epoch. Step the optimizer first."""
         self._warn_if_first()
         self._step_count += 1
         self._advance(epoch)
@@ -118,7 +123,7 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def _closed_form(self) -> list[float]:
-        """The rates at `self.last_epoch` whatever they were before."""
+        """The rates at `self.last_epoch`, independent of the previous rates."""
         return self.get_lr()
 
     def _rates(self) -> list[float]:
@@ -135,7 +140,7 @@ class LRScheduler:
         return {k: v for k, v in vars(self).items() if k not in self._unsaved}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned, here or in PyTorch."""
+        """Restore a `state_dict`, ours or PyTorch's."""
         own = self.state_dict()
         if "last_epoch" not in state_dict:
             raise ValueError("this is not the state of a schedule: it has no last_epoch")
@@ -143,7 +148,7 @@ class LRScheduler:
 
 
 def _as_before(own: Any, saved: Any) -> Any:
-    """A saved entry in the kind this schedule keeps; JSON has only lists, and keys of text."""
+    """Convert a saved entry to the type of ours; JSON has only lists and text keys."""
     if isinstance(own, Counter):
         return Counter({int(k): count for k, count in saved.items()})
     return list(saved) if isinstance(own, list) else saved

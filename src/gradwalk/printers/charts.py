@@ -23,7 +23,7 @@ def bars_svg(
     columns: Mapping[str, Sequence[float]],
     marked: Sequence[str] = (),
 ) -> str:
-    """A row per name and a column of bars per title; as long as the logarithm of the number is.
+    """A row per name and a column of logarithmic bars per title.
 
     Names in `marked` are red. Numbers that have no logarithm get no bar.
     """
@@ -38,7 +38,7 @@ def bars_svg(
         body.append(f'<text class="head" x="{x:.0f}" y="{ROW - 5}">{escape(title)}</text>')
         logs = [math.log10(v) for v in values if 0 < v < math.inf]
         low, high = (min(logs), max(logs)) if logs else (0.0, 1.0)
-        low = min(low, high - 1)  # at least a power of ten, so that equal numbers look equal
+        low = min(low, high - 1)  # span at least a power of ten, so that equal numbers look equal
         for row, value in enumerate(values[:MOST_ROWS]):
             y = (row + 1) * ROW
             length = 0.0

@@ -1,4 +1,4 @@
-"""What a notebook shows of a Value: its numbers, and its graph if that is small."""
+"""The notebook display of a Value: its numbers, and its graph if that is small."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from gradwalk.printers.graphs.svg import graph_svg
 
-MOST = 40  # nodes that are drawn without being asked for
+MOST = 40  # nodes that are drawn by default
 
 
 def value_html(value: Any) -> str:
-    """HTML for a Value; a large graph is only named, and found to be large without walking it.
+    """HTML for a Value; a large graph is detected without a full walk and only mentioned.
 
     >>> from gradwalk import Value
     >>> "<svg" in value_html(Value(2.0) * 3), "<svg" in value_html(Value(2.0))

@@ -1,4 +1,4 @@
-"""What every printer of scalar graphs needs: names, numbers, local derivatives."""
+"""Names, numbers and local derivatives of scalar graphs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwalk.ops.core.op import Op
 
 
 def names_of(order: list[Any]) -> dict[Any, str]:
-    """Labels where there are some, else v1, v2, ... in order."""
+    """Labels where they exist, else v1, v2, ... in order."""
     unnamed = (f"v{i}" for i in range(1, len(order) + 1))
     return {v: v.label or next(unnamed) for v in order}
 
@@ -19,7 +19,7 @@ def names_of(order: list[Any]) -> dict[Any, str]:
 def number(value: float) -> str:
     """A number in at most four decimals, with a real minus sign.
 
-    Of a small one four digits are shown: small gradients are multiplied, and are not none.
+    Small numbers have four significant digits, so that small gradients do not read as zero.
 
     >>> number(-1.5), number(0.70710678), number(0.00061234), number(-2.5e-7)
     ('−1.5', '0.7071', '0.0006123', '−2.5e−07')
@@ -51,7 +51,7 @@ def slope(
         return 0.0
     names = dict(zip(op.inputs, operands, strict=True))
     shapes = {f"{name}_shape": () for name in op.inputs}
-    try:  # Python's numbers are quicker, and raise where IEEE arithmetic has an answer
+    try:  # Python's numbers are faster, but raise where IEEE arithmetic has a result
         return float(rule.local({**names, **shapes, "out": out, **attrs}, 1.0))
     except (ArithmeticError, ValueError, TypeError):
         doubles = {name: np.float64(x) for name, x in names.items()}

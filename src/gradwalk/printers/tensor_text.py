@@ -47,7 +47,7 @@ def tensor_text(array: Array, suffixes: Sequence[str] = (), prefix: str = "tenso
 
 
 def _edges(array: Array) -> Array:
-    """Keep both ends of every long axis: only what is shown may decide how it is shown."""
+    """Keep both ends of every long axis: only shown elements decide the format."""
     for axis, length in enumerate(array.shape):
         if length > 2 * EDGE_ITEMS:
             kept = [*range(EDGE_ITEMS), *range(length - EDGE_ITEMS, length)]
@@ -56,7 +56,7 @@ def _edges(array: Array) -> Array:
 
 
 def _speller(shown: Array) -> tuple[Spell, int]:
-    """How to spell one element, and the width of the column all of them share."""
+    """The format of one element, and the common column width."""
     if not np.issubdtype(shown.dtype, np.floating):
         return str, max(len(str(value)) for value in shown.ravel().tolist())
 
@@ -79,12 +79,12 @@ def _speller(shown: Array) -> tuple[Spell, int]:
 
 
 def _spell_whole(value: float) -> str:
-    """The bare point says that a whole number is a float."""
+    """The trailing point marks a whole number as a float."""
     return f"{value:.0f}." if np.isfinite(value) else str(value)
 
 
 def _brackets(nested: list[Any], gaps: Sequence[bool], cell: Spell, width: int, indent: int) -> str:
-    """Write nested lists one row per line; `gaps` tells on which axes the middle was left out."""
+    """Write nested lists one row per line; `gaps` marks the axes whose middle is omitted."""
     # One column further in than the opening bracket, so that elements line up below each other.
     margin = " " * (indent + 1)
     innermost = len(gaps) == 1
@@ -102,7 +102,7 @@ def _brackets(nested: list[Any], gaps: Sequence[bool], cell: Spell, width: int, 
         starts = range(0, len(parts), per_line)
         lines = [", ".join(parts[start : start + per_line]) for start in starts]
         return "[" + f",\n{margin}".join(lines) + "]"
-    # Rows follow directly; matrices are set apart by one empty line, stacks of them by two, ...
+    # Rows follow directly; matrices are separated by one empty line, stacks of them by two, ...
     return "[" + ("," + "\n" * (len(gaps) - 1) + margin).join(parts) + "]"
 
 

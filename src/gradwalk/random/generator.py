@@ -1,7 +1,7 @@
 """Random numbers: generators, their seeds and their states.
 
-What the numbers are is said in `philox.py`, the library's own stream, and `mersenne.py`, that of
-PyTorch; the functions that make tensors of them are in `sampling.py`.
+`philox.py` defines the library's own stream and `mersenne.py` PyTorch's; `sampling.py` makes
+tensors of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Stream(Protocol):
-    """What a stream of random numbers can draw: arrays of a size, of float32 or float64."""
+    """The interface of a random stream: arrays of a size, of float32 or float64."""
 
     seed: int
 
@@ -47,14 +47,14 @@ class Stream(Protocol):
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Self:
-        """The stream that goes on from what `get_state` returned."""
+        """Restore a stream from the result of `get_state`."""
 
 
 class Generator:
     """A stream of random numbers with a seed and a state that can be saved and restored.
 
-    The stream is counter-based (Philox); with `like="torch"` it is PyTorch's, the Mersenne
-    Twister, and everything drawn from it has PyTorch's numbers.
+    The stream is counter-based (Philox); with `like="torch"` it is PyTorch's Mersenne Twister, and
+    every draw equals PyTorch's.
 
     >>> import gradwalk as gw
     >>> g = gw.Generator().manual_seed(0)
@@ -75,7 +75,7 @@ class Generator:
 
     @property
     def stream(self) -> Stream:
-        """What draws the numbers; made when first needed: importing np.random takes time."""
+        """The random stream; created on first use, because importing np.random takes time."""
         if self._stream is None:
             self._begin(_unknown_seed())
         if modes.here.tracer is not None:
@@ -100,7 +100,7 @@ class Generator:
         self._stream = _KINDS[self.like](seed)
 
     def seed(self) -> int:
-        """Start the stream from a seed nobody knows, and return it."""
+        """Seed the stream from the operating system's entropy; return the seed."""
         self.manual_seed(_unknown_seed())
         return self._seed
 
@@ -113,7 +113,7 @@ class Generator:
         return {"like": self.like, **self.stream.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> Generator:
-        """Continue a stream from what `get_state` returned."""
+        """Restore the result of `get_state`."""
         if modes.here.tracer is not None:
             modes.here.tracer.stream(self).set_state(state)
             return self

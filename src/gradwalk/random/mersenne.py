@@ -1,7 +1,7 @@
-"""PyTorch's stream of random numbers on the CPU: the Mersenne Twister, used the way it uses it.
+"""PyTorch's random numbers on the CPU: the Mersenne Twister and PyTorch's use of its words.
 
-With the same seed, draws give PyTorch's numbers, so that published notebooks reproduce. The twister
-itself is NumPy's; here is how its 32-bit words become floats, normals, integers and orders.
+With the same seed, draws equal PyTorch's, so that published notebooks reproduce. The twister itself
+is NumPy's; this module turns its 32-bit words into floats, normals, integers and orders.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class MersenneStream:
         out = self._uniform(math.prod(size), dtype)
         if (low, high) != (0, 1):
             kind = out.dtype.type
-            # PyTorch multiplies and adds with one rounding: of float32, float64 does the same.
+            # PyTorch multiplies and adds with one rounding; float64 arithmetic does the
+            # same for float32.
             width, start = np.float64(kind(high) - kind(low)), np.float64(kind(low))
             out = (out * width + start).astype(out.dtype)
         return out.reshape(size)
@@ -95,7 +96,7 @@ class MersenneStream:
         return out.reshape(size)
 
     def permutation(self, n: int) -> Array:
-        """Each place in turn is swapped with a random one at or after it."""
+        """Swap each position in turn with a random one at or after it."""
         order = np.arange(n)
         swaps = self._words(max(n - 1, 0)) % np.arange(n, 1, -1, dtype=np.uint64)
         for place, ahead in enumerate(swaps.tolist()):
@@ -115,17 +116,17 @@ class MersenneStream:
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Self:
-        """The stream that goes on from what `get_state` returned."""
-        found = cls(int(state["seed"]))
+        """Restore a stream from the result of `get_state`."""
+        stream = cls(int(state["seed"]))
         key = np.array(state["words"], np.uint32)
         inside: Any = {"key": key, "pos": int(state["position"])}
-        found.twister.state = {"bit_generator": "MT19937", "state": inside}
-        found.next_normal = state["next_normal"]
-        return found
+        stream.twister.state = {"bit_generator": "MT19937", "state": inside}
+        stream.next_normal = state["next_normal"]
+        return stream
 
 
 def _to_normals(uniform: Array) -> None:
-    """Blocks of 16 uniform numbers to normals in place: 8 give the radius, 8 the angle."""
+    """Turn blocks of 16 uniform numbers into normals, in place: 8 radii and 8 angles."""
     blocks = uniform.reshape(-1, 2, BLOCK // 2)  # (blocks, radius and angle, 8)
     one, two_pi = uniform.dtype.type(1), uniform.dtype.type(2 * math.pi)
     radius = np.sqrt(-2 * np.log(one - blocks[:, 0]))

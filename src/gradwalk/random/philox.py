@@ -53,16 +53,16 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _BLOCK = 4  # words in a block
-_CHUNK = 1 << 16  # elements made at a time: what lies between words and numbers stays in cache
+_CHUNK = 1 << 16  # elements per chunk: intermediate results stay in cache
 _LITTLE_WORD, _LITTLE_HALF = np.dtype("<u8"), np.dtype("<u4")
 _HALF, _LOW_HALF = np.array(32, np.uint64), np.array(2**32 - 1, np.uint64)
 
 
 class _Float(NamedTuple):
-    """How bits become numbers of a dtype; as 0-d arrays, with which NumPy is quicker."""
+    """How bits become numbers of a dtype; 0-d arrays, because NumPy is faster with them."""
 
     halves: bool  # made of halves, not of words
-    unused: Array  # bits of one that a uniform number leaves
+    unused: Array  # bits that a uniform number does not use
     unit: Array
     unused_of_v: Array
     unit_of_v: Array
@@ -92,20 +92,20 @@ class PhiloxStream:
         self.move_to(offset)
 
     def move_to(self, offset: int) -> None:
-        """Go on from another block; compiled code, which draws by itself, says where it ended."""
+        """Continue from another block; compiled code draws by itself and reports its last block."""
         self.offset = offset
-        self.engine: Any = None  # made when first needed
+        self.engine: Any = None  # created on first use
 
     def words(self, count: int) -> Array:
         """The next words, from the beginning of a block."""
         if self.engine is None:
-            # NumPy counts before it computes: it must stand one before the next block.
+            # NumPy increments before it computes: start one before the next block.
             counter = (self.offset - 1) % 2**256
             self.engine = np.random.Philox(key=self.seed % 2**64, counter=counter)
         blocks = -(-count // _BLOCK)
         self.offset += blocks
-        found: Any = self.engine.random_raw(_BLOCK * blocks)
-        return found[:count]
+        words: Any = self.engine.random_raw(_BLOCK * blocks)
+        return words[:count]
 
     def _halves(self, count: int) -> Array:
         words = self.words((count + 1) // 2)
@@ -167,10 +167,10 @@ class PhiloxStream:
         out = np.empty(math.prod(size), np.uint64)
         for part in _parts(out):
             part[...] = _scaled(self.words(part.size), int(high) - int(low))
-        found = out.view(np.int64)
+        numbers = out.view(np.int64)
         if low:
-            found += low
-        return found.reshape(size)
+            numbers += low
+        return numbers.reshape(size)
 
     def permutation(self, n: int) -> Array:
         """0 to n − 1 in random order."""
@@ -182,12 +182,12 @@ class PhiloxStream:
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Self:
-        """The stream that goes on from what `get_state` returned."""
+        """Restore a stream from the result of `get_state`."""
         return cls(int(state["seed"]), int(state["offset"]))
 
 
 def _parts(flat: Array) -> Iterator[Array]:
-    """An array in pieces; those before the last end where a block ends, whatever is drawn."""
+    """Split an array into chunks; all but the last end at the end of a block."""
     for start in range(0, flat.size, _CHUNK):
         yield flat[start : start + _CHUNK]
 
@@ -197,11 +197,11 @@ def _minus_log_v(bits: Array, kind: _Float, out: Array) -> None:
     np.multiply(out, kind.unit_of_v, out=out)
     np.add(out, kind.half_unit_of_v, out=out)
     np.log(out, out=out)
-    np.abs(out, out=out)  # of a log that is 0 or below: its opposite, but never -0
+    np.abs(out, out=out)  # negate a log that is at most 0, without making -0
 
 
 def _box_muller(bits: Array, kind: _Float, out: Array) -> None:
-    """Normals of pairs: what decides the radius, what decides the angle."""
+    """Normals from pairs of bits: the radius and the angle."""
     radius, angle = np.empty((2, len(bits) // 2), out.dtype)
     _minus_log_v(bits[0::2], kind, radius)
     np.add(radius, radius, out=radius)
@@ -215,7 +215,7 @@ def _box_muller(bits: Array, kind: _Float, out: Array) -> None:
 
 
 def _scaled(words: Array, span: int) -> Array:
-    """⌊words · span / 2⁶⁴⌋: the high half of a 128-bit product, put together of 32-bit halves."""
+    """⌊words · span / 2⁶⁴⌋: the high half of a 128-bit product, computed from 32-bit halves."""
     if span == 2**64:
         return words
     high_span, low_span = divmod(span, 2**32)

@@ -1,6 +1,6 @@
 """Random tensors: PyTorch's functions and methods that draw from a generator.
 
-None of them lets a gradient through: what was drawn does not change with what it was drawn by.
+None of them passes a gradient on: a draw is not differentiable in its parameters.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def _stream(generator: Generator | None) -> Stream:
 
 
 def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
-    found = get_default_dtype() if dtype is None else np.dtype(dtype)
-    if found is not float32 and found is not float64:
-        category(found)
-        raise TypeError(f"{name} draws float32 or float64, not {found}")
-    return found
+    kind = get_default_dtype() if dtype is None else np.dtype(dtype)
+    if kind is not float32 and kind is not float64:
+        category(kind)
+        raise TypeError(f"{name} draws float32 or float64, not {kind}")
+    return kind
 
 
 def rand(
@@ -110,7 +110,7 @@ def _integers(
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """The whole numbers a dtype can hold, each exactly."""
+    """The range of integers that a dtype represents exactly."""
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind == "f":
@@ -164,7 +164,8 @@ def normal(
     requires_grad: bool = False,
     device: Any = None,
 ) -> Tensor:
-    """Normal: `mean` and `std` are tensors, each element drawn by its own, or numbers with a size.
+    """Normal numbers: `mean` and `std` are tensors with one entry per element, or numbers with a
+    size.
 
     >>> import gradwalk as gw
     >>> gw.normal(2.0, 0.0, (3,))
@@ -191,8 +192,8 @@ def normal(
             raise ValueError("normal: a standard deviation in std is below 0")
         drawn = stream.normal(shape, kind) * given[-1].astype(kind, copy=False)
     start = given[0] if hasattr(mean, "_array") else kind.type(mean)
-    found = drawn + start
-    return leaf(found if is_array(found) else np.asarray(found), requires_grad, device)
+    result = drawn + start
+    return leaf(result if is_array(result) else np.asarray(result), requires_grad, device)
 
 
 def _normal(
@@ -206,14 +207,14 @@ def _normal(
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """1 with the probability each element of `input` says (or all with probability p), else 0.
+    """1 with the probability in each element of `input` (or p for all), else 0.
 
     >>> import gradwalk as gw
     >>> gw.bernoulli(gw.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
     """
-    found = _bernoulli(_stream(generator), input if p is None else p, input.shape)
-    return leaf(found.astype(input.dtype, copy=False))
+    drawn = _bernoulli(_stream(generator), input if p is None else p, input.shape)
+    return leaf(drawn.astype(input.dtype, copy=False))
 
 
 def _bernoulli(stream: Stream, p: Any, size: tuple[int, ...]) -> Array:
@@ -239,7 +240,7 @@ def multinomial(
 ) -> Tensor:
     """Indices drawn with the given weights, from a vector or from each row of a matrix.
 
-    The weights need not add up to 1. Without replacement an index comes at most once.
+    The weights need not sum to 1. Without replacement an index is drawn at most once.
 
     >>> import gradwalk as gw
     >>> gw.multinomial(gw.tensor([0.0, 3.0, 0.0]), 1)
@@ -280,25 +281,25 @@ def multinomial(
 
 
 def _with_replacement(stream: Stream, weights: Array, count: int) -> Array:
-    """The first index up to which a share above u of all weights lies, for each uniform u."""
+    """For each uniform u, the first index whose cumulative share of the weights exceeds u."""
     upto = np.cumsum(weights, axis=-1, dtype=np.float64)
     upto /= upto[..., -1:]
     u = stream.uniform((*weights.shape[:-1], count), np.float64)
     if weights.ndim == 1:
         return np.searchsorted(upto, u, "right")
-    found = np.empty(u.shape, np.int64)
-    for row in range(len(found)):
-        found[row] = np.searchsorted(upto[row], u[row], "right")
-    return found
+    indices = np.empty(u.shape, np.int64)
+    for row in range(len(indices)):
+        indices[row] = np.searchsorted(upto[row], u[row], "right")
+    return indices
 
 
 class RandomMethods:
-    """The methods of a tensor that draw: with a trailing underscore, into its own memory."""
+    """The random methods of a tensor; those with a trailing underscore write to its memory."""
 
     __slots__ = ()
 
     def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-        """1 with the probability each element says (or all with probability p), else 0."""
+        """1 with the probability in each element (or p for all), else 0."""
         me: Any = self
         return bernoulli(me, p, generator=generator)
 
@@ -344,7 +345,7 @@ class RandomMethods:
     def random_(self, *bounds: int | None, generator: Generator | None = None) -> Self:
         """Every element becomes an integer: `random_()`, `random_(to)` or `random_(low, to)`.
 
-        Without `to`, up to the largest that the dtype holds.
+        Without `to`, up to the largest integer of the dtype.
         """
         if len(bounds) > 2:
             raise TypeError(f"random_ takes at most two bounds, not {len(bounds)}")

@@ -39,7 +39,7 @@ class BadQuestion(ValueError):
     """What was asked cannot be answered, and why."""
 
 
-class TooLarge(ValueError):
+class AnswerTooLarge(ValueError):
     """The answer would be too large for a page."""
 
 
@@ -68,10 +68,10 @@ def window(array: Any, query: Mapping[str, str]) -> dict[str, Any]:
 def _place(text: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     if text and not _PLACE.fullmatch(text):
         raise BadQuestion("at is whole numbers with commas between, such as 0,3")
-    found = tuple(int(part) for part in text.split(",")) if text else (0,) * len(shape)
-    if len(found) != len(shape) or any(i >= size for i, size in zip(found, shape)):
-        raise BadQuestion(f"there is no place {list(found)} in the outer dimensions {list(shape)}")
-    return found
+    place = tuple(int(part) for part in text.split(",")) if text else (0,) * len(shape)
+    if len(place) != len(shape) or any(i >= size for i, size in zip(place, shape)):
+        raise BadQuestion(f"there is no place {list(place)} in the outer dimensions {list(shape)}")
+    return place
 
 
 def _range(name: str, text: str | None, size: int) -> slice:
@@ -104,18 +104,18 @@ def element(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
     _known_keys(question, "node", "output", "element")
     edge = _output(trace, question)
     place = _element(trace, edge, question)
-    found = element_of(trace, edge.node, place, output=edge.output)
-    return _plain(found.to_dict()) | {"trace": _described(found.trace)}
+    element = element_of(trace, edge.node, place, output=edge.output)
+    return _plain(element.to_dict()) | {"trace": _described(element.trace)}
 
 
 def opened(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
     """The operations that a composite op is made of."""
     _known_keys(question, "node")
-    found = open_op(trace, _output(trace, question).node)
-    answer = found.to_dict()
+    opened_op = open_op(trace, _output(trace, question).node)
+    answer = opened_op.to_dict()
     for name in ("gradient", "contributions", "closed"):  # they are in the trace
         answer.pop(name)
-    return _plain(answer) | {"equal": found.equal, "trace": _described(found.trace)}
+    return _plain(answer) | {"equal": opened_op.equal, "trace": _described(opened_op.trace)}
 
 
 def _output(trace: Trace, question: dict[str, Any]) -> Edge:
@@ -218,7 +218,7 @@ def _number(name: str, value: Any) -> float:
 def _described(trace: Trace) -> dict[str, Any]:
     """A trace for the page alone: of its larger arrays the statistics."""
     if len(trace) > MOST_NODES_SENT:
-        raise TooLarge(
+        raise AnswerTooLarge(
             f"it has {len(trace):,} operations on numbers, too many to be drawn (at most "
             f"{MOST_NODES_SENT:,})"
         )

@@ -125,12 +125,12 @@ def _array(array: Any) -> dict[str, Any]:
 
 def _reduced(described: dict[str, Any]) -> dict[str, list[int]]:
     """Of which nodes only statistics are there, in a description."""
-    found = {
+    lacking = {
         "values": [i for i, n in enumerate(described["nodes"]) if _lacks(n["values"])],
         "grads": [i for s in described["sweeps"] for i, parts in s["grads"] if _lacks(parts)],
         "pushed": [i for s in described["sweeps"] for i, parts in s["pushed"] if _lacks(parts)],
     }
-    return {what: sorted(set(nodes)) for what, nodes in found.items() if nodes}
+    return {what: sorted(set(nodes)) for what, nodes in lacking.items() if nodes}
 
 
 def _lacks(kept: list[Any]) -> bool:

@@ -18,19 +18,19 @@ MOST_ASKED = 100  # parameters without a gradient that are looked into; a frozen
 
 def findings(trace: Trace) -> list[dict[str, Any]]:
     """Each with the nodes it is seen at, the one to look at first."""
-    found = _first_nan(trace)
+    listed = _first_nan(trace)
     if trace.scalar:
-        return found
+        return listed
     if not trace.sweeps:
-        return [*found, _not_judged(trace)]
-    has_nan = bool(found)
-    found += _without_gradient(trace)
+        return [*listed, _not_judged(trace)]
+    has_nan = bool(listed)
+    listed += _without_gradient(trace)
     for finding in health(None, trace).findings:
         if has_nan and not math.isfinite(finding.value):
             continue  # a gradient that is NaN: the cause of it is told already
         # The way of a gradient begins at the loss; what is named, and asked about, is its end.
         nodes = sorted({factor.node for factor in finding.factors} | finding._nodes)
-        found.append(
+        listed.append(
             {
                 "kind": finding.kind,
                 "layer": finding.layer,
@@ -41,26 +41,26 @@ def findings(trace: Trace) -> list[dict[str, Any]]:
                 "fix": finding.change,
             }
         )
-    return found
+    return listed
 
 
 def no_gradient(trace: Trace, edge: Edge) -> str | None:
     """Why nothing arrived there in the last backward pass; None where something did."""
     if trace.scalar or not trace.sweeps or trace.sweep.grad(edge.node, edge.output) is not None:
         return None
-    found = why_no_grad(edge.node, trace)
-    where = "" if found.line is None else f" ({found.line})"
-    path = " → ".join(step.name for step in found.path)
-    said = [f"{trace.name(edge.node)} received no gradient: {found.reason}{where}"]
-    said += [f"{path}."] if len(found.path) > 1 else []
-    said += [f"Fix: {found.fix}"] if found.fix else []
+    answer = why_no_grad(edge.node, trace)
+    where = "" if answer.line is None else f" ({answer.line})"
+    path = " → ".join(step.name for step in answer.path)
+    said = [f"{trace.name(edge.node)} received no gradient: {answer.reason}{where}"]
+    said += [f"{path}."] if len(answer.path) > 1 else []
+    said += [f"Fix: {answer.fix}"] if answer.fix else []
     return " ".join(said)
 
 
 def _line(trace: Trace, line: SourceLine | None, nodes: list[int]) -> str | None:
     """Where in the program, `file.py:12: y = x * w`: the report's own line, else a node's."""
-    found = line or next((n.line for n in map(trace.nodes.__getitem__, nodes) if n.line), None)
-    return None if found is None else str(found)
+    source = line or next((n.line for n in map(trace.nodes.__getitem__, nodes) if n.line), None)
+    return None if source is None else str(source)
 
 
 def _first_nan(trace: Trace) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ def _not_judged(trace: Trace) -> dict[str, Any]:
 
 def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
     """Parameters that ask for a gradient and got none in any backward pass; one for each cut."""
-    leading = {i for sweep in trace.sweeps for i in leading_to(trace, sweep.root)}
+    leading = {i for sweep in trace.sweeps for i in leading_to(trace, [sweep.root])}
     reached = {i for sweep in trace.sweeps for i in sweep.grads}
     # A parameter that was written to (initialised, updated) has a node for each of its states.
     names = {trace.name(i) for i in reached}
@@ -112,10 +112,10 @@ def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
         why = why_no_grad(index, trace)
         if why.verdict == "none":
             cuts.setdefault((why.node, why.reason), {})[index] = why
-    found = []
+    listed = []
     for (cut, reason), members in cuts.items():
         why = next(iter(members.values()))
-        found.append(
+        listed.append(
             {
                 "kind": "no gradient",
                 "layer": ", ".join(trace.name(index) for index in members),
@@ -126,4 +126,4 @@ def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
                 "fix": why.fix,
             }
         )
-    return found
+    return listed

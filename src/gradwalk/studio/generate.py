@@ -38,7 +38,9 @@ def tables() -> dict[str, Any]:
     ops = scalar_ops()
     return {
         "ops": {name: op_facts(op) for name, op in ops.items()},
-        "expansions": {name: found for name, op in ops.items() if (found := _expansions(op))},
+        "expansions": {
+            name: expansions for name, op in ops.items() if (expansions := _expansions(op))
+        },
         "arrayRules": array_rules(),
         # How formulas are spelled: the tables of the printers.
         "infix": formula.INFIX,

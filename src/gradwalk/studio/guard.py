@@ -87,10 +87,10 @@ class Guard:
 
 def _only(headers: list[tuple[bytes, bytes]], name: str, absent: str | None = None) -> str | None:
     """A header that is there once; None if it is there twice."""
-    found = [value for key, value in headers if key.lower() == name.encode()]
-    if not found:
+    values = [value for key, value in headers if key.lower() == name.encode()]
+    if not values:
         return absent
-    return found[0].decode("latin-1") if len(found) == 1 else None
+    return values[0].decode("latin-1") if len(values) == 1 else None
 
 
 def _with_headers(send: Send, is_api: bool) -> Send:

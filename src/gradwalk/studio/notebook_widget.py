@@ -50,9 +50,9 @@ class StudioWidget(anywidget.AnyWidget):
         return f"<{self.title} in the studio: step {self.position}>"
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        found = super()._repr_mimebundle_(**options)
-        if found is None:
+        bundle = super()._repr_mimebundle_(**options)
+        if bundle is None:
             return None
         # Where nobody can show widgets (a viewer, a page made of the notebook): the frame alone.
-        data, metadata = found
+        data, metadata = bundle
         return {**data, "text/html": frame_html(self._page, self.title, self.height)}, metadata

@@ -35,12 +35,12 @@ class Preset:
         """Its recording, forward and backward."""
         if self.recording is None:
             return parse(self.source).build(self.values).trace()
-        found = self.recording()
-        for node in found.nodes:
+        trace = self.recording()
+        for node in trace.nodes:
             node.line = None  # of this file, which is nobody's program
-        for sweep in found.sweeps:
+        for sweep in trace.sweeps:
             sweep.line = None
-        return found
+        return trace
 
     def as_data(self) -> dict[str, Any]:
         """What the page is given."""
@@ -73,9 +73,9 @@ def _rounded(value: Any) -> Any:
 
 
 def _leaf(numbers: list[list[float]], label: str) -> Any:
-    found = gw.tensor(numbers, dtype=gw.float64, requires_grad=True)
-    found.label = label
-    return found
+    leaf = gw.tensor(numbers, dtype=gw.float64, requires_grad=True)
+    leaf.label = label
+    return leaf
 
 
 def _named(value: Any, label: str) -> Any:

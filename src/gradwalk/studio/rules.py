@@ -37,14 +37,14 @@ _OF_A_SHAPE = re.compile(
 
 def array_rules() -> dict[str, list[Any]]:
     """By op: the names of its inputs, then the rule of each ({x} is what x is called) or None."""
-    found = {}
+    by_op = {}
     for op in (*TABLE.values(), *TABLE.composites.values()):
         if op.elementwise or not op.differentiable:
             continue
         rules = _written(op) if isinstance(op.formula, Mapping) else _read(op)
         if any(rules):
-            found[op.name] = [list(op.inputs), *rules]
-    return found
+            by_op[op.name] = [list(op.inputs), *rules]
+    return by_op
 
 
 def _written(op: Op) -> list[str | None]:
@@ -77,7 +77,7 @@ def _on_symbols(op: Op, position: int, shapes: Any, attrs: dict[str, Any]) -> st
     g = env["g"]
     env |= {name: Symbol(f"{{{name}}}", shape) for name, shape in zip(op.inputs, shapes)}
     env |= {"g": g, "out": Symbol("{out}", env["out"].shape)}
-    found = rule.local(env, g)
-    text = spelled_rule(g * found if rule.partial else found)
+    local = rule.local(env, g)
+    text = spelled_rule(g * local if rule.partial else local)
     text = _OF_A_SHAPE.sub("", text).replace(f"× {1 / COUNT:.6g}", "/ n").strip()
     return text if len(text) <= LONGEST and "[" not in text and "\n" not in text else None

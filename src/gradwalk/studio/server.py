@@ -18,7 +18,7 @@ from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.io.errors import FileError
 from gradwalk.studio import answers
-from gradwalk.studio.answers import BadQuestion, TooLarge
+from gradwalk.studio.answers import AnswerTooLarge, BadQuestion
 from gradwalk.studio.exporting import document_of
 from gradwalk.studio.guard import Application, Guard
 from gradwalk.studio.pages import STATIC, NotBuilt, beside, page
@@ -201,37 +201,37 @@ async def _body(request: Request, limit: int) -> bytes:
     said = request.headers.get("content-length", "")
     if said.isdecimal() and int(said) > limit:
         raise too_large
-    found = bytearray()
+    body = bytearray()
     try:
         async with asyncio.timeout(_SECONDS_TO_SEND[limit]):
             async for chunk in request.stream():
-                found += chunk
-                if len(found) > limit:
+                body += chunk
+                if len(body) > limit:
                     raise too_large
     except TimeoutError:
         raise Refused(408, "the request did not arrive in time") from None
-    return bytes(found)
+    return bytes(body)
 
 
 async def _question(request: Request) -> dict[str, Any]:
     content = await _body(request, LONGEST_JSON)
     try:
-        found = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
+        question = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refused(400, f"the request is not JSON: {text}") from None
-    if not isinstance(found, dict):
+    if not isinstance(question, dict):
         raise Refused(400, "the request must be a JSON object")
-    if _depth(found) > DEEPEST:
+    if _depth(question) > DEEPEST:
         raise Refused(400, f"the request is nested more than {DEEPEST} levels deep")
-    return found
+    return question
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("a name is there twice")
-    return found
+    return entries
 
 
 def _no_constant(name: str) -> None:
@@ -268,9 +268,9 @@ async def _not_there(request: Request, error: Any) -> Response:
         404: "there is nothing at this address",
         405: f"{request.method[:20]} is not possible here",
     }.get(error.status_code, str(error.detail))
-    found = _json({"error": text}, error.status_code)
-    found.headers.update(error.headers or {})
-    return found
+    answer = _json({"error": text}, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def _safely(handler: Handler) -> Handler:
@@ -290,7 +290,7 @@ def _safely(handler: Handler) -> Handler:
             return _json({"error": "the server is busy with other requests: try again"}, 503)
         except TookTooLong:
             return _json({"error": "this took too long, and was given up"}, 504)
-        except (TooLarge, MemoryError) as error:
+        except (AnswerTooLarge, MemoryError) as error:
             return _json({"error": str(error) or "too large for this machine"}, 413)
         except NotBuilt as error:
             return _json({"error": str(error)}, 500)

@@ -12,7 +12,7 @@ from typing import Any
 
 from gradwalk.inspect.trace.file import describe, read_trace
 from gradwalk.inspect.trace.trace import Trace
-from gradwalk.studio.answers import TooLarge
+from gradwalk.studio.answers import AnswerTooLarge
 from gradwalk.studio.findings import findings
 
 MOST_NODES = 200_000
@@ -113,7 +113,7 @@ def _as_file(description: bytes) -> bytes:
 
 def _check_size(trace: Trace) -> None:
     if len(trace) > MOST_NODES:
-        raise TooLarge(
+        raise AnswerTooLarge(
             f"the trace has {len(trace):,} nodes, and the studio shows at most {MOST_NODES:,}. "
             "Fix: record a part of the computation, with a smaller batch or fewer steps"
         )

@@ -70,7 +70,7 @@ def test_a_fault_that_does_not_show_again_is_not_blamed_on_anything(tmp_path: Pa
     assert (report.step, report.rerun, report.op, report.found) == (BAD_STEP, "", "", None)
     text = " ".join(str(report).split())
     assert "the loss is NaN" in text and "did not show again" in text
-    assert "what the model returned was not finite already" in text
+    assert "the model's output was already not finite" in text
     assert "the gradients of all parameters are not finite" in text
     assert f"record_from={BAD_STEP}" in text and f"--record-from {BAD_STEP}" in text
     assert "between its output and the loss" not in text

@@ -5,7 +5,7 @@
     # step.py:9: loss = F.cross_entropy(model(x), y)
     t0 = linear(a0, m0, m1)                                       float32 (100, 16)
 
-a: an argument, m: captured memory, n: a number read at every call, c: a constant, t: computed.
+a: argument, m: captured memory, n: runtime scalar, c: constant, t: computed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.ir.program import Argument, Call, Constant, Memory, Program, Scalar, Term
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
-    Draw,
     Given,
     Load,
     Number,
     Pick,
     Position,
     Reduce,
+    Sample,
     Step,
     Store,
 )
@@ -33,11 +33,11 @@ from gradwalk.graph.source import SourceLine, source_line
 
 WIDTH = 80
 _STUCK = "\N{NO-BREAK SPACE}"
-_LETTERS = {Argument: "a", Memory: "m", Late: "n", Constant: "c"}
+_LETTERS = {Argument: "a", Memory: "m", Scalar: "n", Constant: "c"}
 
 
 class Listing:
-    """The names that the terms of a program have in its listing."""
+    """The names of a program's terms in its listing."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -47,7 +47,7 @@ class Listing:
             match term.source:
                 case Argument(position):
                     self.names[term] = f"a{position}"
-                case Memory(number) | Late(number):
+                case Memory(number) | Scalar(number):
                     self.names[term] = f"{_LETTERS[type(term.source)]}{number}"
                 case Constant(array):
                     if array.ndim:
@@ -73,12 +73,12 @@ class Listing:
         return _aligned(f"{outputs} = {call.op.name}({', '.join(inside)})", kind)
 
     def sources(self, meanings: dict[str, str]) -> list[str]:
-        """Where the program's terms come from: name, what it means, type."""
+        """A row for each source: its name, what it is to the user, its type."""
         updated = {term for term, _ in self.program.updates}
         rows = []
         for term in sorted(self.program.sources(), key=self._source_order):
             if isinstance(term.source, Constant) and not term.ndim:
-                continue  # it stands in the calls as a number
+                continue  # calls show it as a number
             name = self.names[term]
             note = "updated" if term in updated else ""
             rows.append((name, meanings.get(name, ""), typed(term), note))
@@ -103,13 +103,13 @@ class Listing:
         if program.results:
             lines += _wrapped("return", (self.names[t] for t in program.results))
         if program.updates:
-            pairs = (f"{self.names[place]} ← {self.names[v]}" for place, v in program.updates)
+            pairs = (f"{self.names[target]} ← {self.names[v]}" for target, v in program.updates)
             lines += _wrapped("update", pairs)
         return "\n".join(lines)
 
 
 def listing(program: Program, meanings: dict[str, str] | None = None) -> str:
-    """A program as text; `meanings` say what its arguments and memories are, by a0, m0, n0."""
+    """A program as text; `meanings` say what its sources are to the user, by a0, m0, n0."""
     return Listing(program).text(meanings)
 
 
@@ -119,7 +119,7 @@ def typed(term: Any) -> str:
 
 
 def line_of(call: Call) -> SourceLine | None:
-    """The user's line that a call stands for."""
+    """The user's line that a call belongs to."""
     return None if call.line is None else source_line(*call.line)
 
 
@@ -129,8 +129,8 @@ def lines_of(calls: Sequence[Call]) -> list[SourceLine]:
 
 
 def kernel_listing(work: Work) -> str:
-    """What a kernel does (`work` of an entry of the plan): its loops, and what one turn of them
-    loads, computes and stores."""
+    """What a kernel does (`work` of an entry of the plan): its loops, and what one iteration loads,
+    computes and stores."""
     if isinstance(work, Call):
         kinds = ", ".join(typed(term) for term in work.terms)
         return shortened(f"{work.op.name} of {kinds}")
@@ -160,7 +160,7 @@ def _step(step: Step) -> str:
         case Apply(op, args, attrs, _):
             inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
             return f"apply   {op.name} {', '.join(inside)}"
-        case Draw(access, op, args, skip, attrs, _):
+        case Sample(access, op, args, skip, attrs, _):
             inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
             where = f"array {access}, {skip} blocks on"
             return f"draw    {op.name} {', '.join([where, *inside])}"
@@ -175,7 +175,7 @@ def _attribute(value: Any) -> str:
 
 
 def _aligned(left: str, right: str) -> str:
-    """Two texts, the second at the right edge; on a line of its own if there is no room."""
+    """Two texts, the second at the right edge, on a line of its own if there is no room."""
     if len(left) + 2 + len(right) <= WIDTH:
         return left + right.rjust(WIDTH - len(left))
     lines = textwrap.wrap(left, WIDTH, subsequent_indent=" " * 6)
@@ -189,11 +189,11 @@ def _aligned(left: str, right: str) -> str:
 def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Rows with each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    found = []
+    lines = []
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
-        found.append(shortened("  ".join(cells).rstrip()))
-    return found
+        lines.append(shortened("  ".join(cells).rstrip()))
+    return lines
 
 
 def _wrapped(head: str, parts: Iterable[str]) -> list[str]:
@@ -205,5 +205,5 @@ def _wrapped(head: str, parts: Iterable[str]) -> list[str]:
 
 
 def shortened(line: str) -> str:
-    """A line that fits."""
+    """A line cut to the width."""
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

@@ -1,7 +1,7 @@
-"""Functions made of several ops that are one step in programs from elsewhere (PyTorch's ATen).
+"""Composite ops: functions of several ops that are one step in other libraries (PyTorch's ATen).
 
-Importing this adds them to what `gradwalk.ops.TABLE` knows, so that a trace in which such a step is
-one node can be stepped, opened and explained like any other, also without PyTorch.
+Importing this package adds them to `gradwalk.ops.TABLE`: a trace in which such a step is one node
+can be stepped, opened and explained like any other, also without PyTorch.
 """
 
 from gradwalk.nn.composites import arithmetic, layers, losses, moving, pulling

@@ -1,8 +1,8 @@
 """Composite: a function made of ops, as one op.
 
 PyTorch computes `addmm`, a layer norm or a loss in one step, so a trace of its program has one node
-for it. Here such a step is a few ops; `composite` makes one op of them: its value is the
-function's, its gradients are those of the ops inside, and `open_op` shows them.
+for it. Here such a step is a few ops; `composite` makes one op of them, with the function's value
+and the gradients of the ops inside, which `open_op` shows.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def composite(
 
     def forward(*arrays: Any, **attrs: Any) -> Any:
         with _unseen(), no_grad():
-            found = function(*(_tensor(a) for a in arrays), **attrs)
-        return tuple(part._array for part in found) if outputs is not None else found._array
+            result = function(*(_tensor(a) for a in arrays), **attrs)
+        return tuple(part._array for part in result) if outputs is not None else result._array
 
     def joint(g: Any, *saved: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
         arrays = saved[: len(operands)]
@@ -65,7 +65,7 @@ def composite(
     op = define(
         name, forward, joint=joint, expand=function, outputs=outputs, formula=texts, shape=None
     )
-    op.checked = True  # what it is made of has been
+    op.checked = True  # the ops inside have been checked
     TABLE.composites[name] = op
     return op
 
@@ -87,14 +87,14 @@ def _pulled(
     g: Sequence[Any],
     wants: Sequence[bool],
 ) -> tuple[Any, ...]:
-    """What each operand receives: the function runs once more, with a graph."""
+    """The gradient of each operand: run the function once more, with a graph."""
     wants = [w and getattr(a, "dtype", None) in FLOATS for a, w in zip(arrays, wants, strict=True)]
     with _unseen(), enable_grad():
         leaves = [_tensor(a, wanted) for a, wanted in zip(arrays, wants, strict=True)]
-        found = function(*leaves, **attrs)
+        result = function(*leaves, **attrs)
         ends = [
             (out, wrap(np.asarray(part, out.dtype)))
-            for out, part in zip(found if isinstance(found, tuple) else (found,), g, strict=True)
+            for out, part in zip(result if isinstance(result, tuple) else (result,), g, strict=True)
             if part is not None and out.requires_grad
         ]
         wanted = [leaf for leaf, wants_it in zip(leaves, wants, strict=True) if wants_it]
@@ -109,7 +109,7 @@ def _pulled(
 
 @contextmanager
 def _unseen() -> Iterator[None]:
-    """Nobody who watches or traces operations is told of those inside."""
+    """Hide the operations inside from watchers, tracers and listeners."""
     here = state.here
     before = here.watcher, here.tracer, here.listener
     here.watcher = here.tracer = here.listener = None

@@ -1,4 +1,4 @@
-"""Composites that layers are made of. Optional operands come last: `given` says which there are."""
+"""Composites of layers. Optional operands come last: `given` names those that are present."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ composite("adaptive_avg_pool", lambda x, *, size: _adaptive_avg(len(size), x, si
 composite("adaptive_max_pool", lambda x, *, size: adaptive_max_pool2d(x, size))
 composite("upsample", _upsample)
 
-# -- normalisation ---------------------------------------------------------------------------------
+# -- normalization ---------------------------------------------------------------------------------
 
 
 def _layer_norm(x: Any, *parameters: Any, given: Names, count: int, eps: float) -> Any:
@@ -98,10 +98,10 @@ def _batch_norm(x: Any, *parameters: Any, given: Names, training: bool, eps: flo
 def _batch_norm_update(
     x: Any, *parameters: Any, given: Names, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
-    """In training, with the running statistics as they are afterwards."""
-    found = dict(zip(given, parameters))
-    mean, var = found.pop("running_mean"), found.pop("running_var")
-    out = normalization.batch_norm(x, None, None, **found, training=True, eps=eps)
+    """Batch norm in training, with the running statistics after the update."""
+    named = dict(zip(given, parameters))
+    mean, var = named.pop("running_mean"), named.pop("running_var")
+    out = normalization.batch_norm(x, None, None, **named, training=True, eps=eps)
     axes, still = (0, *range(2, x.ndim)), x.detach()
     now = mean_op(still, axis=axes, keepdim=False)
     spread = var_op(still, axis=axes, correction=1, keepdim=False)
@@ -146,7 +146,7 @@ composite("weight_norm", _weight_norm)
 
 
 def _shares_heads(query: Any, key: Any) -> bool:
-    """Whether several heads of queries look at one of keys and values."""
+    """Whether several query heads share one head of keys and values."""
     return bool(query.ndim > 2 and query.shape[-3] != key.shape[-3])
 
 

@@ -1,4 +1,4 @@
-"""Composites that are losses. Optional operands come last: `given` says which there are."""
+"""Composites of losses. Optional operands come last: `given` names those that are present."""
 
 from __future__ import annotations
 

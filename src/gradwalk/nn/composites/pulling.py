@@ -1,6 +1,6 @@
-"""Composites that are rules of gradients, where a gradient is itself a step of a program.
+"""Composites of backward rules, for programs in which a gradient is itself a step.
 
-That is so when a backward pass is recorded to be differentiated once more (`create_graph=True`).
+That happens when a backward pass is recorded for a second derivative (`create_graph=True`).
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def _conv_pull(
     dilation: Shape,
     groups: int,
 ) -> tuple[Any, ...]:
-    """The gradients of input, weight and bias of a convolution: those that are wanted."""
+    """The wanted gradients of input, weight and bias of a convolution."""
     attrs: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
-    found = []
+    gradients = []
     if wanted[0]:
-        found.append(conv_input(grad, weight, shape=tuple(x.shape[2:]), **attrs))
+        gradients.append(conv_input(grad, weight, shape=tuple(x.shape[2:]), **attrs))
     if wanted[1]:
-        found.append(conv_weight(x, grad, kernel=tuple(weight.shape[2:]), **attrs))
+        gradients.append(conv_weight(x, grad, kernel=tuple(weight.shape[2:]), **attrs))
     if wanted[2]:
-        found.append(sum_op(grad, axis=(0, *range(2, grad.ndim)), keepdim=False))
-    return tuple(found)
+        gradients.append(sum_op(grad, axis=(0, *range(2, grad.ndim)), keepdim=False))
+    return tuple(gradients)
 
 
 composite("conv_pull", _conv_pull, outputs=("*gradients",))

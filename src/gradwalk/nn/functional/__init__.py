@@ -1,4 +1,4 @@
-"""Layers as functions: what they compute, without parameters of their own.
+"""Layers as functions, without parameters of their own.
 
 Each family lists its public names in its own `__all__`.
 """

@@ -29,8 +29,8 @@ def scaled_dot_product_attention(
 ) -> Any:
     """softmax(Q Kᵀ × scale + mask) V; scale is 1 / √(width) unless given.
 
-    A boolean mask says who takes part (True) in the attention, a float mask is added. A query
-    that may look nowhere gets zeros.
+    A boolean mask is True where a query attends to a key; a float mask is added to the scores. A
+    query without any key gets zeros.
 
     >>> import gradwalk as gw
     >>> x = gw.ones(1, 2, 3)
@@ -61,7 +61,7 @@ def scaled_dot_product_attention(
 
 
 def _masked(scores: Any, mask: Any) -> tuple[Any, Any]:
-    """The scores with the mask applied, and which queries may look nowhere (None: none)."""
+    """The scores with the mask applied, and the queries without any key (or None)."""
     numbers = numbers_of(mask)
     values = mask if numbers is None else numbers
     boolean = mask.dtype.kind == "b"
@@ -75,7 +75,7 @@ def _masked(scores: Any, mask: Any) -> tuple[Any, Any]:
 
 
 def _shared(x: Any, heads: int) -> Any:
-    """Each head of keys or values repeated for the group of queries that shares it."""
+    """Repeat each head of keys or values for the group of query heads that shares it."""
     *lead, own, time, width = x.shape
     if heads % own:
         raise ValueError(f"{heads} query heads cannot share {own} heads of keys or values")

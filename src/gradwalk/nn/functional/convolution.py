@@ -17,13 +17,13 @@ Size = int | Sequence[int]
 
 
 def sizes(name: str, value: Size, n: int, least: int = 1) -> Shape:
-    """One number for all dimensions, or one for each."""
-    found = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(found) == 1 < n:
-        found *= n
-    if len(found) != n or any(v < least for v in found):
+    """Repeat one number for all dimensions; keep one for each."""
+    numbers = (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(numbers) == 1 < n:
+        numbers *= n
+    if len(numbers) != n or any(v < least for v in numbers):
         raise ValueError(f"{name} must be one or {n} integer(s) of at least {least}, not {value!r}")
-    return found
+    return numbers
 
 
 def _padding(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape) -> Pairs:
@@ -199,7 +199,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Any:
-    """The transpose of conv2d in its input: what its backward computes, as a layer.
+    """The transpose of conv2d in its input: the gradient of conv2d as a layer.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.conv_transpose2d(gw.ones(1, 1, 2, 2), gw.ones(1, 1, 2, 2), stride=2).shape

@@ -23,7 +23,7 @@ def _kept(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
-    if p == 1:  # as PyTorch, without drawing
+    if p == 1:  # PyTorch draws no random numbers here
         mask = np.zeros(shape, x.dtype)
     else:
         mask = _kept(shape, p, x.dtype)
@@ -32,7 +32,7 @@ def _masked(x: Any, shape: tuple[int, ...], p: float, inplace: bool) -> Any:
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Each element 0 with probability p, the others divided by 1 − p; x itself if not training.
+    """Zero each element with probability p, divide the others by 1 − p; x itself if not training.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.dropout(gw.ones(3), training=False)
@@ -69,7 +69,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
         return input
     if input.ndim < 2:
         raise ValueError(f"dropout2d takes (batch, channels, ...), got {tuple(input.shape)}")
-    if input.ndim == 3:  # PyTorch takes this for (batch, channels, length), for old times' sake
+    if input.ndim == 3:  # PyTorch reads this as (batch, channels, length), for compatibility
         return _by_channel(input, p, training, inplace, 1)
     return _masked(input, (*input.shape[:2], *(1,) * (input.ndim - 2)), p, inplace)
 
@@ -80,13 +80,13 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """Dropout that keeps the mean and variance of what selu returns."""
+    """Dropout that keeps the mean and variance of selu's outputs."""
     _check(p)
     if not training or p == 0:
         return input
     if p == 1:
         return input * 0
-    lowest = -1.7580993408473766  # what selu tends to: −alpha × scale
+    lowest = -1.7580993408473766  # the limit of selu: −alpha × scale
     scale = (1 - p) ** -0.5 * (1 + p * lowest * lowest) ** -0.5
     keep = wrap(_kept(tuple(input.shape), p, input.dtype))
     offset = (1 - keep) * (scale * lowest) - scale * p * lowest

@@ -9,12 +9,11 @@ from typing import Any
 
 from gradwalk.nn.functional.distance import pairwise_distance
 from gradwalk.ops.core.dtypes import result_dtype
-from gradwalk.ops.elementwise import units
+from gradwalk.ops.elementwise import activation
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
 from gradwalk.ops.elementwise.arithmetic import exp, log, sqrt
 from gradwalk.ops.elementwise.choice import clip, minimum, where
 from gradwalk.ops.index.indexing import gather, take
-from gradwalk.ops.network import losses
 from gradwalk.ops.network import softmax as fused
 from gradwalk.ops.reduce.reduction import mean, sum
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, reshape, squeeze, unsqueeze
@@ -29,7 +28,7 @@ __all__ = [
 
 
 def _how(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
-    """The reduction, also by PyTorch's old pair of flags."""
+    """The reduction, also from PyTorch's deprecated flags."""
     if size_average is not None or reduce is not None:
         warnings.warn(
             "size_average and reduce are deprecated, use reduction='mean', 'sum' or 'none'",
@@ -92,7 +91,7 @@ def cross_entropy(
     hit = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=how)
     if not label_smoothing:
         return hit
-    # The other part: every class equally, weighted, where the target is not ignored.
+    # The smoothing term: every class equally, weighted, where the target is not ignored.
     spread = -log_p if weight is None else -log_p * _by_class(weight, log_p, axis)
     used = target != ignore_index
     each = where(used, sum(spread, axis), 0)
@@ -127,7 +126,7 @@ def _cross_entropy_of_probabilities(
     if weight is not None:
         product = product * _by_class(weight, input, axis)
     each = -sum(product, axis)
-    if how == "mean":  # over rows: PyTorch divides by their number also where there are weights
+    if how == "mean":  # over rows: PyTorch divides by their number also with weights
         return sum(each) / max(math.prod(each.shape), 1)
     return _reduced(each, how)
 
@@ -155,7 +154,7 @@ def nll_loss(
             f"{expected}, got {target.dtype} of {tuple(target.shape)}"
         )
     fused.check_classes(target, input.shape[axis], ignore_index)
-    target = fused.refused_if_unseen(target, input.shape[axis], ignore_index)
+    target = fused.without_negatives(target, input.shape[axis], ignore_index)
     used = target != ignore_index
     classes = where(used, target, 0)
     picked = squeeze(gather(input, axis, unsqueeze(classes, axis)), axis)
@@ -180,20 +179,20 @@ def kl_div(
     if log_target:
         each = exp(target) * (target - input)
     else:
-        some = target != 0  # below 0 it is NaN: that is no probability
+        some = target != 0  # below 0, which is no probability, log is NaN
         each = where(some, target * log(where(some, target, 1)), 0) - target * input
     if how == "batchmean":
         return sum(each) / (input.shape[0] if input.ndim else 1)
     return _reduced(each, how)
 
 
-# -- numbers -------------------------------------------------------------------------------------
+# -- regression ----------------------------------------------------------------------------------
 
 
 def _difference(
     name: str, input: Any, target: Any, weight: Any, how: str, each: Callable[[Any], Any]
 ) -> Any:
-    """A loss of input − target, weighted, reduced."""
+    """A weighted and reduced loss of input − target."""
     _warn_of_sizes(name, input, target)
     loss = each(input - target)
     if weight is None:
@@ -236,7 +235,7 @@ def l1_loss(
 
 
 def _bent(d: Any, delta: float) -> Any:
-    """d² / 2 up to delta, then straight on; the gradient of |d| at 0 does not come in."""
+    """d² / 2 up to delta, linear beyond; avoids the gradient of |d| at 0."""
     near = clip(d, -delta, delta)
     return near * (d - near * 0.5)
 
@@ -291,7 +290,7 @@ def binary_cross_entropy(
     """−t log x − (1 − t) log(1 − x) for probabilities x; no log is below −100."""
     how = _how(reduction, size_average, reduce)
     input, target = _same_shape("binary_cross_entropy", input, target)
-    loss = losses.binary_cross_entropy_op(input, target)
+    loss = fused.binary_cross_entropy_op(input, target)
     return _reduced(loss if weight is None else loss * weight, how)
 
 
@@ -308,10 +307,10 @@ def binary_cross_entropy_with_logits(
     how = _how(reduction, size_average, reduce)
     input, target = _same_shape("binary_cross_entropy_with_logits", input, target)
     if pos_weight is None:
-        loss = losses.binary_cross_entropy_logits_op(input, target)
+        loss = fused.binary_cross_entropy_logits_op(input, target)
     else:
         more = (pos_weight - 1) * target + 1
-        loss = (1 - target) * input - more * units.logsigmoid(input)
+        loss = (1 - target) * input - more * activation.logsigmoid(input)
     return _reduced(loss if weight is None else loss * weight, how)
 
 
@@ -325,7 +324,7 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the log-likelihood of Poisson counts; `full` adds Stirling's formula for log t!."""
+    """The negative log-likelihood of Poisson counts; `full` adds Stirling's formula for log t!."""
     how = _how(reduction, size_average, reduce)
     if log_input:
         loss = exp(input) - target * input
@@ -346,7 +345,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:
-    """Minus the log-likelihood of normal numbers with mean `input` and variance `var`."""
+    """The negative log-likelihood of normal numbers with mean `input` and variance `var`."""
     how = _how(reduction)
     if isinstance(var, (int, float)):
         if var < 0:
@@ -384,7 +383,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """max(0, −target × (input1 − input2) + margin): target 1 wants input1 the larger."""
+    """max(0, −target × (input1 − input2) + margin): target 1 ranks input1 higher."""
     how = _how(reduction, size_average, reduce)
     return _reduced(clip(-target * (input1 - input2) + margin, min=0), how)
 
@@ -449,7 +448,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """triplet_margin_loss with any distance."""
+    """triplet_margin_loss with any distance function."""
     distance = distance_function or pairwise_distance
     return _triplet(anchor, positive, negative, distance, margin, swap, _how(reduction))
 
@@ -480,4 +479,4 @@ def soft_margin_loss(
 ) -> Any:
     """log(1 + exp(−target × x))."""
     how = _how(reduction, size_average, reduce)
-    return _reduced(-units.logsigmoid(target * input), how)
+    return _reduced(-activation.logsigmoid(target * input), how)

@@ -1,4 +1,4 @@
-"""Normalisation; the two ops behind all of it: ops/network/normalization.py."""
+"""Normalization, by the two ops of ops/network/normalization.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _standardized(
     eps: float,
     center: bool = True,
 ) -> Any:
-    """Normalised over `axes`, then × weight + bias, which broadcast as `shape`."""
+    """Normalized over `axes`, then × weight + bias, which broadcast as `shape`."""
 
     def lift(parameter: Any) -> Any:
         return parameter if parameter.shape == shape else reshape(parameter, shape=shape)
@@ -108,10 +108,10 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Any:
-    """Mean 0 and variance 1 for each channel, over the batch and all places.
+    """Mean 0 and variance 1 for each channel, over the batch and all positions.
 
-    Training takes the statistics of the batch and moves the running ones towards them, in
-    place; otherwise the running ones are used.
+    Training uses the statistics of the batch and moves the running ones towards them, in place;
+    evaluation uses the running ones.
 
     >>> import gradwalk as gw
     >>> mean, var = gw.zeros(1), gw.ones(1)
@@ -120,7 +120,7 @@ def batch_norm(
     tensor([0.2000])
     """
     if not math.prod(input.shape) and input.ndim < 2:
-        return clone(input)  # PyTorch looks at nothing else where there are no elements
+        return clone(input)  # PyTorch checks nothing else without elements
     shape = _channels("batch_norm", input)
     if not training:
         if running_mean is None or running_var is None:
@@ -134,7 +134,7 @@ def batch_norm(
         return input * reshape(scale, shape=shape) + reshape(shift, shape=shape)
     axes = (0, *range(2, input.ndim))
     count = math.prod(input.shape[i] for i in axes)
-    if not math.prod(input.shape):  # nothing to normalize, and nothing to learn of it
+    if not math.prod(input.shape):  # nothing to normalize or to track
         out = clone(input) if weight is None else input * reshape(weight, shape=shape)
         return out if bias is None else out + reshape(bias, shape=shape)
     if count == 1:
@@ -150,7 +150,7 @@ def batch_norm(
 def _follow(
     x: Any, axes: Axes, running_mean: Any, running_var: Any, momentum: float, count: int
 ) -> None:
-    """Move running statistics towards those of the batch (the variance without bias)."""
+    """Move running statistics towards the batch statistics (with the unbiased variance)."""
     array = x.detach()._array
     mean = array.mean(axes)
     var = quietly(np.var, array, axes) * (count / max(count - 1, 1))
@@ -237,5 +237,5 @@ def local_response_norm(
 def normalize(
     input: Any, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Any:
-    """x divided by its p-norm along `dim` (by `eps`, if that is larger)."""
+    """x divided by its p-norm along `dim`, but at least by `eps`."""
     return input / clip(vector_norm(input, p, dim, keepdim=True), min=eps)

@@ -39,15 +39,15 @@ def _check(name: str, x: Any, n: int, kinds: str = "f") -> None:
 
 
 def _strides(stride: Size | None, kernel: Shape) -> Shape:
-    """The kernel's own size if nothing is given."""
+    """The stride; by default the kernel size."""
     return kernel if stride in (None, (), []) else sizes("stride", stride, len(kernel))
 
 
 def _windows(
     size: Shape, kernel: Shape, stride: Shape, pads: Shape, dilation: Shape, ceil_mode: bool
 ) -> Shape:
-    """How many windows there are along each dimension."""
-    found = []
+    """The number of windows along each dimension."""
+    counts = []
     for n, k, s, p, d in zip(size, kernel, stride, pads, dilation, strict=True):
         if 2 * p > k:
             raise ValueError(f"padding {p} must be at most half the kernel size {k}")
@@ -57,8 +57,8 @@ def _windows(
             count -= 1  # the last window must begin inside the input or the left padding
         if count < 1:
             raise ValueError(f"a window of size {kernel} does not fit an input of size {size}")
-        found.append(count)
-    return tuple(found)
+        counts.append(count)
+    return tuple(counts)
 
 
 def _max_pool(
@@ -152,14 +152,14 @@ def _avg_pool(
 
 
 def _over(total: Any, count: Any) -> Any:
-    """A mean; that of integers is cut off to an integer, as in PyTorch."""
+    """A mean; of integers it is truncated, as in PyTorch."""
     if total.dtype.kind != "f":
         return div_trunc(total, count)
     return total * (1 / count) if isinstance(count, int) else total / count.astype(total.dtype)
 
 
 def _counts(n: int, kernel: int, out: int, stride: int, pad: int, include: bool) -> Any:
-    """How many elements each window has along one dimension, with or without padding."""
+    """The number of elements of each window along one dimension, with or without padding."""
     start = np.arange(out) * stride - pad
     stop = np.minimum(start + kernel, n + pad)
     return stop - start if include else np.minimum(stop, n) - np.maximum(start, 0)
@@ -213,12 +213,12 @@ def _targets(name: str, x: Any, output_size: Any, n: int) -> Shape:
 
 
 def _bins(size: int, out: int) -> list[tuple[int, int]]:
-    """Where each of `out` windows begins and ends, PyTorch's way."""
+    """Where each of `out` windows begins and ends, as in PyTorch."""
     return [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
 
 
 def _along(x: Any, matrix: np.ndarray[Any, Any], axis: int) -> Any:
-    """A fixed matrix applied along one dimension."""
+    """Apply a constant matrix along one dimension."""
     matrix = matrix.astype(x.dtype)
     if axis == x.ndim - 1:
         return matmul(x, matrix.T)
@@ -259,7 +259,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
 
 
 def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any:
-    """Windows of differing length: each filled up to the longest, then one maximum over all."""
+    """Pad windows of different lengths to the longest, then take one maximum over all."""
     out = _targets(f"adaptive_max_pool{n}d", x, output_size, n)
     lead = x.ndim - n
     size = tuple(x.shape[lead:])
@@ -358,7 +358,7 @@ def interpolate(
 
 
 def _repeated(x: Any, out: Shape) -> Any:
-    """Every element a whole number of times: reshape, broadcast, reshape."""
+    """Repeat every element a whole number of times: reshape, broadcast, reshape."""
     thin, wide = list(x.shape[:2]), list(x.shape[:2])
     for own, wanted in zip(x.shape[2:], out, strict=True):
         thin += [own, 1]

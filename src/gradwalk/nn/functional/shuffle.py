@@ -1,4 +1,4 @@
-"""Channels into pixels and back, and channels among themselves."""
+"""Rearranging channels and pixels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
-    """Every r × r channels as r × r pixels: (..., C r², H, W) becomes (..., C, H r, W r).
+    """Turn every r × r channels into r × r pixels: (..., C r², H, W) to (..., C, H r, W r).
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.pixel_shuffle(gw.zeros(1, 8, 3, 3), 2).shape
@@ -27,7 +27,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
-    """The other way round: (..., C, H r, W r) becomes (..., C r², H, W)."""
+    """The inverse of `pixel_shuffle`: (..., C, H r, W r) to (..., C r², H, W)."""
     r = downscale_factor
     *batch, channels, height, width = _image("pixel_unshuffle", input)
     if r <= 0 or height % r or width % r:
@@ -39,7 +39,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 
 def channel_shuffle(input: Any, groups: int) -> Any:
-    """Take the channels by turns from `groups` groups."""
+    """Interleave the channels of `groups` groups."""
     batch, channels, *rest = input.shape
     if groups <= 0 or channels % groups:
         raise ValueError(f"channel_shuffle: {channels} channels cannot be cut into {groups} groups")

@@ -1,4 +1,4 @@
-"""Functions of integers: embedding and one_hot; and products with weights."""
+"""Embedding and one_hot, and products with weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwalk.graph.abstract import numbers_of
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.picking import one_hot
 from gradwalk.ops.linear import matmul
-from gradwalk.ops.network.softmax import refused_if_unseen
+from gradwalk.ops.network.softmax import without_negatives
 from gradwalk.tensors import creation
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot"]
@@ -39,7 +39,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """Row `input[...]` of `weight`, for every element; `padding_idx` receives no gradient.
+    """Row `input[...]` of `weight` for every element; `padding_idx` receives no gradient.
 
     >>> import gradwalk as gw
     >>> gw.nn.functional.embedding(gw.tensor([1, 0]), gw.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -51,7 +51,7 @@ def embedding(
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
     _check_indices("embedding", input, weight.shape[0])
-    input = refused_if_unseen(input, weight.shape[0])
+    input = without_negatives(input, weight.shape[0])
     if padding_idx is not None:
         count = weight.shape[0]
         if not -count <= padding_idx < count:
@@ -63,7 +63,7 @@ def embedding(
 
 
 def _shrink(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are used, in place, down to the largest norm allowed."""
+    """Scale the used rows down to `max_norm`, in place."""
     used = np.unique(indices.numpy())
     rows = weight.detach().numpy()[used]
     norms = np.linalg.norm(rows, norm_type, axis=1, keepdims=True)

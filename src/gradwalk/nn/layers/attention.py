@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import numpy as np
 
 from gradwalk.nn import functional, init
 from gradwalk.nn.layers.linear import Linear
-from gradwalk.nn.module import Module, Parameter
+from gradwalk.nn.module import Module
+from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cat, split
 from gradwalk.tensors import creation
+
+__all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
     r"""$\mathrm{softmax}(Q K^T / \sqrt{d})\, V$ in several heads, between two linear maps.
 
     Inputs are (time, batch, features), or (batch, time, features) with `batch_first`. In a
-    boolean mask True means "do not look here"; a mask of numbers is added to the scores.
+    boolean mask, True hides a key; a mask of numbers is added to the scores.
 
     >>> import gradwalk as gw
     >>> x = gw.randn(2, 5, 8)
@@ -62,22 +65,20 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         self.add_zero_attn = add_zero_attn
         same = self.kdim == embed_dim and self.vdim == embed_dim
-
-        def new(*shape: int, wanted: bool = True) -> Parameter | None:
-            return Parameter(creation.empty(shape, dtype=dtype)) if wanted else None
-
         # PyTorch's order: it is the order of the state dict.
         for name, width in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
             if not same:
-                self.register_parameter(f"{name}_proj_weight", new(embed_dim, width))
-        self.register_parameter("in_proj_weight", new(3 * embed_dim, embed_dim, wanted=same))
+                weight = empty_parameter((embed_dim, width), dtype)
+                self.register_parameter(f"{name}_proj_weight", weight)
+        packed = empty_parameter((3 * embed_dim, embed_dim), dtype, same)
+        self.register_parameter("in_proj_weight", packed)
         if same:
             for name in "qkv":
                 self.register_parameter(f"{name}_proj_weight", None)
-        self.register_parameter("in_proj_bias", new(3 * embed_dim, wanted=bias))
+        self.register_parameter("in_proj_bias", empty_parameter(3 * embed_dim, dtype, bias))
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias, dtype=dtype)
-        self.register_parameter("bias_k", new(1, 1, embed_dim, wanted=add_bias_kv))
-        self.register_parameter("bias_v", new(1, 1, embed_dim, wanted=add_bias_kv))
+        for name in ("bias_k", "bias_v"):
+            self.register_parameter(name, empty_parameter((1, 1, embed_dim), dtype, add_bias_kv))
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
@@ -99,7 +100,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
-        """What each query attends to, and the weights (None unless they are needed)."""
+        """The attention output, and the weights (None unless `need_weights`)."""
         if is_causal and attn_mask is None:
             raise ValueError(
                 "is_causal says that attn_mask is causal, as in PyTorch: it needs the mask, "
@@ -141,7 +142,7 @@ class MultiheadAttention(Module):
 
     @staticmethod
     def _each(change: Any, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
-        """Change all three; what was one tensor stays one, so that it is projected once."""
+        """Apply `change` to all three; a shared tensor stays shared and is projected once."""
         q = change(query)
         k = q if key is query else change(key)
         return q, k, (k if value is key else change(value))
@@ -167,25 +168,25 @@ class MultiheadAttention(Module):
         return x.reshape(batch, time, self.num_heads, self.head_dim).transpose(1, 2)
 
     def _mask(self, mask: Any, padding: Any, batch: int, length: int, keys: int, dtype: Any) -> Any:
-        """Both masks as one of numbers to add, or None: (batch, heads, queries, keys)."""
-        found = None
+        """Both masks as one additive mask (batch, heads, queries, keys), or None."""
+        total = None
         if mask is not None:
             several = (batch * self.num_heads, length, keys)
             if tuple(mask.shape) not in ((length, keys), several):
                 raise ValueError(
                     f"attn_mask has shape {tuple(mask.shape)}, not {(length, keys)} or {several}"
                 )
-            found = _additive(mask, dtype)
+            total = _additive(mask, dtype)
             if mask.ndim == 3:
-                found = found.reshape(batch, self.num_heads, length, keys)
+                total = total.reshape(batch, self.num_heads, length, keys)
         if padding is not None:
             if tuple(padding.shape) != (batch, keys):
                 raise ValueError(
                     f"key_padding_mask has shape {tuple(padding.shape)}, not {(batch, keys)}"
                 )
             added = _additive(padding, dtype).reshape(batch, 1, 1, keys)
-            found = added if found is None else found + added
-        return found
+            total = added if total is None else total + added
+        return total
 
     def _attend(self, q: Any, k: Any, v: Any, mask: Any, need_weights: bool) -> tuple[Any, Any]:
         dropout = self.dropout if self.training else 0.0
@@ -199,14 +200,14 @@ class MultiheadAttention(Module):
 
 
 def _one_more(mask: Any) -> Any:
-    """A mask for one more key, which everyone may look at."""
+    """Extend a mask by one key that no query is hidden from."""
     if mask is None:
         return None
     return cat([mask, creation.zeros(*mask.shape[:-1], 1, dtype=mask.dtype)], -1)
 
 
 def _additive(mask: Any, dtype: Any) -> Any:
-    """A boolean mask as numbers to add to the scores: −∞ where it is True."""
+    """The additive form of a boolean mask: −∞ where it is True."""
     if mask.dtype.kind == "f":
         return mask.to(dtype)
     if mask.dtype.kind != "b":

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers._sizes import several
-from gradwalk.nn.module import Module, Parameter
+from gradwalk.nn.layers.options import changed, several
+from gradwalk.nn.module import Module
+from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
+
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+]  # fmt: skip
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -16,6 +22,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _Convolution(Module):
     dimensions = 0
     transposed = False
+    _function: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -59,12 +66,11 @@ class _Convolution(Module):
         shape = (channels[0], channels[1] // groups, *self.kernel_size)
         self.weight = Parameter(creation.empty(shape, dtype=dtype))
         self.bias: Parameter | None
-        new_bias = Parameter(creation.empty(out_channels, dtype=dtype)) if bias else None
-        self.register_parameter("bias", new_bias)
+        self.register_parameter("bias", empty_parameter(out_channels, dtype, bias))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Initialize weight and bias anew."""
         if not self.weight.numel():
             return
         fan_in = math.prod(self.weight.shape[1:])
@@ -72,25 +78,15 @@ class _Convolution(Module):
         init.fill(init.uniform_, self.weight, self.bias, a=-bound, b=bound)
 
     def extra_repr(self) -> str:
-        """The sizes, and what is not as usual."""
-        n = self.dimensions
-        text = (
+        """The sizes and options; defaults are omitted."""
+        none, one = (0,) * self.dimensions, (1,) * self.dimensions
+        return (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
+            + changed(self, padding=none, dilation=one, output_padding=none, groups=1)
+            + (", bias=False" if self.bias is None else "")
+            + changed(self, padding_mode="zeros")
         )
-        if self.padding != (0,) * n:
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * n:
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * n:
-            text += f", output_padding={self.output_padding}"
-        if self.groups != 1:
-            text += f", groups={self.groups}"
-        if self.bias is None:
-            text += ", bias=False"
-        if self.padding_mode != "zeros":
-            text += f", padding_mode={self.padding_mode}"
-        return text
 
 
 class _Conv(_Convolution):
@@ -114,7 +110,7 @@ class _Conv(_Convolution):
         )  # fmt: skip
 
     def _border(self) -> list[int]:
-        """What `functional.pad` adds: two numbers per dimension, the last dimension first."""
+        """The argument of `functional.pad`: two numbers per dimension, the last dimension first."""
         if self.padding == "valid":
             return [0] * (2 * self.dimensions)
         if self.padding == "same":
@@ -122,12 +118,15 @@ class _Conv(_Convolution):
             return [n for t in reversed(total) for n in (t // 2, t - t // 2)]
         return [n for p in reversed(self.padding) for n in (p, p)]
 
-    def _convolve(self, function: Any, x: Any) -> Any:
+    def forward(self, input: Any) -> Any:
+        """The convolution with the weight, plus bias."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
-            x = functional.pad(x, self._border(), mode=self.padding_mode)
+            input = functional.pad(input, self._border(), mode=self.padding_mode)
             padding = 0
-        return function(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return type(self)._function(
+            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
+        )
 
 
 class Conv1d(_Conv):
@@ -139,10 +138,7 @@ class Conv1d(_Conv):
     """
 
     dimensions = 1
-
-    def forward(self, input: Any) -> Any:
-        """The convolution with the weight, plus bias."""
-        return self._convolve(functional.conv1d, input)
+    _function = functional.conv1d
 
 
 class Conv2d(_Conv):
@@ -154,20 +150,14 @@ class Conv2d(_Conv):
     """
 
     dimensions = 2
-
-    def forward(self, input: Any) -> Any:
-        """The convolution with the weight, plus bias."""
-        return self._convolve(functional.conv2d, input)
+    _function = functional.conv2d
 
 
 class Conv3d(_Conv):
     """Convolution over (N, C, D, H, W)."""
 
     dimensions = 3
-
-    def forward(self, input: Any) -> Any:
-        """The convolution with the weight, plus bias."""
-        return self._convolve(functional.conv3d, input)
+    _function = functional.conv3d
 
 
 class _ConvTranspose(_Convolution):
@@ -189,7 +179,7 @@ class _ConvTranspose(_Convolution):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(f"a transposed convolution knows only zeros, not {padding_mode!r}")
+            raise ValueError(f"a transposed convolution supports only zeros, not {padding_mode!r}")
         if isinstance(padding, str):
             raise ValueError(f"the padding of a transposed convolution is numbers, not {padding!r}")
         super().__init__(
@@ -197,14 +187,15 @@ class _ConvTranspose(_Convolution):
             groups, bias, padding_mode, dtype,
         )  # fmt: skip
 
-    def _transpose(self, function: Any, x: Any, output_size: Any) -> Any:
-        return function(
-            x, self.weight, self.bias, self.stride, self.padding,
-            self._output_padding(x, output_size), self.groups, self.dilation,
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        """The transposed convolution with the weight, plus bias."""
+        return type(self)._function(
+            input, self.weight, self.bias, self.stride, self.padding,
+            self._output_padding(input, output_size), self.groups, self.dilation,
         )  # fmt: skip
 
     def _output_padding(self, x: Any, output_size: Any) -> tuple[int, ...]:
-        """What makes the result as large as asked: several input sizes share one output size."""
+        """The output padding that leads to `output_size`, which several input sizes share."""
         if output_size is None:
             return self.output_padding
         n = self.dimensions
@@ -229,10 +220,7 @@ class ConvTranspose1d(_ConvTranspose):
     """The transpose of `Conv1d` as a linear map: it makes (N, C, L) longer by its stride."""
 
     dimensions = 1
-
-    def forward(self, input: Any, output_size: Any = None) -> Any:
-        """The transposed convolution with the weight, plus bias."""
-        return self._transpose(functional.conv_transpose1d, input, output_size)
+    _function = functional.conv_transpose1d
 
 
 class ConvTranspose2d(_ConvTranspose):
@@ -244,17 +232,11 @@ class ConvTranspose2d(_ConvTranspose):
     """
 
     dimensions = 2
-
-    def forward(self, input: Any, output_size: Any = None) -> Any:
-        """The transposed convolution with the weight, plus bias."""
-        return self._transpose(functional.conv_transpose2d, input, output_size)
+    _function = functional.conv_transpose2d
 
 
 class ConvTranspose3d(_ConvTranspose):
     """The transpose of `Conv3d` as a linear map."""
 
     dimensions = 3
-
-    def forward(self, input: Any, output_size: Any = None) -> Any:
-        """The transposed convolution with the weight, plus bias."""
-        return self._transpose(functional.conv_transpose3d, input, output_size)
+    _function = functional.conv_transpose3d

@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.nn import functional
-from gradwalk.nn.module import Module
+from gradwalk.nn.layers.options import Options, layer
+
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
 
 
-class _Dropout(Module):
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"a dropout probability lies between 0 and 1, not {p}")
-        self.p = p
-        self.inplace = inplace
+@layer
+class _Dropout(Options):
+    p: float = 0.5
+    inplace: bool = False
+    _shown = ("p", "inplace")
 
-    def extra_repr(self) -> str:
-        """The probability."""
-        return f"p={self.p}, inplace={self.inplace}"
+    def _check(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"a dropout probability lies between 0 and 1, not {self.p}")
+
+    def forward(self, input: Any) -> Any:
+        """The input with elements or channels dropped."""
+        return type(self)._function(input, self.p, self.training, self.inplace)
 
 
 class Dropout(_Dropout):
@@ -29,37 +33,29 @@ class Dropout(_Dropout):
     tensor([1., 1., 1.])
     """
 
-    def forward(self, input: Any) -> Any:
-        """The input with elements dropped."""
-        return functional.dropout(input, self.p, self.training, self.inplace)
+    _function = functional.dropout
 
 
 class Dropout2d(_Dropout):
     """Zero whole channels (N, C, …) with probability p and scale the others, in training."""
 
-    def forward(self, input: Any) -> Any:
-        """The input with channels dropped."""
-        return functional.dropout2d(input, self.p, self.training, self.inplace)
+    _function = functional.dropout2d
 
 
 class Dropout1d(_Dropout):
     """Zero whole channels of (N, C, L) with probability p and scale the others, in training."""
 
-    def forward(self, input: Any) -> Any:
-        """The input with channels dropped."""
-        return functional.dropout1d(input, self.p, self.training, self.inplace)
+    _function = functional.dropout1d
 
 
 class Dropout3d(_Dropout):
     """Zero whole channels of (N, C, D, H, W) with probability p and scale the others."""
 
-    def forward(self, input: Any) -> Any:
-        """The input with channels dropped."""
-        return functional.dropout3d(input, self.p, self.training, self.inplace)
+    _function = functional.dropout3d
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean and variance of what SELU gives."""
+    """Dropout that keeps the mean and variance of SELU's outputs."""
 
     def forward(self, input: Any) -> Any:
         """The input with elements dropped."""

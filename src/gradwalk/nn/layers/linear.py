@@ -6,12 +6,15 @@ import math
 from typing import Any
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.module import Module, Parameter
+from gradwalk.nn.module import Module
+from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
+
+__all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Returns what it is given; takes any arguments, so that it can stand in for any layer."""
+    """Return the input; takes any arguments, so that it can replace any layer."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__()
@@ -44,12 +47,11 @@ class Linear(Module):
         self.out_features = out_features
         self.weight = Parameter(creation.empty(out_features, in_features, dtype=dtype))
         self.bias: Parameter | None
-        new_bias = Parameter(creation.empty(out_features, dtype=dtype)) if bias else None
-        self.register_parameter("bias", new_bias)
+        self.register_parameter("bias", empty_parameter(out_features, dtype, bias))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Initialize weight and bias anew."""
         bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
         init.fill(init.uniform_, self.weight, self.bias, a=-bound, b=bound)
 
@@ -86,12 +88,11 @@ class Bilinear(Module):
         shape = (out_features, in1_features, in2_features)
         self.weight = Parameter(creation.empty(shape, dtype=dtype))
         self.bias: Parameter | None
-        new_bias = Parameter(creation.empty(out_features, dtype=dtype)) if bias else None
-        self.register_parameter("bias", new_bias)
+        self.register_parameter("bias", empty_parameter(out_features, dtype, bias))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Initialize weight and bias anew."""
         bound = 1 / math.sqrt(self.in1_features)
         init.fill(init.uniform_, self.weight, self.bias, a=-bound, b=bound)
 

@@ -1,7 +1,7 @@
 """Losses as layers, and distances.
 
-Each keeps the options of the function of the same name. `size_average` and `reduce`, which
-PyTorch keeps for its past, are not here: say `reduction="mean"`, `"sum"` or `"none"`.
+Each has the options of the function of the same name, without PyTorch's deprecated `size_average`
+and `reduce`: use `reduction="mean"`, `"sum"` or `"none"`.
 """
 
 from __future__ import annotations
@@ -10,34 +10,32 @@ from collections.abc import Callable
 from typing import Any
 
 from gradwalk.nn import functional
-from gradwalk.nn.module import Module
+from gradwalk.nn.layers.options import Options, layer
 from gradwalk.tensors.tensor import Tensor
 
-
-class _Loss(Module):
-    reduction: str
-
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = reduction
-
-
-class _WeightedLoss(_Loss):
-    weight: Tensor | None
-
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.register_buffer("weight", weight)
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss",
+    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+    "MSELoss", "MarginRankingLoss", "NLLLoss", "PairwiseDistance", "PoissonNLLLoss",
+    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+]  # fmt: skip
 
 
+class _Loss(Options):
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss."""
+        return self._apply(input, target)
+
+
+@layer
 class L1Loss(_Loss):
     r"""$|x - y|$."""
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.l1_loss(input, target, reduction=self.reduction)
+    reduction: str = "mean"
+    _function = functional.l1_loss
 
 
+@layer
 class MSELoss(_Loss):
     r"""$(x - y)^2$.
 
@@ -46,33 +44,37 @@ class MSELoss(_Loss):
     tensor(2.)
     """
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.mse_loss(input, target, reduction=self.reduction)
+    reduction: str = "mean"
+    _function = functional.mse_loss
 
 
+@layer
 class SmoothL1Loss(_Loss):
     r"""$(x - y)^2 / 2\beta$ near zero, $|x - y| - \beta / 2$ elsewhere."""
 
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
-        self.beta = beta
-
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+    reduction: str = "mean"
+    beta: float = 1.0
+    _function = functional.smooth_l1_loss
 
 
+@layer
 class HuberLoss(_Loss):
     r"""$(x - y)^2 / 2$ near zero, $\delta (|x - y| - \delta / 2)$ elsewhere."""
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
-        self.delta = delta
+    reduction: str = "mean"
+    delta: float = 1.0
+    _function = functional.huber_loss
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+class _WeightedLoss(_Loss):
+    """A loss whose weights are buffers."""
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+        self.register_buffer("weight", weight)
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -82,6 +84,9 @@ class CrossEntropyLoss(_WeightedLoss):
     >>> gw.nn.CrossEntropyLoss()(gw.tensor([[1e4, -1e4]]), gw.tensor([0]))
     tensor(0.)
     """
+
+    _function = functional.cross_entropy
+    _options = ("weight", "ignore_index", "reduction", "label_smoothing")
 
     def __init__(
         self,
@@ -94,20 +99,12 @@ class CrossEntropyLoss(_WeightedLoss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
-
 
 class NLLLoss(_WeightedLoss):
     r"""$-x_y$ of log probabilities $x$."""
+
+    _function = functional.nll_loss
+    _options = ("weight", "ignore_index", "reduction")
 
     def __init__(
         self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
@@ -115,31 +112,20 @@ class NLLLoss(_WeightedLoss):
         super().__init__(weight, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.nll_loss(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
-
 
 class BCELoss(_WeightedLoss):
     r"""$-y \log x - (1 - y) \log (1 - x)$ of probabilities $x$."""
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.binary_cross_entropy(
-            input, target, weight=self.weight, reduction=self.reduction
-        )
+    _function = functional.binary_cross_entropy
+    _options = ("weight", "reduction")
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """`BCELoss` of sigmoid(x), stable; `pos_weight` weighs the positive class."""
+    """`BCELoss` of sigmoid(x), stable; `pos_weight` scales the loss of the positive class."""
 
     pos_weight: Tensor | None
+    _function = functional.binary_cross_entropy_with_logits
+    _options = ("weight", "reduction", "pos_weight")
 
     def __init__(
         self,
@@ -150,148 +136,104 @@ class BCEWithLogitsLoss(_WeightedLoss):
         super().__init__(weight, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.binary_cross_entropy_with_logits(
-            input,
-            target,
-            weight=self.weight,
-            reduction=self.reduction,
-            pos_weight=self.pos_weight,
-        )
 
-
+@layer
 class KLDivLoss(_Loss):
     r"""$y (\log y - x)$ of log probabilities $x$; `reduction="batchmean"` is the divergence."""
 
-    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
-        super().__init__(reduction)
-        self.log_target = log_target
-
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.kl_div(
-            input, target, reduction=self.reduction, log_target=self.log_target
-        )
+    reduction: str = "mean"
+    log_target: bool = False
+    _function = functional.kl_div
 
 
-class PoissonNLLLoss(_Loss):
+@layer
+class PoissonNLLLoss(Options):
     r"""$e^x - y x$, or $x - y \log x$ where `log_input` is off."""
 
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        eps: float = 1e-8,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+    log_input: bool = True
+    full: bool = False
+    eps: float = 1e-8
+    reduction: str = "mean"
+    _function = functional.poisson_nll_loss
 
     def forward(self, log_input: Any, target: Any) -> Any:
         """The loss."""
-        return functional.poisson_nll_loss(
-            log_input,
-            target,
-            log_input=self.log_input,
-            full=self.full,
-            eps=self.eps,
-            reduction=self.reduction,
-        )
+        return self._apply(log_input, target)
 
 
-class GaussianNLLLoss(_Loss):
+class GaussianNLLLoss(Options):
     r"""$\frac{1}{2} \left(\log \sigma^2 + (x - y)^2 / \sigma^2\right)$."""
 
+    _function = functional.gaussian_nll_loss
+    _options = ("full", "eps", "reduction")
+
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+        super().__init__()
         self.full = full
         self.eps = eps
+        self.reduction = reduction
 
     def forward(self, input: Any, target: Any, var: Any) -> Any:
         """The loss."""
-        return functional.gaussian_nll_loss(
-            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
-        )
+        return self._apply(input, target, var)
 
 
-class MarginRankingLoss(_Loss):
-    r"""$\max(0, -y (x_1 - x_2) + \text{margin})$."""
-
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
+class _PairLoss(Options):
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """The loss."""
-        return functional.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+        return self._apply(input1, input2, target)
 
 
+@layer
+class MarginRankingLoss(_PairLoss):
+    r"""$\max(0, -y (x_1 - x_2) + \text{margin})$."""
+
+    margin: float = 0.0
+    reduction: str = "mean"
+    _function = functional.margin_ranking_loss
+
+
+@layer
 class HingeEmbeddingLoss(_Loss):
     r"""$x$ where $y = 1$, $\max(0, \text{margin} - x)$ where $y = -1$."""
 
-    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.hinge_embedding_loss(
-            input, target, margin=self.margin, reduction=self.reduction
-        )
+    margin: float = 1.0
+    reduction: str = "mean"
+    _function = functional.hinge_embedding_loss
 
 
-class CosineEmbeddingLoss(_Loss):
+@layer
+class CosineEmbeddingLoss(_PairLoss):
     r"""$1 - \cos$ where $y = 1$, $\max(0, \cos - \text{margin})$ where $y = -1$."""
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
-    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+    margin: float = 0.0
+    reduction: str = "mean"
+    _function = functional.cosine_embedding_loss
 
 
-class TripletMarginLoss(_Loss):
-    r"""$\max(0, |a - p| - |a - n| + \text{margin})$."""
-
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction)
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
-
+class _TripletLoss(Options):
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
         """The loss."""
-        return functional.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+        return self._apply(anchor, positive, negative)
 
 
-class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of one's own."""
+@layer
+class TripletMarginLoss(_TripletLoss):
+    r"""$\max(0, |a - p| - |a - n| + \text{margin})$."""
+
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    reduction: str = "mean"
+    _function = functional.triplet_margin_loss
+
+
+class TripletMarginWithDistanceLoss(_TripletLoss):
+    """`TripletMarginLoss` with any distance function."""
+
+    _function = functional.triplet_margin_with_distance_loss
+    _options = ("distance_function", "margin", "swap", "reduction")
 
     def __init__(
         self,
@@ -301,46 +243,35 @@ class TripletMarginWithDistanceLoss(_Loss):
         swap: bool = False,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(reduction)
+        super().__init__()
         self.distance_function = distance_function or PairwiseDistance()
         self.margin = margin
         self.swap = swap
-
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
-        """The loss."""
-        return functional.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+        self.reduction = reduction
 
 
+@layer
 class SoftMarginLoss(_Loss):
     r"""$\log(1 + e^{-y x})$."""
 
-    def forward(self, input: Any, target: Any) -> Any:
-        """The loss."""
-        return functional.soft_margin_loss(input, target, reduction=self.reduction)
+    reduction: str = "mean"
+    _function = functional.soft_margin_loss
 
 
-class CosineSimilarity(Module):
+@layer
+class CosineSimilarity(Options):
     r"""$x_1 \cdot x_2 / (|x_1| |x_2|)$ along `dim`."""
 
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
+    dim: int = 1
+    eps: float = 1e-8
+    _function = functional.cosine_similarity
 
     def forward(self, x1: Any, x2: Any) -> Any:
         """The cosine of the angle between two vectors."""
-        return functional.cosine_similarity(x1, x2, dim=self.dim, eps=self.eps)
+        return self._apply(x1, x2)
 
 
-class PairwiseDistance(Module):
+class PairwiseDistance(Options):
     r"""$|x_1 - x_2 + \epsilon|_p$ along the last dimension."""
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:

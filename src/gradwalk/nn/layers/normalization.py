@@ -1,4 +1,4 @@
-"""Layers that shift and scale what passes to mean 0 and variance 1."""
+"""Layers that normalize to mean 0 and variance 1."""
 
 from __future__ import annotations
 
@@ -7,21 +7,38 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.module import Module, Parameter
+from gradwalk.nn.layers.options import Options, layer
+from gradwalk.nn.module import Module
+from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
 from gradwalk.tensors.tensor import Tensor
 
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
+]  # fmt: skip
 
-def _parameter(shape: Any, wanted: bool, dtype: Any) -> Parameter | None:
-    return Parameter(creation.empty(shape, dtype=dtype)) if wanted else None
+
+class _Affine(Module):
+    """A layer that may scale and shift its result by a weight and a bias."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _new_parameters(self, shape: Any, weight: bool, bias: bool, dtype: Any) -> None:
+        self.register_parameter("weight", empty_parameter(shape, dtype, weight))
+        self.register_parameter("bias", empty_parameter(shape, dtype, weight and bias))
+
+    def reset_parameters(self) -> None:
+        """Set the weight to one and the bias to zero."""
+        init.fill(init.ones_, self.weight)
+        init.fill(init.zeros_, self.bias)
 
 
-class _TrackedNorm(Module):
+class _TrackedNorm(_Affine):
     """What batch and instance norm share: weights per channel and running statistics."""
 
     ranks: tuple[int, ...] = ()  # how many dimensions an input may have
-    weight: Parameter | None
-    bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -42,8 +59,7 @@ class _TrackedNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self.register_parameter("weight", _parameter(num_features, affine, dtype))
-        self.register_parameter("bias", _parameter(num_features, affine and bias, dtype))
+        self._new_parameters(num_features, affine, bias, dtype)
         mean = variance = count = None
         if track_running_stats:
             mean = creation.zeros(num_features, dtype=dtype)
@@ -55,7 +71,7 @@ class _TrackedNorm(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget what was seen."""
+        """Reset the running statistics."""
         if self.running_mean is not None and self.running_var is not None:
             self.running_mean.zero_()
             self.running_var.fill_(1)
@@ -63,10 +79,9 @@ class _TrackedNorm(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Weight one, bias zero, nothing seen."""
+        """Set the weight to one, the bias to zero, and reset the running statistics."""
         self.reset_running_stats()
-        init.fill(init.ones_, self.weight)
-        init.fill(init.zeros_, self.bias)
+        super().reset_parameters()
 
     def _check(self, x: Any) -> None:
         if x.ndim not in self.ranks:
@@ -100,7 +115,7 @@ class _BatchNorm(_TrackedNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
 
     def forward(self, input: Any) -> Any:
-        """The normalised input; in training, the running statistics move towards the batch's."""
+        """The normalized input; in training, the running statistics move towards the batch's."""
         self._check(input)
         momentum = 0.0 if self.momentum is None else self.momentum
         count = self.num_batches_tracked
@@ -168,7 +183,7 @@ class _InstanceNorm(_TrackedNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
 
     def forward(self, input: Any) -> Any:
-        """The normalised input."""
+        """The normalized input."""
         self._check(input)
         batched = input.ndim == self.ranks[1]
         channels = input.shape[1 if batched else 0]
@@ -205,7 +220,7 @@ class InstanceNorm3d(_InstanceNorm):
     ranks = (4, 5)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     r"""$y = \gamma \frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} + \beta$.
 
     Over the last dimensions, each position by itself.
@@ -214,9 +229,6 @@ class LayerNorm(Module):
     >>> gw.nn.LayerNorm(3)(gw.tensor([[1.0, 2.0, 3.0]]))
     tensor([[-1.2247,  0.0000,  1.2247]], grad_fn=<...>)
     """
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -228,22 +240,14 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        single = isinstance(normalized_shape, (int, np.integer))
-        self.normalized_shape = (int(normalized_shape),) if single else tuple(normalized_shape)
+        self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        shape = self.normalized_shape
-        self.register_parameter("weight", _parameter(shape, elementwise_affine, dtype))
-        self.register_parameter("bias", _parameter(shape, elementwise_affine and bias, dtype))
+        self._new_parameters(self.normalized_shape, elementwise_affine, bias, dtype)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Weight one, bias zero."""
-        init.fill(init.ones_, self.weight)
-        init.fill(init.zeros_, self.bias)
-
     def forward(self, input: Any) -> Any:
-        """The normalised input."""
+        """The normalized input."""
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -268,20 +272,18 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        single = isinstance(normalized_shape, (int, np.integer))
-        self.normalized_shape = (int(normalized_shape),) if single else tuple(normalized_shape)
+        self.normalized_shape = shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        shape = self.normalized_shape
-        self.register_parameter("weight", _parameter(shape, elementwise_affine, dtype))
+        self.register_parameter("weight", empty_parameter(shape, dtype, elementwise_affine))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight one."""
+        """Set the weight to one."""
         init.fill(init.ones_, self.weight)
 
     def forward(self, x: Any) -> Any:
-        """The normalised input."""
+        """The normalized input."""
         return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -291,11 +293,8 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Groups of channels to mean 0 and variance 1, each sample by itself; then γ, β per channel."""
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -315,17 +314,11 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self.register_parameter("weight", _parameter(num_channels, affine, dtype))
-        self.register_parameter("bias", _parameter(num_channels, affine and bias, dtype))
+        self._new_parameters(num_channels, affine, bias, dtype)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """Weight one, bias zero."""
-        init.fill(init.ones_, self.weight)
-        init.fill(init.zeros_, self.bias)
-
     def forward(self, input: Any) -> Any:
-        """The normalised input."""
+        """The normalized input."""
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -336,20 +329,25 @@ class GroupNorm(Module):
         )
 
 
-class LocalResponseNorm(Module):
+@layer
+class LocalResponseNorm(Options):
     r"""$x_c \left(k + \frac{\alpha}{n} \sum_{c'} x_{c'}^2\right)^{-\beta}$ over $n$ channels."""
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
+    _function = functional.local_response_norm
+    _shown = ("alpha", "beta", "k")
 
     def forward(self, input: Any) -> Any:
-        """The normalised input."""
-        return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        """The normalized input."""
+        return self._apply(input)
 
     def extra_repr(self) -> str:
-        """The options."""
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+        """The size and the options."""
+        return f"{self.size}, {super().extra_repr()}"
+
+
+def _as_shape(sizes: Any) -> tuple[int, ...]:
+    return (int(sizes),) if isinstance(sizes, (int, np.integer)) else tuple(sizes)

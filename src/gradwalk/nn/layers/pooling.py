@@ -1,54 +1,47 @@
-"""Layers that summarise windows."""
+"""Layers that reduce windows to one element."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from gradwalk.nn import functional
-from gradwalk.nn.layers._sizes import several
-from gradwalk.nn.module import Module
+from gradwalk.nn.layers.options import Options, layer, several
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d",
+]  # fmt: skip
 
 
-class _MaxPool(Module):
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
-        self.ceil_mode = ceil_mode
+class _Pool(Options):
+    kernel_size: Any
+    stride: Any
+    _shown: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding")
 
-    def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = dict(dilation=self.dilation, ceil_mode=self.ceil_mode)
-        if self.return_indices:
-            options["return_indices"] = True
-        return options
+    def _check(self) -> None:
+        if self.stride is None:
+            self.stride = self.kernel_size
 
-    def extra_repr(self) -> str:
-        """The windows."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
+    def forward(self, input: Any) -> Any:
+        """Reduce each window."""
+        return self._apply(input)
+
+
+@layer
+class _MaxPool(_Pool):
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
+    dilation: Any = 1
+    return_indices: bool = False
+    ceil_mode: bool = False
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
 class MaxPool1d(_MaxPool):
     r"""The largest element of every window of (N, C, L): $\max_m x_{s t + d m}$."""
 
-    def forward(self, input: Any) -> Any:
-        """The maxima."""
-        return functional.max_pool1d(
-            input, self.kernel_size, self.stride, self.padding, **self._options()
-        )
+    _function = functional.max_pool1d
 
 
 class MaxPool2d(_MaxPool):
@@ -59,48 +52,28 @@ class MaxPool2d(_MaxPool):
     (1, 3, 4, 4)
     """
 
-    def forward(self, input: Any) -> Any:
-        """The maxima."""
-        return functional.max_pool2d(
-            input, self.kernel_size, self.stride, self.padding, **self._options()
-        )
+    _function = functional.max_pool2d
 
 
-class AvgPool1d(Module):
+@layer
+class AvgPool1d(_Pool):
     r"""The mean of every window of (N, C, L): $\frac{1}{k} \sum_m x_{s t + m}$."""
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = several(kernel_size, 1, "kernel_size")
-        self.stride = several(stride if stride is not None else kernel_size, 1, "stride")
-        self.padding = several(padding, 1, "padding")
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    _function = functional.avg_pool1d
 
-    def forward(self, input: Any) -> Any:
-        """The means."""
-        return functional.avg_pool1d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-        )
-
-    def extra_repr(self) -> str:
-        """The windows."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+    def _check(self) -> None:
+        super()._check()
+        for name in self._shown:
+            setattr(self, name, several(getattr(self, name), 1, name))
 
 
-class AvgPool2d(Module):
+@layer
+class AvgPool2d(_Pool):
     """The mean of every window of (N, C, H, W).
 
     >>> import gradwalk as gw
@@ -108,59 +81,33 @@ class AvgPool2d(Module):
     tensor([[[[1.]]]])
     """
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+    _function = functional.avg_pool2d
+
+
+class _AdaptivePool(Options):
+    _shown = ("output_size",)
 
     def forward(self, input: Any) -> Any:
-        """The means."""
-        return functional.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-
-    def extra_repr(self) -> str:
-        """The windows."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        """Reduce each window."""
+        return self._apply(input)
 
 
-class _AdaptiveAvgPool(Module):
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-    def extra_repr(self) -> str:
-        """The size of the result."""
-        return f"output_size={self.output_size}"
-
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+@layer
+class AdaptiveAvgPool1d(_AdaptivePool):
     """Means over windows chosen so that the result has a given length."""
 
-    def forward(self, input: Any) -> Any:
-        """The means."""
-        return functional.adaptive_avg_pool1d(input, self.output_size)
+    output_size: Any
+    _function = functional.adaptive_avg_pool1d
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+@layer
+class AdaptiveAvgPool2d(_AdaptivePool):
     """Means over windows chosen so that the result has a given size; None keeps a dimension.
 
     >>> import gradwalk as gw
@@ -168,31 +115,23 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     (2, 3, 1, 1)
     """
 
-    def forward(self, input: Any) -> Any:
-        """The means."""
-        return functional.adaptive_avg_pool2d(input, self.output_size)
+    output_size: Any
+    _function = functional.adaptive_avg_pool2d
 
 
-class _AdaptiveMaxPool(_AdaptiveAvgPool):
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__(output_size)
-        self.return_indices = return_indices
-
-    def _options(self) -> dict[str, Any]:
-        return {"return_indices": True} if self.return_indices else {}
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+@layer
+class AdaptiveMaxPool1d(_AdaptivePool):
     """Maxima over windows chosen so that the result has a given length."""
 
-    def forward(self, input: Any) -> Any:
-        """The maxima."""
-        return functional.adaptive_max_pool1d(input, self.output_size, **self._options())
+    output_size: Any
+    return_indices: bool = False
+    _function = functional.adaptive_max_pool1d
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+@layer
+class AdaptiveMaxPool2d(_AdaptivePool):
     """Maxima over windows chosen so that the result has a given size."""
 
-    def forward(self, input: Any) -> Any:
-        """The maxima."""
-        return functional.adaptive_max_pool2d(input, self.output_size, **self._options())
+    output_size: Any
+    return_indices: bool = False
+    _function = functional.adaptive_max_pool2d

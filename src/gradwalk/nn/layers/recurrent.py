@@ -10,10 +10,14 @@ import warnings
 from typing import Any
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.module import Module, Parameter
+from gradwalk.nn.layers.options import changed
+from gradwalk.nn.module import Module
+from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, times
 from gradwalk.ops.shape.reshaping import cat, split, stack
 from gradwalk.tensors import creation
+
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNCell"]
 
 State = tuple[Any, ...]  # (h,), or (h, c) of an LSTM
 
@@ -119,7 +123,7 @@ class _Recurrent(Module):
         return ("", "_reverse") if self.bidirectional else ("",)
 
     def reset_parameters(self) -> None:
-        """Draw all weights and biases again."""
+        """Initialize all weights and biases anew."""
         bound = 1 / math.sqrt(self.hidden_size)
         init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
 
@@ -150,10 +154,10 @@ class _Recurrent(Module):
             x = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
         if batched and self.batch_first:
             x = x.transpose(0, 1)
-        found = tuple(stack(list(parts)) for parts in zip(*last))
+        final = tuple(stack(list(parts)) for parts in zip(*last))
         if not batched:
-            x, found = x.squeeze(1), tuple(s.squeeze(1) for s in found)
-        return x, (found if len(found) > 1 else found[0])
+            x, final = x.squeeze(1), tuple(s.squeeze(1) for s in final)
+        return x, (final if len(final) > 1 else final[0])
 
     def _run(self, x: Any, state: State, suffix: str, reverse: bool) -> tuple[Any, State]:
         """One layer in one direction: (time, batch, features) to (time, batch, state)."""
@@ -189,21 +193,11 @@ class _Recurrent(Module):
         return list(zip(*parts))
 
     def extra_repr(self) -> str:
-        """The sizes, and what is not as usual."""
-        text = f"{self.input_size}, {self.hidden_size}"
-        if self.proj_size:
-            text += f", proj_size={self.proj_size}"
-        if self.num_layers != 1:
-            text += f", num_layers={self.num_layers}"
-        if not self.bias:
-            text += f", bias={self.bias}"
-        if self.batch_first:
-            text += f", batch_first={self.batch_first}"
-        if self.dropout:
-            text += f", dropout={self.dropout}"
-        if self.bidirectional:
-            text += f", bidirectional={self.bidirectional}"
-        return text
+        """The sizes and options; defaults are omitted."""
+        defaults = dict(proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0)
+        return f"{self.input_size}, {self.hidden_size}" + changed(
+            self, **defaults, bidirectional=False
+        )
 
 
 class RNN(_Recurrent):
@@ -294,27 +288,31 @@ class GRU(_Recurrent):
 class _Cell(Module):
     """One step of a recurrent layer."""
 
+    mode: str
     bias_ih: Parameter | None
     bias_hh: Parameter | None
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, bias: bool, dtype: Any
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        gates = _GATES[mode] * hidden_size
+        gates = _GATES[self.mode] * hidden_size
         self.weight_ih = Parameter(creation.empty(gates, input_size, dtype=dtype))
         self.weight_hh = Parameter(creation.empty(gates, hidden_size, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
-            new = Parameter(creation.empty(gates, dtype=dtype)) if bias else None
-            self.register_parameter(name, new)
+            self.register_parameter(name, empty_parameter(gates, dtype, bias))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights and biases again."""
+        """Initialize all weights and biases anew."""
         bound = 1 / math.sqrt(self.hidden_size)
         init.fill(init.uniform_, *self.parameters(), a=-bound, b=bound)
 
@@ -336,16 +334,20 @@ class _Cell(Module):
         _, state = _sequence(self.mode, one, state, weights, biases, reverse=False)
         return tuple(s.squeeze(0) for s in state) if single else state
 
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """The next hidden state."""
+        return self._step(input, None if hx is None else (hx,))[0]
+
     def extra_repr(self) -> str:
-        """The sizes, and what is not as usual."""
-        text = f"{self.input_size}, {self.hidden_size}"
-        if not self.bias:
-            text += f", bias={self.bias}"
-        return text + (", nonlinearity=relu" if self.mode == "RNN_RELU" else "")
+        """The sizes and options; defaults are omitted."""
+        relu = ", nonlinearity=relu" if self.mode == "RNN_RELU" else ""
+        return f"{self.input_size}, {self.hidden_size}" + changed(self, bias=True) + relu
 
 
 class RNNCell(_Cell):
     """One step of `RNN`."""
+
+    mode = "RNN_TANH"
 
     def __init__(
         self,
@@ -356,26 +358,15 @@ class RNNCell(_Cell):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(_mode_of(nonlinearity), input_size, hidden_size, bias, dtype)
+        super().__init__(input_size, hidden_size, bias, dtype=dtype)
+        self.mode = _mode_of(nonlinearity)
         self.nonlinearity = nonlinearity
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        """The next hidden state."""
-        return self._step(input, None if hx is None else (hx,))[0]
 
 
 class LSTMCell(_Cell):
     """One step of `LSTM`."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__("LSTM", input_size, hidden_size, bias, dtype)
+    mode = "LSTM"
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The next (h, c)."""
@@ -385,16 +376,4 @@ class LSTMCell(_Cell):
 class GRUCell(_Cell):
     """One step of `GRU`."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__("GRU", input_size, hidden_size, bias, dtype)
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        """The next hidden state."""
-        return self._step(input, None if hx is None else (hx,))[0]
+    mode = "GRU"

@@ -1,37 +1,42 @@
-"""Layers that change the shape: flatten, pad, resize."""
+"""Layers that change the shape: flatten, pad, resize, rearrange channels."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gradwalk.nn import functional
-from gradwalk.nn.layers._sizes import several
+from gradwalk.nn.layers.options import Options, layer, several
 from gradwalk.nn.module import Module
 
+__all__ = [
+    "ChannelShuffle", "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d",
+    "ConstantPad2d", "ConstantPad3d", "Flatten", "PixelShuffle", "PixelUnshuffle",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
+    "ReplicationPad2d", "ReplicationPad3d", "Unflatten", "Upsample", "UpsamplingBilinear2d",
+    "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
 
-class Flatten(Module):
-    """Merge dimensions into one; all but the first, if nothing else is said.
+
+@layer
+class Flatten(Options):
+    """Merge dimensions into one; by default, all but the first.
 
     >>> import gradwalk as gw
     >>> gw.nn.Flatten()(gw.zeros(2, 3, 4)).shape
     (2, 12)
     """
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    start_dim: int = 1
+    end_dim: int = -1
+    _shown = ("start_dim", "end_dim")
 
     def forward(self, input: Any) -> Any:
         """The input with dimensions merged."""
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        """From where to where."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
-
-class Unflatten(Module):
+@layer
+class Unflatten(Options):
     """Split one dimension into several.
 
     >>> import gradwalk as gw
@@ -39,12 +44,14 @@ class Unflatten(Module):
     (2, 3, 4)
     """
 
-    def __init__(self, dim: int, unflattened_size: Any) -> None:
-        super().__init__()
-        if not isinstance(dim, int):
-            raise TypeError(f"named dimensions do not exist here: dim is a number, not {dim!r}")
-        self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
+    dim: int
+    unflattened_size: Any
+    _shown = ("dim", "unflattened_size")
+
+    def _check(self) -> None:
+        if not isinstance(self.dim, int):
+            raise TypeError(f"named dimensions are not supported: dim is {self.dim!r}, no number")
+        self.unflattened_size = tuple(self.unflattened_size)
 
     def forward(self, input: Any) -> Any:
         """The input with a dimension split."""
@@ -52,12 +59,9 @@ class Unflatten(Module):
         shape = tuple(input.shape)
         return input.reshape(*shape[:dim], *self.unflattened_size, *shape[dim + 1 :])
 
-    def extra_repr(self) -> str:
-        """Which dimension, into what."""
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
-
-class Upsample(Module):
+@layer
+class Upsample(Options):
     """Make maps larger, by a factor or to a size, nearest or (bi)linear.
 
     >>> import gradwalk as gw
@@ -65,49 +69,39 @@ class Upsample(Module):
     (1, 3, 8, 8)
     """
 
-    def __init__(
-        self,
-        size: Any = None,
-        scale_factor: Any = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.size = size
-        if isinstance(scale_factor, tuple):
-            self.scale_factor: Any = tuple(float(factor) for factor in scale_factor)
+    size: Any = None
+    scale_factor: Any = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
+    _function = functional.interpolate
+
+    def _check(self) -> None:
+        if isinstance(self.scale_factor, tuple):
+            self.scale_factor = tuple(float(factor) for factor in self.scale_factor)
         else:
-            self.scale_factor = float(scale_factor) if scale_factor else None
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+            self.scale_factor = float(self.scale_factor) if self.scale_factor else None
 
     def forward(self, input: Any) -> Any:
         """The input, larger."""
-        options: dict[str, Any] = {}
-        if self.recompute_scale_factor is not None:
-            options["recompute_scale_factor"] = self.recompute_scale_factor
-        return functional.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners, **options
-        )
+        return self._apply(input)
 
     def extra_repr(self) -> str:
-        """The factor or the size, and how."""
+        """The factor or the size, and the mode."""
         if self.scale_factor is not None:
             return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
         return f"size={self.size!r}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
-    """`Upsample` to the nearest element."""
+    """`Upsample` with the nearest element."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """`Upsample` by a line between elements, corners on corners."""
+    """`Upsample` by bilinear interpolation with aligned corners."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
@@ -126,7 +120,7 @@ class _Pad(Module):
         return functional.pad(input, self.padding, mode=self.mode)
 
     def extra_repr(self) -> str:
-        """Elements added at each end, the last dimension first."""
+        """The padding, the last dimension first."""
         return f"{self.padding}"
 
 
@@ -142,7 +136,7 @@ class ConstantPad1d(_Pad):
         return functional.pad(input, self.padding, value=self.value)
 
     def extra_repr(self) -> str:
-        """Elements added at each end, and what they hold."""
+        """The padding and its value."""
         return f"padding={self.padding}, value={self.value}"
 
 
@@ -165,7 +159,7 @@ class ZeroPad1d(ConstantPad1d):
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
-        """Elements added at each end."""
+        """The padding."""
         return f"{self.padding}"
 
 
@@ -218,18 +212,51 @@ class ReplicationPad3d(ReplicationPad1d):
 
 
 class CircularPad1d(_Pad):
-    """The other end around (N, C, L)."""
+    """A circular border of (N, C, L)."""
 
     mode = "circular"
 
 
 class CircularPad2d(CircularPad1d):
-    """The other end around (N, C, H, W)."""
+    """A circular border of (N, C, H, W)."""
 
     dimensions = 2
 
 
 class CircularPad3d(CircularPad1d):
-    """The other end around (N, C, D, H, W)."""
+    """A circular border of (N, C, D, H, W)."""
 
     dimensions = 3
+
+
+class _Shuffle(Options):
+    def forward(self, input: Any) -> Any:
+        """The input with its elements rearranged."""
+        return self._apply(input)
+
+
+@layer
+class PixelShuffle(_Shuffle):
+    """Turn every r × r channels into r × r pixels: (..., C r², H, W) to (..., C, H r, W r)."""
+
+    upscale_factor: int
+    _function = functional.pixel_shuffle
+    _shown = ("upscale_factor",)
+
+
+@layer
+class PixelUnshuffle(_Shuffle):
+    """Turn every r × r pixels into r × r channels: (..., C, H r, W r) to (..., C r², H, W)."""
+
+    downscale_factor: int
+    _function = functional.pixel_unshuffle
+    _shown = ("downscale_factor",)
+
+
+@layer
+class ChannelShuffle(_Shuffle):
+    """Interleave the channels of several groups."""
+
+    groups: int
+    _function = functional.channel_shuffle
+    _shown = ("groups",)

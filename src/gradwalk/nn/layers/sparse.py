@@ -1,4 +1,4 @@
-"""Layers that look rows up."""
+"""Embedding layers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from typing import Any, Self
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.nn import functional, init
+from gradwalk.nn.layers.options import changed
 from gradwalk.nn.module import Module, Parameter
 from gradwalk.tensors import creation
 from gradwalk.tensors.tensor import Tensor
+
+__all__ = ["Embedding"]
 
 
 class Embedding(Module):
     """A table of vectors, looked up by integers.
 
-    The vectors start standard normal; that of `padding_idx` is zero and gets no gradient.
+    The initial vectors are standard normal; that of `padding_idx` is zero and has no gradient.
 
     >>> import gradwalk as gw
     >>> gw.nn.Embedding(10, 3)(gw.tensor([[1, 2], [3, 1]])).shape
@@ -57,7 +60,7 @@ class Embedding(Module):
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
-        """Draw the table again."""
+        """Initialize the table anew."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -84,14 +87,8 @@ class Embedding(Module):
         return cls(rows, columns, _weight=embeddings, _freeze=freeze, **options)
 
     def extra_repr(self) -> str:
-        """The sizes, and what is not as usual."""
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.padding_idx is not None:
-            text += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        return text + (", sparse=True" if self.sparse else "")
+        """The sizes and options; defaults are omitted."""
+        defaults = dict(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        return f"{self.num_embeddings}, {self.embedding_dim}" + changed(
+            self, **defaults, sparse=False
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from gradwalk.nn.module import Module
 from gradwalk.tensors import creation
 from gradwalk.tensors.tensor import Tensor
 
+__all__ = [
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+]  # fmt: skip
+
 Activation = str | Callable[[Any], Any]
 
 
@@ -26,22 +31,22 @@ def _activation_of(activation: Activation) -> Callable[[Any], Any]:
         return activation
     if activation not in ("relu", "gelu"):
         raise ValueError(f"activation is 'relu', 'gelu' or a function, not {activation!r}")
-    found: Callable[[Any], Any] = getattr(functional, activation)
-    return found
+    return functional.relu if activation == "relu" else functional.gelu
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
-class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward net, each added to its input and normalised.
+class _TransformerLayer(Module):
+    """What encoder and decoder layers share: attentions, a feed-forward net, norms, dropouts."""
 
-    >>> import gradwalk as gw
-    >>> layer = gw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
-    >>> layer(gw.randn(2, 5, 8)).shape
-    (2, 5, 8)
-    """
+    _attentions: ClassVar[tuple[str, ...]]  # each, and the feed-forward net, has norm and dropout
+    self_attn: MultiheadAttention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
 
     def __init__(
         self,
@@ -58,18 +63,37 @@ class TransformerEncoderLayer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, dtype=dtype)
+        options: dict[str, Any] = dict(bias=bias, dtype=dtype)
+        for name in self._attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, **options
+            )
+            setattr(self, name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, **options)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, dtype=dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, dtype=dtype)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        numbers = range(1, len(self._attentions) + 2)
+        for i in numbers:
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, **options))
+        for i in numbers:
+            setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation_of(activation)
+
+    def _feed_forward(self, x: Any) -> Any:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+class TransformerEncoderLayer(_TransformerLayer):
+    """Self-attention and a feed-forward net, each added to its input and normalized.
+
+    >>> import gradwalk as gw
+    >>> layer = gw.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> layer(gw.randn(2, 5, 8)).shape
+    (2, 5, 8)
+    """
+
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -79,22 +103,19 @@ class TransformerEncoderLayer(Module):
         is_causal: bool = False,
     ) -> Any:
         """The sequence after attention and feed-forward net."""
-        x = src
+
+        def attend(x: Any) -> Any:
+            out, _ = self.self_attn(
+                x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask,
+                is_causal=is_causal,
+            )  # fmt: skip
+            return self.dropout1(out)
+
         if self.norm_first:
-            x = x + self._attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
-            return x + self._feed_forward(self.norm2(x))
-        x = self.norm1(x + self._attend(x, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self._feed_forward(x))
-
-    def _attend(self, x: Any, mask: Any, padding: Any, is_causal: bool) -> Any:
-        out, _ = self.self_attn(
-            x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal
-        )
-        return self.dropout1(out)
-
-    def _feed_forward(self, x: Any) -> Any:
-        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
-        return self.dropout2(x)
+            x = src + attend(self.norm1(src))
+            return x + self.dropout2(self._feed_forward(self.norm2(x)))
+        x = self.norm1(src + attend(src))
+        return self.norm2(x + self.dropout2(self._feed_forward(x)))
 
 
 class TransformerEncoder(Module):
@@ -131,39 +152,13 @@ class TransformerEncoder(Module):
         return out if self.norm is None else self.norm(out)
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to an encoder's output, and a feed-forward net."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        options: dict[str, Any] = dict(bias=bias, dtype=dtype)
-        attention = dict(dropout=dropout, batch_first=batch_first, **options)
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.linear1 = Linear(d_model, dim_feedforward, **options)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **options)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _activation_of(activation)
+    _attentions = ("self_attn", "multihead_attn")
+    multihead_attn: MultiheadAttention
+    norm3: LayerNorm
+    dropout3: Dropout
 
     def forward(
         self,
@@ -178,32 +173,27 @@ class TransformerDecoderLayer(Module):
     ) -> Any:
         """The target sequence after both attentions and the feed-forward net."""
 
-        def look_here(x: Any) -> Any:
+        def attend(x: Any) -> Any:
             out, _ = self.self_attn(
                 x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask,
                 is_causal=tgt_is_causal,
             )  # fmt: skip
             return self.dropout1(out)
 
-        def look_there(x: Any) -> Any:
+        def attend_to_memory(x: Any) -> Any:
             out, _ = self.multihead_attn(
                 x, memory, memory, memory_key_padding_mask, need_weights=False,
                 attn_mask=memory_mask, is_causal=memory_is_causal,
             )  # fmt: skip
             return self.dropout2(out)
 
-        x = tgt
         if self.norm_first:
-            x = x + look_here(self.norm1(x))
-            x = x + look_there(self.norm2(x))
-            return x + self._feed_forward(self.norm3(x))
-        x = self.norm1(x + look_here(x))
-        x = self.norm2(x + look_there(x))
-        return self.norm3(x + self._feed_forward(x))
-
-    def _feed_forward(self, x: Any) -> Any:
-        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
-        return self.dropout3(x)
+            x = tgt + attend(self.norm1(tgt))
+            x = x + attend_to_memory(self.norm2(x))
+            return x + self.dropout3(self._feed_forward(self.norm3(x)))
+        x = self.norm1(tgt + attend(tgt))
+        x = self.norm2(x + attend_to_memory(x))
+        return self.norm3(x + self.dropout3(self._feed_forward(x)))
 
 
 class TransformerDecoder(Module):
@@ -308,7 +298,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Any:
-        """The target sequence after the decoder, which looked at the encoded source."""
+        """The target sequence after the decoder, which attends to the encoded source."""
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(
             tgt,
@@ -323,6 +313,6 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """−∞ above the diagonal, 0 elsewhere: nobody looks at what comes later."""
+        """−∞ above the diagonal, 0 elsewhere: it hides later keys from each query."""
         mask = creation.full((sz, sz), -np.inf, dtype=dtype)
         return creation.from_numpy(np.triu(mask.numpy(), 1))

@@ -1,4 +1,4 @@
-"""Keeping gradients within bounds."""
+"""Gradient clipping."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clip_grad_norm_(
     """
     gradients = _gradients(parameters)
     norm = _norm(gradients, float(norm_type))
-    if error_if_nonfinite and not math.isfinite(norm):  # a question that no trace can answer
+    if error_if_nonfinite and not math.isfinite(norm):  # a trace cannot decide this
         raise RuntimeError(
             f"the norm of the gradients is {norm}, so they cannot be clipped. A loss or a "
             "gradient is infinite or not a number; leave error_if_nonfinite off to scale anyway."
@@ -71,17 +71,17 @@ def clip_grads_with_norm_(
 
 
 def _as_tensor(norm: Any, dtype: Any) -> Tensor:
-    found: Tensor = wrap(norm.astype(dtype) if is_array(norm) else np.array(norm, dtype))
-    return found
+    tensor: Tensor = wrap(norm.astype(dtype) if is_array(norm) else np.array(norm, dtype))
+    return tensor
 
 
 def _scale(gradients: list[Array], max_norm: float, norm: Any) -> None:
     scale = max_norm / (norm + 1e-6)
-    if is_array(scale):  # traced: no branch, and to multiply by 1 changes nothing
+    if is_array(scale):  # traced: no branch; multiplying by 1 changes nothing
         scale = np.minimum(scale, 1.0)
         for gradient in gradients:
             np.multiply(gradient, scale.astype(gradient.dtype), out=gradient)
-    elif not scale >= 1:  # a norm that is not a number spreads, as in PyTorch
+    elif not scale >= 1:  # a NaN norm propagates, as in PyTorch
         here = caller()
         for gradient in gradients:
             quietly(np.multiply, gradient, scale, out=gradient)
@@ -131,7 +131,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Array]:
 
 
 def _norm(arrays: list[Array], kind: float) -> Any:
-    """The p-norm of all elements together; of traced arrays, a traced one."""
+    """The p-norm of all elements together; traced for traced arrays."""
     if not arrays:
         return 0.0
     if isinstance(arrays[0], AbstractArray):
@@ -150,7 +150,7 @@ def _norm(arrays: list[Array], kind: float) -> Any:
 
 
 def _traced_norm(arrays: list[Any], kind: float) -> Any:
-    """The same without looking at a number, in the one way that is right for all of them."""
+    """The same for traced arrays, whose values are unknown: one formula that is always right."""
     if kind == math.inf:
         largest = [np.abs(a).max() for a in arrays]
         return functools.reduce(np.maximum, largest)

@@ -16,7 +16,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Stack sequences, the shorter ones filled up: (time, batch, ...), or batch first.
+    """Pad sequences to one length and stack them: (time, batch, ...), or batch first.
 
     >>> import gradwalk as gw
     >>> sequences = [gw.tensor([1.0, 2.0, 3.0]), gw.tensor([4.0])]
@@ -34,8 +34,8 @@ def pad_sequence(
         last = (0, 0) * (sequence.ndim - 1)  # `pad` counts dimensions from the end
         sides = (0, gap) if padding_side == "right" else (gap, 0)
         filled.append(pad(sequence, (*last, *sides), value=padding_value) if gap else sequence)
-    found: Tensor = stack(filled, 0 if batch_first else 1)
-    return found
+    padded: Tensor = stack(filled, 0 if batch_first else 1)
+    return padded
 
 
 def unpad_sequence(

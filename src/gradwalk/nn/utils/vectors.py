@@ -9,18 +9,18 @@ from gradwalk.tensors.tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters one after the other; gradients flow back to them.
+    """Concatenate all parameters; gradients flow back to them.
 
     >>> import gradwalk as gw
     >>> gw.nn.utils.parameters_to_vector([gw.zeros(2), gw.ones(1, 2)])
     tensor([0., 0., 1., 1.])
     """
-    found: Tensor = cat([parameter.reshape(-1) for parameter in parameters])
-    return found
+    vector: Tensor = cat([parameter.reshape(-1) for parameter in parameters])
+    return vector
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give the parameters the elements of a vector, the other way round.
+    """Set the parameters from the elements of a vector: the inverse.
 
     >>> import gradwalk as gw
     >>> layer = gw.nn.Linear(2, 1)

@@ -13,7 +13,7 @@ M = TypeVar("M", bound=Module)
 
 
 class _WeightNorm:
-    """The hook that makes the weight anew before every forward."""
+    """The hook that recomputes the weight before every forward."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name, self.dim = name, dim
@@ -56,7 +56,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Make the parameter one again, with the value it has."""
+    """Restore the single parameter, with its present value."""
     for norm in _norms(module):
         if norm.name == name:
             weight = norm.weight(module).detach()
@@ -70,5 +70,5 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
 
 
 def _norms(module: Module) -> list[_WeightNorm]:
-    hooks = {} if module._hooks is None else module._hooks.before
-    return [entry.hook for entry in hooks.values() if isinstance(entry.hook, _WeightNorm)]
+    entries = module._hooks_of("before")
+    return [entry.hook for entry in entries if isinstance(entry.hook, _WeightNorm)]

@@ -1,8 +1,8 @@
 """Formulas as text: `1 − out²` for the local derivative of tanh.
 
-A rule run on symbols gives an expression; this prints it. An op says itself how it is spelled
-(`symbol=` in the op table, else its name); most are written name(operands, attributes), so a
-user's op prints without further work.
+A rule run on symbols gives an expression; this prints it. The op table has the sign of an op
+(`symbol=`); every other op is written name(operands, attributes), so a user's op prints without
+further work.
 """
 
 from __future__ import annotations
@@ -14,28 +14,18 @@ from gradwalk.ops.core.check import symbolic_env
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
 
-# Ops written between their operands, with how tightly they bind; how an op is spelled it says
-# itself, in the op table (`symbol=`).
+# Ops written between their operands, with how tightly they bind.
 INFIX = {
-    "bitwise_and": 0,
-    "bitwise_or": 0,
-    "equal": 1,
-    "not_equal": 1,
-    "less": 1,
-    "less_equal": 1,
-    "greater": 1,
-    "greater_equal": 1,
-    "add": 2,
-    "sub": 2,
-    "mul": 3,
-    "div": 3,
-    "matmul": 3,
-    "floor_divide": 3,
-    "remainder": 3,
-    "pow": 5,
-}
-_PREFIX = 4
-_ATOM = 9
+    "bitwise_and": 0, "bitwise_or": 0, "equal": 1, "not_equal": 1, "less": 1, "less_equal": 1,
+    "greater": 1, "greater_equal": 1, "add": 2, "sub": 2, "mul": 3, "div": 3, "matmul": 3,
+    "floor_divide": 3, "remainder": 3, "pow": 5,
+}  # fmt: skip
+PREFIX = 4
+POWER = 5
+BASE = 6  # what stands below an exponent
+ATOM = 9
+
+Part = tuple[str, int]  # the text, and how tightly its outermost operation binds
 _SUPERSCRIPT = str.maketrans("0123456789-.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻·")
 
 
@@ -47,7 +37,7 @@ def formula(expression: Any) -> str:
     >>> formula(1 - x * x)
     '1 − x²'
     """
-    return _text(expression)[0]
+    return formula_part(expression)[0]
 
 
 def derivative(
@@ -55,7 +45,7 @@ def derivative(
 ) -> str:
     """The local derivative of an elementwise op for one input, as text.
 
-    `names` and `out` are what to call its inputs and its output, `attrs` its attributes.
+    `names` and `out` name its inputs and its output; `attrs` are its attributes.
 
     >>> import gradwalk as gw
     >>> derivative(gw.tanh)
@@ -63,8 +53,8 @@ def derivative(
     >>> derivative(gw.mul, 0, ["x1", "w1"])
     'w1'
     """
-    found = derivative_expression(op, position, names, out, **attrs)
-    return "none" if found is None else formula(found)
+    expression = derivative_expression(op, position, names, out, **attrs)
+    return "none" if expression is None else formula(expression)
 
 
 def derivative_expression(
@@ -85,7 +75,7 @@ def derivative_expression(
 
 
 class _Any(Symbol):
-    """An attribute of any value: different from every number a rule may compare it with."""
+    """A symbolic attribute: different from every number a rule may compare it with."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -94,70 +84,121 @@ class _Any(Symbol):
         return self is other
 
 
-def _text(expression: Any) -> tuple[str, int]:
-    """The text and how tightly its outermost operation binds."""
-    if not isinstance(expression, Symbol):
-        text = _number(expression)
-        return text, _PREFIX if text.startswith("−") else _ATOM
-    op, args = expression.op, expression.args
-    if op is None:
-        return expression.name, _ATOM
-    if op.name == "mul":
-        return _product(args)
-    if op.name in INFIX:
-        sign, binding = op.symbol, INFIX[op.name]
-        right_side = binding + (op.name in ("sub", "div"))
-        left, right = _wrapped(args[0], binding), _wrapped_after(args[1], right_side)
-        return f"{left} {sign} {right}", binding
-    if op.name == "neg":
-        return f"−{_wrapped(args[0], _PREFIX)}", _PREFIX
-    if op.name in ("power", "square"):
-        exponent = expression.attrs.get("exponent", 2)
-        return f"{_wrapped(args[0], 6)}{_raised(exponent)}", 5
-    if op.name == "where":
-        condition, chosen, other = (formula(a) for a in args)
-        return f"{chosen} if {condition} else {other}", 0
-    if op.name == "permute" and expression.attrs["axes"][-2:] == (
-        len(expression.shape) - 1,
-        len(expression.shape) - 2,
-    ):
-        return f"{_wrapped(args[0], 6)}ᵀ", 6
-    listed = [formula(a) for a in args]
-    listed += [f"{name}={value}" for name, value in expression.attrs.items()]
-    call = f"{op.symbol or op.name}({', '.join(listed)})"
-    return (f"{call}[{expression.index}]" if op.multiple else call), _ATOM
+class Notation:
+    """Writes expressions of symbols as text; subclasses write the same forms in other ways."""
+
+    minus = "−"
+    transposed_binds = BASE
+    cases_bind = 0
+
+    def part(self, expression: Any) -> Part:
+        """The text of an expression and how tightly its outermost operation binds."""
+        if not isinstance(expression, Symbol):
+            return self.number(expression)
+        op, args, attrs = expression.op, expression.args, expression.attrs
+        if op is None:
+            return self.name(expression.name), ATOM
+        special = self.special(expression)
+        if special is not None:
+            return special
+        if op.name == "mul":
+            return self._product(op, *args)
+        if op.name == "neg":
+            return self._negative(args[0])
+        if op.name in ("power", "square"):
+            return self.power(args[0], attrs.get("exponent", 2)), POWER
+        if op.name in INFIX and self.sign(op) is not None:
+            binding = INFIX[op.name]
+            return self._between(op, args[0], args[1], binding + (op.name in ("sub", "div")))
+        if op.name == "where":
+            return self.cases(*(self.part(a)[0] for a in args)), self.cases_bind
+        last = len(expression.shape) - 1
+        if op.name == "permute" and attrs["axes"][-2:] == (last, last - 1):
+            return self.transposed(self.wrapped(args[0], BASE)), self.transposed_binds
+        return self.call(expression)
+
+    def wrapped(self, expression: Any, binding: int) -> str:
+        """An operand, in brackets if it binds less tightly."""
+        text, tightness = self.part(expression)
+        return self.bracketed(text) if tightness < binding else self.single(text)
+
+    def _product(self, op: Op, first: Any, second: Any) -> Part:
+        for one, other in ((first, second), (second, first)):
+            if isinstance(one, (int, float)) and one == 1:
+                return self.part(other)
+            if isinstance(one, (int, float)) and one == -1:
+                return self._negative(other)
+        if first is second:
+            return self.power(first, 2), POWER
+        return self._between(op, first, second, INFIX["mul"])
+
+    def _negative(self, operand: Any) -> Part:
+        return self.minus + self.wrapped(operand, PREFIX), PREFIX
+
+    def _between(self, op: Op, first: Any, second: Any, right_binding: int) -> Part:
+        binding = INFIX[op.name]
+        # After another sign a minus needs brackets, too: a × (−b).
+        prefixed = self.part(second)[1] == PREFIX
+        right = self.wrapped(second, ATOM if prefixed else right_binding)
+        return self.infix(self.wrapped(first, binding), self.sign(op) or "", right), binding
+
+    def special(self, expression: Symbol) -> Part | None:
+        """A form that only this notation has."""
+        return None
+
+    def sign(self, op: Op) -> str | None:
+        """The sign of an op between its operands; None if it has none."""
+        return op.symbol
+
+    def infix(self, left: str, sign: str, right: str) -> str:
+        """An operation between its operands."""
+        return f"{left} {sign} {right}"
+
+    def single(self, text: str) -> str:
+        """An operand without brackets."""
+        return text
+
+    def number(self, value: Any) -> Part:
+        """A number, or any other attribute."""
+        text = _number(value)
+        return text, PREFIX if text.startswith("−") else ATOM
+
+    def name(self, name: str) -> str:
+        """The name of a symbol."""
+        return name
+
+    def bracketed(self, text: str) -> str:
+        """In parentheses."""
+        return f"({text})"
+
+    def power(self, base: Any, exponent: Any) -> str:
+        """A power."""
+        below = self.wrapped(base, BASE)
+        if isinstance(exponent, Symbol):
+            return f"{below}^{self.wrapped(exponent, ATOM)}"
+        text = _number(exponent).replace("−", "-")
+        if not set(text) <= {chr(sign) for sign in _SUPERSCRIPT}:  # inf, 1e+20: nothing to raise
+            return f"{below}^{_number(exponent)}"
+        return below + text.translate(_SUPERSCRIPT)
+
+    def cases(self, condition: str, chosen: str, other: str) -> str:
+        """`where`."""
+        return f"{chosen} if {condition} else {other}"
+
+    def transposed(self, text: str) -> str:
+        """A transposed matrix."""
+        return f"{text}ᵀ"
+
+    def call(self, expression: Symbol) -> Part:
+        """An op written as a function of its operands and attributes."""
+        op: Any = expression.op
+        listed = [formula(a) for a in expression.args]
+        listed += [f"{name}={value}" for name, value in expression.attrs.items()]
+        call = f"{op.symbol or op.name}({', '.join(listed)})"
+        return (f"{call}[{expression.index}]" if op.multiple else call), ATOM
 
 
-def _product(args: tuple[Any, ...]) -> tuple[str, int]:
-    first, second = args
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, (int, float)) and one == 1:
-            return _text(other)
-        if isinstance(one, (int, float)) and one == -1:
-            return f"−{_wrapped(other, _PREFIX)}", _PREFIX
-    if first is second:
-        return f"{_wrapped(first, 6)}²", 5
-    return f"{_wrapped(first, 3)} × {_wrapped_after(second, 3)}", 3
-
-
-def _wrapped(expression: Any, binding: int) -> str:
-    text, tightness = _text(expression)
-    return f"({text})" if tightness < binding else text
-
-
-def _wrapped_after(expression: Any, binding: int) -> str:
-    """After another sign a minus needs brackets, too: a × (−b)."""
-    text, tightness = _text(expression)
-    return f"({text})" if tightness < binding or tightness == _PREFIX else text
-
-
-def _raised(exponent: Any) -> str:
-    if isinstance(exponent, Symbol):
-        return f"^{_wrapped(exponent, _ATOM)}"
-    text = _number(exponent).replace("−", "-")
-    if not set(text) <= {chr(sign) for sign in _SUPERSCRIPT}:  # inf, 1e+20: nothing to raise
-        return f"^{_number(exponent)}"
-    return text.translate(_SUPERSCRIPT)
+formula_part = Notation().part
 
 
 def _number(value: Any) -> str:

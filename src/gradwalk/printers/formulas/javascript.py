@@ -1,8 +1,8 @@
-"""The op table for the page: values and what goes back as TypeScript, formulas as data.
+"""The op table for the page: values and gradients as TypeScript, formulas as data.
 
-Nothing here knows a function or a derivative. A value is the op's own definition for numbers,
-read as source and written in JavaScript (`javascript_source.py`); what a node hands back is the
-op's own rule, read with symbols. Both come down to the few spellings of this module.
+Nothing here defines a function or a derivative. A value is the op's own definition for numbers,
+translated from its source to JavaScript (`javascript_source.py`); a gradient is the op's own rule,
+run on symbols.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gradwalk.printers.formulas.javascript_source import (
 from gradwalk.printers.graphs.view import GATES
 
 NULLABLE = "number | null | undefined"  # of attributes like the bounds of clip
-MOST_OPS = 60  # of a rule: a longer one is computed, and not written as a formula
-# Operators of JavaScript that mean the same for numbers, by the op; the rest are calls.
+MOST_OPS = 60  # of a rule: a longer one is computed but has no formula
+# JavaScript operators with the same meaning for numbers, by op; other ops are calls.
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "equal": "===", "not_equal": "!==",
     "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "bitwise_and": "&&",
@@ -35,16 +35,16 @@ _SIGNS = {
 
 
 def scalar_ops() -> dict[str, Op]:
-    """The ops that mean something for plain numbers and can be written in JavaScript."""
-    found = {}
+    """The ops on plain numbers that can be written in JavaScript."""
+    ops = {}
     for op in TABLE.values():
         if op.elementwise and op.name not in _OF_BITS:
             try:
                 value_function(op)
             except Unwritable:
                 continue
-            found[op.name] = op
-    return found
+            ops[op.name] = op
+    return ops
 
 
 _OF_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")  # no ops on floats
@@ -76,11 +76,11 @@ def may_be_none(op: Op, attribute: str) -> bool:
     return attribute in op.defaults and op.defaults[attribute] is None
 
 
-# -- what goes back along an edge ------------------------------------------------------------------
+# -- contributions to inputs -----------------------------------------------------------------------
 
 
 def pull_function(op: Op, position: int) -> str:
-    """What a node with gradient g hands to one input: `(g, out, x, y, ...attributes) => ...`.
+    """The contribution to one input: `(g, out, x, y, ...attributes) => ...`.
 
     >>> from gradwalk.ops.elementwise.arithmetic import mul
     >>> pull_function(mul, 0)
@@ -116,11 +116,11 @@ def slope_tree(op: Op, position: int) -> Any:
 
 
 class TooLong(Exception):
-    """A formula nobody would read."""
+    """A formula too long to read."""
 
 
 class _Attribute(Symbol):
-    """An attribute of any value; notes which numbers a rule compares it with."""
+    """A symbolic attribute; records the numbers that a rule compares it with."""
 
     __slots__ = ("compared",)
     __hash__ = object.__hash__
@@ -136,7 +136,7 @@ class _Attribute(Symbol):
 
 
 def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any = None) -> Any:
-    """A rule written out, with a case for every value of an attribute it treats apart."""
+    """A rule written out, with a case for every attribute value that it distinguishes."""
     fixed = fixed or {}
     rule = op.rule(position)
     assert rule is not None
@@ -148,12 +148,12 @@ def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any 
             )
             return choose(name, None, without, given)
     attrs = {name: fixed.get(name, _Attribute(name)) for name in op.attributes}
-    found = _run(op, position, attrs, g)
+    expression = _run(op, position, attrs, g)
     if not any(isinstance(a, _Attribute) and a.compared for a in attrs.values()):
-        # As symbols like all others, which stay on the side of a comparison where they were put.
+        # Plain symbols keep their side of a comparison.
         plain = {n: Symbol(n) if isinstance(a, _Attribute) else a for n, a in attrs.items()}
-        found = _run(op, position, plain, g)
-    written = write(found)
+        expression = _run(op, position, plain, g)
+    written = write(expression)
     for name, attribute in attrs.items():
         for number in reversed(attribute.compared if isinstance(attribute, _Attribute) else ()):
             special = write(_run(op, position, attrs | {name: number}, g))
@@ -186,7 +186,7 @@ def _run(op: Op, position: int, attrs: dict[str, Any], g: Any) -> Any:
 
 
 def code(expression: Any) -> str:
-    """An expression of symbols as JavaScript; what it has twice is computed once, in a block.
+    """An expression of symbols as JavaScript; shared parts are computed once, in a block.
 
     >>> code(1 - Symbol("out") * Symbol("out"))
     '1 - out * out'
@@ -201,7 +201,7 @@ def code(expression: Any) -> str:
 
 
 def _shared(expression: Any) -> Symbol | None:
-    """An operation that stands in an expression more than once and has no such inside."""
+    """An operation that occurs more than once in an expression and contains no such operation."""
     seen: set[int] = set()
 
     def look(part: Any) -> Symbol | None:
@@ -211,13 +211,13 @@ def _shared(expression: Any) -> Symbol | None:
             return part
         seen.add(id(part))
         inside = (look(argument) for argument in (*part.args, *part.attrs.values()))
-        return next((found for found in inside if found is not None), None)
+        return next((shared for shared in inside if shared is not None), None)
 
     return look(expression)
 
 
 def _replaced(expression: Any, old: Symbol, new: Symbol, made: dict[int, Any]) -> Any:
-    """With `new` in place of `old`; one symbol used twice stays one."""
+    """Replace `old` by `new`; shared symbols stay shared."""
     if expression is old:
         return new
     if not isinstance(expression, Symbol) or expression.op is None:
@@ -242,7 +242,7 @@ def _code(expression: Any) -> tuple[str, int]:
     if op.name == "where":
         condition, chosen, other = (_inside(a, 1) for a in args)
         if isinstance(args[0], Symbol) and args[0].op is None and args[0].dtype.kind != "b":
-            condition = f"{condition} !== 0"  # to Python NaN is true, to JavaScript it is not
+            condition = f"{condition} !== 0"  # NaN is true in Python and false in JavaScript
         return f"{condition} ? {chosen} : {other}", 0
     if op.name in _SIGNS:
         binding = INFIX[op.name] + 1
@@ -261,7 +261,7 @@ def _inside(expression: Any, binding: int) -> str:
 def tree(expression: Any) -> Any:
     """An expression of symbols as data: a name, a number, or `[op, operand, ...]`.
 
-    Attributes that an op has stand last, as `{name: [value, text]}`.
+    Attributes come last, as `{name: [value, text]}`.
     """
     if _size(expression) > MOST_OPS:
         raise TooLong
@@ -284,7 +284,7 @@ def _tree(expression: Any) -> Any:
     if op is None:
         return expression.name
     if op.name == "mul" and args[0] is args[1]:
-        return ["square", _tree(args[0])]  # printed alike; a tree of text has no identity
+        return ["square", _tree(args[0])]  # printed alike; a tree has no object identity
     attrs = {
         name: [_tree(value), str(value)] if value is not None else [None, "None"]
         for name, value in expression.attrs.items()
@@ -296,7 +296,7 @@ def _tree(expression: Any) -> Any:
 
 
 def op_facts(op: Op) -> dict[str, Any]:
-    """What the page knows of an op besides its functions."""
+    """The facts about an op that the page needs besides its functions."""
     facts: dict[str, Any] = {
         "inputs": op.inputs,
         "attributes": {name: op.defaults.get(name) for name in op.attributes},
@@ -310,7 +310,7 @@ def op_facts(op: Op) -> dict[str, Any]:
 
 
 def op_functions() -> str:
-    """The module web/src/generated/ops.ts: of each op its value, then what goes to each input."""
+    """The module web/src/generated/ops.ts: each op's value, then its contribution to each input."""
     functions, rows = [], []
     for name, op in scalar_ops().items():
         try:

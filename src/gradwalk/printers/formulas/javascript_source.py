@@ -1,7 +1,7 @@
-"""A function of numbers, Python to JavaScript: the few forms that the op table's functions have.
+"""Translate functions of numbers from Python to JavaScript: the forms that the op table uses.
 
 The source of a `number` function (or of a `forward`, read for one number) is parsed; operators and
-statements mean the same in both languages, and every function it calls has one spelling here.
+statements mean the same in both languages, and `SPELLINGS` translates every function that it calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gradwalk.ops.elementwise import error_function, special
 
 
 class Unwritable(Exception):
-    """Something that JavaScript has no spelling for here."""
+    """Python code without a translation to JavaScript."""
 
 
 # One spelling per primitive. `special` is web/src/engine/special.ts.
@@ -65,7 +65,7 @@ SPELLINGS: dict[str, tuple[Any, ...]] = {
     "Math.floor({0})": (np.floor,),
     "Math.ceil({0})": (np.ceil,),
     "Math.trunc({0})": (np.trunc,),
-    # Python's own are whole numbers, which have no −0.
+    # Python's own return integers, which have no −0.
     "Math.floor({0}) + 0": (math.floor,),
     "Math.ceil({0}) + 0": (math.ceil,),
     "Math.trunc({0}) + 0": (math.trunc,),
@@ -99,7 +99,7 @@ SPELLINGS: dict[str, tuple[Any, ...]] = {
     "0": (np.zeros_like,),
 }
 _BY_FUNCTION = {id(f): text for text, functions in SPELLINGS.items() for f in functions}
-# Functions of SciPy, which the op table reaches by way of a name.
+# Functions of SciPy, which the op table calls by name.
 _BY_OP = {
     special.erfinv.name: "special.inverseErf(x)",
     special.lgamma.name: "special.logGamma(x)",
@@ -116,12 +116,12 @@ _RESERVED = {"lambda", "function", "var", "default", "in", "new", "this", "with"
 
 
 def name_in_javascript(name: str) -> str:
-    """A name as JavaScript takes it."""
+    """A valid JavaScript name."""
     return f"{name}_" if name in _RESERVED else name
 
 
 def literal(value: Any) -> str:
-    """A number as JavaScript writes it, to the last bit.
+    """An exact JavaScript literal.
 
     >>> literal(2.0), literal(0.1), literal(float("inf")), literal(None)
     ('2', '0.1', 'Infinity', 'null')
@@ -137,7 +137,7 @@ def literal(value: Any) -> str:
 
 
 def function_text(function: Callable[..., Any], names: Sequence[str]) -> str:
-    """What stands right of `=>`: an expression, or a block with a return.
+    """The part right of `=>`: an expression, or a block with a return.
 
     >>> from gradwalk.ops.elementwise.activation import leaky_relu
     >>> function_text(leaky_relu.number, ["x", "negative_slope"])
@@ -153,13 +153,13 @@ def function_text(function: Callable[..., Any], names: Sequence[str]) -> str:
     own = [a.arg for a in (*tree.args.args, *tree.args.kwonlyargs)]
     if own != list(names):
         raise Unwritable(f"its parameters are {own}, not {list(names)}")
-    writer = _Writer(_names_seen_by(function), set(own))
+    writer = _JavaScript(_names_seen_by(function), set(own))
     if isinstance(tree, ast.Lambda):
         return writer.number(tree.body)
     return writer.block(tree.body)
 
 
-class _Writer:
+class _JavaScript:
     def __init__(self, seen: dict[str, Any], own: set[str]) -> None:
         self.seen = seen
         self.own = own
@@ -172,7 +172,7 @@ class _Writer:
             text = self.statement(statement)
             written.append(text)
             if text.startswith(("return", "{")):
-                break  # what follows is for arrays of other types
+                break  # the rest is for arrays of other types
         return "{ " + " ".join(filter(None, written)) + " }"
 
     def statement(self, node: ast.stmt) -> str:
@@ -201,14 +201,14 @@ class _Writer:
     # -- expressions -------------------------------------------------------------------------------
 
     def number(self, node: ast.expr) -> str:
-        """A number: of a truth 1 or 0."""
+        """A number; a condition as 1 or 0."""
         text = self.text(node)
         return (
             f"+({text})" if isinstance(node, (ast.Compare, ast.BoolOp)) or _is_not(node) else text
         )
 
     def truth(self, node: ast.expr) -> str:
-        """A condition. To Python NaN is true, to JavaScript it is not."""
+        """A condition. NaN is true in Python and false in JavaScript."""
         numeric = isinstance(node, ast.Name | ast.Call) and not _gives_truth(node)
         return f"{self.text(node)} !== 0" if numeric else self.text(node)
 
@@ -286,7 +286,7 @@ class _Writer:
         )
 
     def inlined(self, called: Any, listed: list[str]) -> str:
-        """A function of the op table's own: written where it is called."""
+        """Inline a helper function of the op table."""
         tree = _tree_of(called)
         names = [a.arg for a in (*tree.args.args, *tree.args.kwonlyargs)]
         defaults = inspect.signature(called).parameters
@@ -295,7 +295,7 @@ class _Writer:
         return f"(({typed}): number => {function_text(called, names)})({', '.join(listed)})"
 
     def value_of(self, node: ast.expr) -> Any:
-        """What a name means where the function was written."""
+        """The value of a name in the scope of the function."""
         match node:
             case ast.Name(id=name) if name in self.seen:
                 return self.seen[name]
@@ -307,7 +307,7 @@ class _Writer:
 
 
 def _gives_truth(node: ast.Name | ast.Call) -> bool:
-    """Whether a call gives 1 or 0 and never NaN: np.isnan, np.equal."""
+    """Whether a call returns 1 or 0 and never NaN: np.isnan, np.equal."""
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr in ("isnan", "equal")
 
@@ -317,7 +317,7 @@ def _is_not(node: ast.expr) -> bool:
 
 
 def _op_behind(function: Any) -> Op | None:
-    """The op whose definition a function is."""
+    """The op that a function defines."""
     if isinstance(function, Op):
         return function
     return next((op for op in TABLE.values() if function in (op.number, op.forward)), None)
@@ -341,7 +341,7 @@ def _module(file: str) -> ast.Module:
 
 
 def _tree_of(function: Any) -> ast.Lambda | ast.FunctionDef:
-    """The source of a function; of several lambdas in a line the one whose code it runs."""
+    """The syntax tree of a function; among several lambdas in a line, the one with its code."""
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         raise Unwritable(f"{function!r} has no source and no spelling")

@@ -1,8 +1,7 @@
 r"""Formulas as LaTeX: `1 - out^{2}`, `\frac{x}{y}`.
 
-The same expressions as in formula.py. Ops that a reader knows under a sign of their own are in
-`SPELLED`; every other op is written `\operatorname{name}(operands)`, so a user's op prints
-without further work.
+The same expressions as in formula.py. `SPELLED` has the ops with a notation of their own; every
+other op is written `\operatorname{name}(operands)`, so a user's op prints without further work.
 """
 
 from __future__ import annotations
@@ -11,18 +10,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
-from gradwalk.printers.formulas.formula import INFIX
+from gradwalk.printers.formulas.formula import ATOM, BASE, INFIX, POWER, PREFIX, Notation, Part
 
-ATOM = 9
-PREFIX = 4
-POWER = 5
 GREEK = dict(
     alpha="α", beta="β", gamma="γ", delta="δ", epsilon="ε", zeta="ζ", eta="η", theta="θ",
     kappa="κ", mu="μ", nu="ν", xi="ξ", pi="π", rho="ρ", sigma="σ", tau="τ", phi="φ", chi="χ",
     psi="ψ", omega="ω", **{"lambda": "λ"},
 )  # fmt: skip
-# Capitals that look like Latin letters are set as those: TeX has no \Alpha.
+# Capitals that look like Latin letters are set as Latin letters: TeX has no \Alpha.
 _CAPITALS = dict(zip("ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", (
     "A", "B", r"\Gamma", r"\Delta", "E", "Z", "H", r"\Theta", "I", "K", r"\Lambda", "M", "N",
     r"\Xi", "O", r"\Pi", "P", r"\Sigma", "T", r"\Upsilon", r"\Phi", "X", r"\Psi", r"\Omega",
@@ -35,9 +32,7 @@ SIGNS = {
     "bitwise_and": r"\land", "bitwise_or": r"\lor", "floor_divide": r"\mathbin{//}",
     "remainder": r"\bmod",
 }  # fmt: skip
-FUNCTIONS = {
-    "sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "min", "max",
-}  # fmt: skip
+FUNCTIONS = {"sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "min", "max"}
 SPELLED: dict[str, Callable[..., str]] = {
     "abs": lambda x: rf"\left|{x}\right|",
     "exp": lambda x: f"e^{{{x}}}",
@@ -62,69 +57,59 @@ def latex(expression: Any) -> str:
     return latex_part(expression)[0]
 
 
-def latex_part(expression: Any) -> tuple[str, int]:
-    """The LaTeX and how tightly its outermost operation binds."""
-    if not isinstance(expression, Symbol):
-        text = latex_number(expression)
-        return text, PREFIX if text.startswith("-") else 3 if "cdot" in text else ATOM
-    op, args, attrs = expression.op, expression.args, expression.attrs
-    if op is None:
-        return latex_name(expression.name), ATOM
-    if op.name == "mul":
-        return _product(*args)
-    if op.name == "div":
-        return rf"\frac{{{latex(args[0])}}}{{{latex(args[1])}}}", ATOM
-    if op.name in ("power", "square"):
-        return f"{_wrapped(args[0], 6)}^{{{latex(attrs.get('exponent', 2))}}}", POWER
-    if op.name == "pow":
-        return f"{_wrapped(args[0], 6)}^{{{latex(args[1])}}}", POWER
-    if op.name in INFIX and op.name in SIGNS:
-        binding = INFIX[op.name]
-        right = _wrapped_after(args[1], binding + (op.name == "sub"))
-        return f"{_wrapped(args[0], binding)} {SIGNS[op.name]} {right}", binding
-    if op.name == "neg":
-        return f"-{_wrapped(args[0], PREFIX)}", PREFIX
-    if op.name == "where":
-        condition, chosen, other = (latex(a) for a in args)
+class _Latex(Notation):
+    minus = "-"
+    transposed_binds = POWER
+    cases_bind = ATOM
+
+    def special(self, expression: Symbol) -> Part | None:
+        op, args = expression.op, expression.args
+        assert op is not None
+        if op.name == "div":
+            return rf"\frac{{{latex(args[0])}}}{{{latex(args[1])}}}", ATOM
+        if op.name == "pow":
+            return self.power(*args), POWER
+        return None
+
+    def sign(self, op: Op) -> str | None:
+        return SIGNS.get(op.name)
+
+    def number(self, value: Any) -> Part:
+        text = latex_number(value)
+        binding = PREFIX if text.startswith("-") else INFIX["mul"] if "cdot" in text else ATOM
+        return text, binding
+
+    def name(self, name: str) -> str:
+        return latex_name(name)
+
+    def bracketed(self, text: str) -> str:
+        return rf"\left({text}\right)"
+
+    def power(self, base: Any, exponent: Any) -> str:
+        return f"{self.wrapped(base, BASE)}^{{{latex(exponent)}}}"
+
+    def cases(self, condition: str, chosen: str, other: str) -> str:
         cases = rf"{chosen} & \text{{if }} {condition} \\ {other} & \text{{otherwise}}"
-        return rf"\begin{{cases}} {cases} \end{{cases}}", ATOM
-    if op.name == "permute" and attrs["axes"][-2:] == (
-        len(expression.shape) - 1,
-        len(expression.shape) - 2,
-    ):
-        return rf"{_wrapped(args[0], 6)}^{{\top}}", POWER
-    if op.name in SPELLED and len(args) == 1:
-        return SPELLED[op.name](latex(args[0])), POWER if op.name == "exp" else ATOM
-    listed = [latex(a) for a in args]
-    listed += [rf"\mathrm{{{_escaped(k)}}}={latex(v)}" for k, v in attrs.items()]
-    name = rf"\{op.name}" if op.name in FUNCTIONS else rf"\operatorname{{{_escaped(op.name)}}}"
-    return rf"{name}\left({', '.join(listed)}\right)", ATOM
+        return rf"\begin{{cases}} {cases} \end{{cases}}"
+
+    def transposed(self, text: str) -> str:
+        return rf"{text}^{{\top}}"
+
+    def call(self, expression: Symbol) -> Part:
+        name, args = expression.op.name, expression.args  # type: ignore[union-attr]
+        if name in SPELLED and len(args) == 1:
+            return SPELLED[name](latex(args[0])), POWER if name == "exp" else ATOM
+        listed = [latex(a) for a in args]
+        listed += [rf"\mathrm{{{_escaped(k)}}}={latex(v)}" for k, v in expression.attrs.items()]
+        called = rf"\{name}" if name in FUNCTIONS else rf"\operatorname{{{_escaped(name)}}}"
+        return rf"{called}\left({', '.join(listed)}\right)", ATOM
 
 
-def _product(first: Any, second: Any) -> tuple[str, int]:
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, (int, float)) and one == 1:
-            return latex_part(other)
-        if isinstance(one, (int, float)) and one == -1:
-            return f"-{_wrapped(other, PREFIX)}", PREFIX
-    if first is second:
-        return f"{_wrapped(first, 6)}^{{2}}", POWER
-    return rf"{_wrapped(first, 3)} \cdot {_wrapped_after(second, 3)}", 3
-
-
-def _wrapped(expression: Any, binding: int) -> str:
-    text, tightness = latex_part(expression)
-    return rf"\left({text}\right)" if tightness < binding else text
-
-
-def _wrapped_after(expression: Any, binding: int) -> str:
-    """After another sign a minus needs brackets, too."""
-    tightness = latex_part(expression)[1]
-    return _wrapped(expression, ATOM if tightness == PREFIX else binding)
+latex_part = _Latex().part
 
 
 def latex_name(name: str) -> str:
-    r"""A name the way it is set: `x1` with an index, `alpha` as a letter, `loss` upright.
+    r"""A typeset name: `x1` with an index, `alpha` as a letter, `loss` upright.
 
     >>> latex_name("w12"), latex_name("alpha"), latex_name("W[0, 3]"), latex_name("dL/dx1")
     ('w_{12}', '\\alpha', 'W_{0, 3}', '\\frac{dL}{dx_{1}}')
@@ -144,7 +129,7 @@ def latex_name(name: str) -> str:
 
 
 def latex_number(value: Any) -> str:
-    r"""A number, or whatever else an attribute may be.
+    r"""A number, or any other attribute.
 
     >>> latex_number(-1.5), latex_number(2.5e-10), latex_number((0, 1))
     ('-1.5', '2.5 \\cdot 10^{-10}', '\\left(0, 1\\right)')

@@ -1,14 +1,16 @@
-"""Formulas as MathML, which browsers and notebooks show without any script."""
+"""Formulas as MathML, which browsers and notebooks show without a script."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
-from gradwalk.printers.formulas.formula import INFIX
-from gradwalk.printers.formulas.latex import ATOM, GREEK, POWER, PREFIX
+from gradwalk.printers.formulas.formula import ATOM, BASE, POWER, PREFIX, Notation, Part
+from gradwalk.printers.formulas.latex import GREEK
 
 SIGNS = {
     "add": "+", "sub": "−", "mul": "⋅", "matmul": "", "equal": "=", "not_equal": "≠", "less": "<",
@@ -16,6 +18,12 @@ SIGNS = {
     "bitwise_or": "∨", "floor_divide": "//", "remainder": "mod",
 }  # fmt: skip
 AROUND = {"abs": ("|", "|"), "floor": ("⌊", "⌋"), "ceil": ("⌈", "⌉")}
+SPELLED: dict[str, Callable[[str], str]] = {
+    "exp": lambda x: f"<msup><mi>e</mi><mrow>{x}</mrow></msup>",
+    "reciprocal": lambda x: f"<mfrac><mn>1</mn><mrow>{x}</mrow></mfrac>",
+    "rsqrt": lambda x: f"<mfrac><mn>1</mn><msqrt>{x}</msqrt></mfrac>",
+    "sqrt": lambda x: f"<msqrt>{x}</msqrt>",
+}
 LETTERS = {"sigmoid": "σ", "ndtr": "Φ"}
 
 
@@ -30,97 +38,75 @@ def mathml(expression: Any, block: bool = False) -> str:
     return f"<math{display}>{mathml_part(expression)[0]}</math>"
 
 
-def mathml_part(expression: Any) -> tuple[str, int]:
-    """The markup inside <math>, and how tightly its outermost operation binds."""
-    if not isinstance(expression, Symbol):
-        markup = mathml_number(expression)
-        return markup, PREFIX if markup.startswith(f"<mrow>{operator('−')}") else ATOM
-    op, args, attrs = expression.op, expression.args, expression.attrs
-    if op is None:
-        return mathml_name(expression.name), ATOM
-    if op.name == "mul":
-        return _product(*args)
-    if op.name == "div":
-        return f"<mfrac>{_row(args[0])}{_row(args[1])}</mfrac>", ATOM
-    if op.name in ("power", "square", "pow"):
-        exponent = args[1] if op.name == "pow" else attrs.get("exponent", 2)
-        return f"<msup>{_wrapped(args[0], 6)}{_row(exponent)}</msup>", POWER
-    if op.name in INFIX and op.name in SIGNS:
-        binding = INFIX[op.name]
-        right = _wrapped_after(args[1], binding + (op.name == "sub"))
-        return f"{_wrapped(args[0], binding)}{operator(SIGNS[op.name])}{right}", binding
-    if op.name == "neg":
-        return f"{operator('−')}{_wrapped(args[0], PREFIX)}", PREFIX
-    if op.name == "where":
-        return _cases(*(mathml_part(a)[0] for a in args)), ATOM
-    if op.name == "permute" and attrs["axes"][-2:] == (
-        len(expression.shape) - 1,
-        len(expression.shape) - 2,
-    ):
-        return f"<msup>{_wrapped(args[0], 6)}<mo>⊤</mo></msup>", POWER
-    return _called(op.name, args, attrs)
+class _MathML(Notation):
+    minus = "<mo>−</mo>"
+    transposed_binds = POWER
+    cases_bind = ATOM
+
+    def special(self, expression: Symbol) -> Part | None:
+        op, args = expression.op, expression.args
+        assert op is not None
+        if op.name == "div":
+            return f"<mfrac>{_row(args[0])}{_row(args[1])}</mfrac>", ATOM
+        if op.name == "pow":
+            return self.power(*args), POWER
+        return None
+
+    def sign(self, op: Op) -> str | None:
+        return SIGNS.get(op.name)
+
+    def infix(self, left: str, sign: str, right: str) -> str:
+        return f"{left}{operator(sign)}{right}"
+
+    def single(self, text: str) -> str:
+        return text if re.fullmatch(r"<(m\w+)>[^<]*</\1>", text) else f"<mrow>{text}</mrow>"
+
+    def number(self, value: Any) -> Part:
+        markup = mathml_number(value)
+        return markup, PREFIX if markup.startswith(f"<mrow>{self.minus}") else ATOM
+
+    def name(self, name: str) -> str:
+        return mathml_name(name)
+
+    def bracketed(self, text: str) -> str:
+        return in_brackets(text)
+
+    def power(self, base: Any, exponent: Any) -> str:
+        return f"<msup>{self.wrapped(base, BASE)}{_row(exponent)}</msup>"
+
+    def cases(self, condition: str, chosen: str, other: str) -> str:
+        rows = (
+            f"<mtr><mtd>{chosen}</mtd><mtd><mtext>if&#160;</mtext>{condition}</mtd></mtr>"
+            f"<mtr><mtd>{other}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>"
+        )
+        return f"<mrow>{operator('{')}<mtable>{rows}</mtable></mrow>"
+
+    def transposed(self, text: str) -> str:
+        return f"<msup>{text}<mo>⊤</mo></msup>"
+
+    def call(self, expression: Symbol) -> Part:
+        name, attrs = expression.op.name, expression.attrs  # type: ignore[union-attr]
+        listed = [mathml_part(a)[0] for a in expression.args]
+        if name in AROUND and len(listed) == 1 and not attrs:
+            left, right = (operator(sign) for sign in AROUND[name])
+            return f"<mrow>{left}{listed[0]}{right}</mrow>", ATOM
+        if name in SPELLED and len(listed) == 1 and not attrs:
+            return SPELLED[name](listed[0]), POWER if name == "exp" else ATOM
+        listed += [
+            f"<mi>{escape(k)}</mi>{operator('=')}{mathml_part(v)[0]}" for k, v in attrs.items()
+        ]
+        shown = LETTERS.get(name, escape(name))
+        return f"<mrow><mi>{shown}</mi>{in_brackets(operator(',').join(listed))}</mrow>", ATOM
 
 
-def _called(name: str, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[str, int]:
-    if len(args) == 1 and not attrs:
-        inner = mathml_part(args[0])[0]
-        if name == "exp":
-            return f"<msup><mi>e</mi><mrow>{inner}</mrow></msup>", POWER
-        if name == "sqrt":
-            return f"<msqrt>{inner}</msqrt>", ATOM
-        if name == "rsqrt":
-            return f"<mfrac><mn>1</mn><msqrt>{inner}</msqrt></mfrac>", ATOM
-        if name == "reciprocal":
-            return f"<mfrac><mn>1</mn><mrow>{inner}</mrow></mfrac>", ATOM
-        if name in AROUND:
-            left, right = AROUND[name]
-            return f"<mrow>{operator(left)}{inner}{operator(right)}</mrow>", ATOM
-    listed = [mathml_part(a)[0] for a in args]
-    listed += [f"<mi>{escape(k)}</mi>{operator('=')}{mathml_part(v)[0]}" for k, v in attrs.items()]
-    inner = operator(",").join(listed)
-    shown = LETTERS.get(name, escape(name))
-    return f"<mrow><mi>{shown}</mi>{in_brackets(inner)}</mrow>", ATOM
-
-
-def _cases(condition: str, chosen: str, other: str) -> str:
-    rows = (
-        f"<mtr><mtd>{chosen}</mtd><mtd><mtext>if&#160;</mtext>{condition}</mtd></mtr>"
-        f"<mtr><mtd>{other}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>"
-    )
-    return f"<mrow>{operator('{')}<mtable>{rows}</mtable></mrow>"
-
-
-def _product(first: Any, second: Any) -> tuple[str, int]:
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, (int, float)) and one == 1:
-            return mathml_part(other)
-        if isinstance(one, (int, float)) and one == -1:
-            return f"{operator('−')}{_wrapped(other, PREFIX)}", PREFIX
-    if first is second:
-        return f"<msup>{_wrapped(first, 6)}<mn>2</mn></msup>", POWER
-    return f"{_wrapped(first, 3)}{operator('⋅')}{_wrapped_after(second, 3)}", 3
+mathml_part = _MathML().part
 
 
 def _row(expression: Any) -> str:
     """As one element, where the markup counts its elements."""
-    found = mathml_part(expression)[0]
-    one = re.fullmatch(r"<m[in]>[^<]*</m[in]>", found)
-    return found if one else f"<mrow>{found}</mrow>"
-
-
-def _wrapped(expression: Any, binding: int) -> str:
-    markup, tightness = mathml_part(expression)
-    return in_brackets(markup) if tightness < binding else _single(markup)
-
-
-def _wrapped_after(expression: Any, binding: int) -> str:
-    """After another sign a minus needs brackets, too."""
-    tightness = mathml_part(expression)[1]
-    return _wrapped(expression, ATOM if tightness == PREFIX else binding)
-
-
-def _single(markup: str) -> str:
-    return markup if re.fullmatch(r"<(m\w+)>[^<]*</\1>", markup) else f"<mrow>{markup}</mrow>"
+    markup = mathml_part(expression)[0]
+    one = re.fullmatch(r"<m[in]>[^<]*</m[in]>", markup)
+    return markup if one else f"<mrow>{markup}</mrow>"
 
 
 def in_brackets(markup: str) -> str:
@@ -129,12 +115,12 @@ def in_brackets(markup: str) -> str:
 
 
 def operator(sign: str) -> str:
-    """A sign between, before or around things."""
+    """An operator element."""
     return f"<mo>{escape(sign)}</mo>"
 
 
 def mathml_name(name: str) -> str:
-    """A name, with its index below and Greek letters as letters; of a slope the d is upright.
+    """A name with its index and Greek letters; the d of a derivative is upright.
 
     >>> mathml_name("x1"), mathml_name("alpha")
     ('<msub><mi>x</mi><mn>1</mn></msub>', '<mi>α</mi>')
@@ -153,7 +139,7 @@ def mathml_name(name: str) -> str:
 
 
 def mathml_number(value: Any) -> str:
-    """A number, or whatever else an attribute may be.
+    """A number, or any other attribute.
 
     >>> mathml_number(-1.5)
     '<mrow><mo>−</mo><mn>1.5</mn></mrow>'
@@ -172,5 +158,6 @@ def mathml_number(value: Any) -> str:
             f"{mathml_number(int(exponent))}</msup></mrow>"
         )
     else:
-        shown = f"<mn>{text}</mn>"  # inf and nan as everywhere else: a reader compares them
+        # inf and nan as everywhere else, so that readers can compare them
+        shown = f"<mn>{text}</mn>"
     return f"<mrow>{operator('−')}{shown}</mrow>" if negative else shown

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.printers.graphs.view import View, ViewEdge, ViewNode, view_of
+from gradwalk.printers.graphs.view import GraphView, ViewEdge, ViewNode, norm_of, view_of
 
 SCHEMA = "gradwalk.walk/1"
 
@@ -15,8 +15,8 @@ SCHEMA = "gradwalk.walk/1"
 def graph_data(graph: Any) -> dict[str, Any]:
     """Every node with its value, gradient and edges, in computed order.
 
-    Of an array its shape and norm are given. A number that JSON has no name for is text: "NaN",
-    "Infinity", "-Infinity".
+    An array is given by its shape and norm. Numbers that JSON lacks are text: "NaN", "Infinity",
+    "-Infinity".
 
     >>> from gradwalk import Value
     >>> a = Value(3.0, label="a")
@@ -33,9 +33,9 @@ def graph_data(graph: Any) -> dict[str, Any]:
     }
 
 
-def _node(view: View, node: ViewNode) -> dict[str, Any]:
+def _node(view: GraphView, node: ViewNode) -> dict[str, Any]:
     gate, adder = view.badges(node)
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "index": node.index,
         "name": node.name,
         "op": node.op or None,
@@ -48,39 +48,34 @@ def _node(view: View, node: ViewNode) -> dict[str, Any]:
         "gates": [badge for badge in (gate, adder) if badge],
     }
     if not view.scalar:
-        found |= {"shape": list(node.shape), "dtype": node.dtype, "group": node.group or None}
+        data |= {"shape": list(node.shape), "dtype": node.dtype, "group": node.group or None}
     if node.line:
-        found["line"] = node.line
+        data["line"] = node.line
     if view.scalar and node.is_leaf and not node.constant:
-        found["to_lower_the_root"] = {1: "raise", -1: "lower"}.get(node.raises)
-    return found
+        data["to_lower_the_root"] = {1: "raise", -1: "lower"}.get(node.raises)
+    return data
 
 
-def _edge(view: View, edge: ViewEdge) -> dict[str, Any]:
-    found: dict[str, Any] = {"node": edge.source, "argument": edge.position}
+def _edge(view: GraphView, edge: ViewEdge) -> dict[str, Any]:
+    data: dict[str, Any] = {"node": edge.source, "argument": edge.position}
     if edge.output:
-        found["output"] = edge.output
+        data["output"] = edge.output
     if view.scalar:
-        found |= {"local_derivative": jsonable(edge.slope), "formula": view.rule(edge)}
-    return found | {"pushed": _kept(edge.pushed)}
+        data |= {"local_derivative": jsonable(edge.slope), "formula": view.rule(edge)}
+    return data | {"pushed": _kept(edge.pushed)}
 
 
 def _kept(kept: Any) -> Any:
-    """A number as it is, an array as its norm."""
+    """A number, or the norm of an array."""
     if kept is None or isinstance(kept, (int, float)):
         return jsonable(kept)
-    norm = getattr(kept, "norm", None)
-    if norm is None:
-        array = np.asarray(kept, dtype=np.float64)
-        if array.ndim == 0:
-            return jsonable(float(array))
-        with np.errstate(all="ignore"):
-            norm = float(np.sqrt(np.square(array).sum()))
-    return {"norm": jsonable(norm)}
+    if getattr(kept, "norm", None) is None and np.ndim(kept) == 0:
+        return jsonable(float(kept))
+    return {"norm": jsonable(norm_of(kept))}
 
 
 def jsonable(value: Any) -> Any:
-    """The same with every number that JSON cannot write as text, and arrays as lists."""
+    """Replace numbers that JSON lacks by text, and arrays by lists."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,10 +1,10 @@
-"""A graph in the DOT language, for Graphviz and everything that reads it."""
+"""A graph in the DOT language of Graphviz."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.printers.graphs.view import View, ViewNode, view_of
+from gradwalk.printers.graphs.view import GraphView, ViewNode, view_of
 
 _LOOK = {
     "leaf": 'fillcolor="#fdf6e9", color="#cbb27a"',
@@ -37,7 +37,9 @@ def graph_dot(graph: Any, drawing: str = "nodes") -> str:
     hidden = view.folded() if on_edges else set()
     for node in view.nodes:
         if node.index not in hidden:
-            lines.append(f"  n{node.index} [label={_label(view, node, on_edges)}, {_look(node)}];")
+            lines.append(
+                f"  n{node.index} [label={_label(view, node, on_edges)}, {_LOOK[node.kind]}];"
+            )
     for edge in view.edges:
         if edge.source not in hidden:
             text = quoted(view.edge_text(edge, on_edges))
@@ -45,15 +47,7 @@ def graph_dot(graph: Any, drawing: str = "nodes") -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _look(node: ViewNode) -> str:
-    if node.detail:
-        return _LOOK["group"]
-    if node.constant or (node.is_leaf and not node.needs_grad):
-        return _LOOK["constant"]
-    return _LOOK["leaf" if node.is_leaf else "op"]
-
-
-def _label(view: View, node: ViewNode, on_edges: bool) -> str:
+def _label(view: GraphView, node: ViewNode, on_edges: bool) -> str:
     head = node.name
     if not node.is_leaf and not node.nameless and not on_edges:
         head = f"{node.name}  {node.sign}"
@@ -69,7 +63,7 @@ def _label(view: View, node: ViewNode, on_edges: bool) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string of the DOT language; every line ends to the left.
+    """A DOT string with left-aligned lines.
 
     >>> print(quoted('say "hi"\\n'))
     "say \\"hi\\"\\l"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.printers.graphs.view import View, ViewNode, amount, view_of
+from gradwalk.printers.graphs.view import GraphView, ViewNode, amount, view_of
 from gradwalk.printers.scalars import number
 
 LONGEST = 120  # letters in a caption
@@ -18,20 +18,20 @@ LONGEST = 120  # letters in a caption
 
 @dataclass(slots=True)
 class Frame:
-    """One step: what is known after it, and what it was about."""
+    """One step: what is known after it, and its focus."""
 
     step: int
     steps: int
     lines: list[str]  # the caption
     known: set[int]  # nodes whose value is known
     grads: dict[int, str] = field(default_factory=dict)  # gradients so far
-    focus: int | None = None  # the node this step is about
-    live: set[tuple[int, int]] = field(default_factory=set)  # edges it went along
+    focus: int | None = None  # the focused node
+    live: set[tuple[int, int]] = field(default_factory=set)  # the edges it used
     last: bool = False
     widest: int = 0  # letters in the longest caption of all frames, so that all have one size
 
     def grad_text(self, node: int) -> str:
-        """The gradient so far; empty if nothing has arrived."""
+        """The gradient so far; empty before the first contribution."""
         return self.grads.get(node, "")
 
 
@@ -73,12 +73,12 @@ def _add(frames: list[Frame], phase: str, text: str, known: set[int], **more: An
     frames.append(Frame(len(frames), 0, [phase, text], known, **more))
 
 
-def _backward(view: View, frames: list[Frame], known: set[int]) -> None:
+def _backward(view: GraphView, frames: list[Frame], known: set[int]) -> None:
     root = view.nodes[view.root]
     total: dict[int, Any] = {view.root: root.grad}
     text = f"backward begins at {root.name}: its gradient is {view.grad_text(root)}"
     _add(frames, "Backward", text, known, focus=view.root, grads=_texts(total))
-    missing = list(view.uses)  # pushes that have still to arrive
+    missing = list(view.uses)  # contributions that are still missing
     for index in view.visits:
         node = view.nodes[index]
         live = set()
@@ -96,7 +96,7 @@ def _backward(view: View, frames: list[Frame], known: set[int]) -> None:
         _add(frames, "Backward", text, known, focus=index, live=live, grads=_texts(total, missing))
 
 
-def _pushed(view: View, node: ViewNode, slope: float | None, pushed: Any) -> str:
+def _pushed(view: GraphView, node: ViewNode, slope: float | None, pushed: Any) -> str:
     """`0.5 × −3 = −1.5`: gradient times local derivative."""
     if view.scalar and slope is not None and node.grad is not None:
         return f"{number(node.grad)} × {number(slope)} = {amount(pushed)}"
@@ -104,15 +104,15 @@ def _pushed(view: View, node: ViewNode, slope: float | None, pushed: Any) -> str
 
 
 def _sum(one: Any, other: Any) -> Any:
-    """Of what arrived; where only statistics were kept their sum is not known."""
+    """Add contributions; None where only statistics were kept."""
     plain = (int, float, np.ndarray, np.generic)
     known = isinstance(one, plain) and isinstance(other, plain)
     return np.add(one, other) if known else None
 
 
 def _texts(total: dict[int, Any], missing: list[int] | None = None) -> dict[int, str]:
-    found = {index: amount(grad) for index, grad in total.items()}
-    for index, text in found.items():
+    texts = {index: amount(grad) for index, grad in total.items()}
+    for index, text in texts.items():
         if missing is not None and missing[index] > 0:
-            found[index] = f"{text} + …"
-    return found
+            texts[index] = f"{text} + …"
+    return texts

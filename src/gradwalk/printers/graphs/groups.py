@@ -1,19 +1,19 @@
-"""Closing groups: every module call, or scope, of a picture as one node."""
+"""Closed groups: draw every module call or scope as one node."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from gradwalk.printers.graphs.view import View, ViewEdge, ViewNode
+from gradwalk.printers.graphs.view import GraphView, ViewEdge, ViewNode
 
 
-def close_groups(view: View, trace: Any, depth: int = 1) -> View:
-    """The same graph with what lies `depth` groups deep drawn as one node per group.
+def close_groups(view: GraphView, trace: Any, depth: int = 1) -> GraphView:
+    """The same graph with every group at depth `depth` drawn as one node.
 
-    Depth 1 shows the outermost calls, 2 the calls inside them, and so on. A group that lies less
-    deep is closed too if it has no groups inside; else its own operations stay as they are.
-    Leaves that only one group uses, its parameters, are closed in it.
+    Depth 1 shows the outermost calls, 2 the calls inside them, and so on. A shallower group is
+    closed too if it contains no groups; else its own operations stay visible. Leaves that only one
+    group uses, its parameters, are closed in it.
     """
     home = _homes(view, trace, depth)
     inside: dict[int, list[ViewNode]] = {}
@@ -21,8 +21,8 @@ def close_groups(view: View, trace: Any, depth: int = 1) -> View:
         group = home[node.index]
         if group is not None:
             inside.setdefault(group, []).append(node)
-    # The operations of one call follow one another, so a group can stand where its last one stood:
-    # whatever it reads comes before, whatever reads it after.
+    # The operations of one call are contiguous, so a group can replace its last one: its inputs
+    # come before it, its consumers after.
     place: dict[int, int] = {}
     made: list[tuple[ViewNode, list[ViewNode]]] = []
     for node in view.nodes:
@@ -39,13 +39,13 @@ def close_groups(view: View, trace: Any, depth: int = 1) -> View:
     for node, members in made:
         node.operands = _joined(node, members, place)
     nodes = [node for node, _ in made]
-    return View(nodes, place[view.root], scalar=view.scalar, swept=view.swept)
+    return GraphView(nodes, place[view.root], scalar=view.scalar, swept=view.swept)
 
 
-def _homes(view: View, trace: Any, depth: int) -> list[int | None]:
-    """The group each node is closed into; None where it stays on its own."""
+def _homes(view: GraphView, trace: Any, depth: int) -> list[int | None]:
+    """The group that contains each node; None where it stays visible."""
     home: list[int | None] = []
-    opened = {group.above for group in trace.groups}  # those with groups inside
+    opened = {group.above for group in trace.groups}  # groups that contain groups
     for node in view.nodes:
         path: list[int] = []
         at = trace.nodes[node.key].group
@@ -64,15 +64,15 @@ def _homes(view: View, trace: Any, depth: int) -> list[int | None]:
     for node in view.nodes:
         if node.is_leaf:
             (only, *others) = users.get(node.index, {None})
-            # What goes in is drawn. What belongs to the group is not: its parameters, and what it
-            # made itself, such as the mask of a dropout.
+            # Inputs are drawn. What belongs to the group is not: its parameters, and what it made
+            # itself, such as the mask of a dropout.
             made_inside = not node.line or node.line in lines.get(node.index, ())
             own = node.needs_grad or made_inside
             home[node.index] = only if own and not others else None
     return home
 
 
-def _closed(view: View, members: list[ViewNode], group: Any, index: int) -> ViewNode:
+def _closed(view: GraphView, members: list[ViewNode], group: Any, index: int) -> ViewNode:
     last = members[-1]
     operations = sum(1 for m in members if not m.is_leaf)
     leaves = sum(1 for m in members if m.is_leaf and m.needs_grad)
@@ -101,15 +101,15 @@ def _joined(node: ViewNode, members: list[ViewNode], place: dict[int, int]) -> t
             replace(o, source=place[o.source], target=node.index) if isinstance(o, ViewEdge) else o
             for o in members[0].operands
         )
-    found: dict[int, ViewEdge] = {}
+    edges: dict[int, ViewEdge] = {}
     for member in members:
         for edge in member.edges:
             source = place[edge.source]
             if source == node.index:
                 continue
-            if source in found:
-                found[source].pushed = None  # several: no one norm says it
+            if source in edges:
+                edges[source].pushed = None  # several contributions have no single norm
             else:
                 pushed = edge.pushed
-                found[source] = ViewEdge(source, node.index, len(found), edge.output, None, pushed)
-    return tuple(found.values())
+                edges[source] = ViewEdge(source, node.index, len(edges), edge.output, None, pushed)
+    return tuple(edges.values())

@@ -1,7 +1,7 @@
 """Where to draw the nodes of a graph: in columns, from the inputs on the left to the root.
 
-The usual four steps, all in time about linear in what is drawn, so that a transformer of 2,000
-operations takes a fraction of a second, and the same graph always looks the same:
+The usual four steps, each in about linear time, so that a transformer of 2,000 operations takes a
+fraction of a second, and the same graph always looks the same:
 
 1. a column for every node, right of its inputs and close to its consumers;
 2. a bend in every column that a long edge crosses, so that edges do not run behind nodes;
@@ -18,7 +18,7 @@ Arc = tuple[int, int]  # from a node to a node that comes after it
 SWEEPS = 8
 MOST_BENDS = 20_000  # beyond this long edges are drawn straight
 BEND = 0.35  # the room a bend takes, in rows
-ASIDE = 0.05  # how much a leaf with one use counts: it makes way, so that the main line is straight
+ASIDE = 0.05  # the weight of a leaf with one use: it gives way, so that the main line is straight
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Layout:
 
 @dataclass(slots=True)
 class _Places:
-    """Nodes and bends alike: what stands in which column, and what it is joined to."""
+    """Nodes and bends alike: their columns and connections."""
 
     column: list[int]
     before: list[list[int]] = field(default_factory=list)
@@ -48,8 +48,8 @@ class _Places:
 def layout(count: int, arcs: Sequence[Arc]) -> Layout:
     """Place `count` nodes, numbered so that every arc goes from a smaller to a larger number.
 
-    >>> found = layout(3, [(0, 2), (1, 2)])
-    >>> found.columns, found.rows
+    >>> placed = layout(3, [(0, 2), (1, 2)])
+    >>> placed.columns, placed.rows
     ([0, 0, 1], [0.0, 1.0, 0.5])
     """
     column = _columns(count, arcs)
@@ -80,8 +80,8 @@ def _columns(count: int, arcs: Sequence[Arc]) -> list[int]:
     column = [0] * count
     for node in range(count):
         column[node] = 1 + max((column[i] for i in before[node]), default=-1)
-    # A node moves towards its first consumer if that makes edges no longer on the whole. What only
-    # it reads moves along with it, and so does not count.
+    # A node moves towards its first consumer if that does not make edges longer in total. Inputs
+    # that only it uses move along with it, and so do not count.
     for node in range(count - 1, -1, -1):
         if after[node]:
             held = sum(1 for i in before[node] if len(after[i]) > 1)
@@ -218,7 +218,7 @@ def _inversions(ends: list[int], size: int) -> int:
 def _heights(places: _Places) -> None:
     places.row = [0.0] * len(places.column)
     places.weight = [
-        2.0  # a bend in a line shows most
+        2.0  # bends are most visible
         if place >= places.nodes
         else ASIDE
         if not places.before[place] and len(places.after[place]) < 2
@@ -231,7 +231,8 @@ def _heights(places: _Places) -> None:
             row += _gap(places, column[i - 1], place) if i else 0.0
             places.row[place] = row
     width = len(places.columns)
-    for sweep in range(SWEEPS - 1):  # the last one goes right: a node stands amid its inputs
+    # the last one goes right, so that a node is centred on its inputs
+    for sweep in range(SWEEPS - 1):
         rightwards = sweep % 2 == 0
         steps = range(width) if rightwards else range(width - 1, -1, -1)
         for at in steps:
@@ -245,7 +246,7 @@ def _gap(places: _Places, one: int, other: int) -> float:
 
 
 def _middle(places: _Places, beside: list[int]) -> float:
-    """The mean row of the neighbours; leaves count little beside what was computed."""
+    """The mean row of the neighbours; leaves have little weight."""
     total = sum(places.weight[n] for n in beside)
     return sum(places.row[n] * places.weight[n] for n in beside) / total
 
@@ -253,8 +254,9 @@ def _middle(places: _Places, beside: list[int]) -> float:
 def _settle(places: _Places, column: list[int], rightwards: bool) -> None:
     """Move a column to where its neighbours are, in its order and no closer than allowed.
 
-    With the least distances taken off, the wanted rows must only not decrease; the nearest such
-    rows are found by joining neighbours that are out of order into blocks at their mean.
+    With the least distances subtracted, the rows only have to be nondecreasing; the nearest such
+    rows (isotonic regression) result from merging neighbours that are out of order into blocks at
+    their mean.
     """
     blocks: list[list[float]] = []  # sum of weights, weighted sum, how many
     offset = 0.0

@@ -1,7 +1,7 @@
 """A graph as a drawing: leaves left, root right, values and gradients in every node.
 
-Two drawings exist. With the operations on the nodes, an edge carries its local derivative; with
-the operations on the edges, a node is a value and an edge says what is done to it on the way.
+There are two drawings. With the operations on the nodes, an edge shows its local derivative; with
+the operations on the edges, a node is a value and an edge shows the operation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any
 
 from gradwalk.printers.graphs.frames import Frame
 from gradwalk.printers.graphs.layout import Layout, layout
-from gradwalk.printers.graphs.view import MOST_NODES, View, ViewEdge, ViewNode, shortened, view_of
+from gradwalk.printers.graphs.view import (
+    MOST_NODES,
+    GraphView,
+    ViewEdge,
+    ViewNode,
+    shortened,
+    view_of,
+)
 
 WIDTH, HEIGHT = 104, 56  # of a node, at least
 WIDEST = 216
@@ -65,9 +72,9 @@ class Row:
 
 
 class Sheet:
-    """A graph laid out once; every frame of a walk is drawn on the same places."""
+    """A graph laid out once; all frames of a walk share the layout."""
 
-    def __init__(self, view: View, drawing: str = "nodes") -> None:
+    def __init__(self, view: GraphView, drawing: str = "nodes") -> None:
         if len(view.nodes) > MOST_NODES:
             raise ValueError(
                 f"{len(view.nodes):,} nodes are too many to draw (at most {MOST_NODES:,}). Fix: "
@@ -83,7 +90,7 @@ class Sheet:
         letters = max((_letters(rows) for rows in full), default=0)
         self.width = min(max(WIDTH, round(letters * LETTER) + 2 * self.inset), WIDEST)
         self.height = max(HEIGHT, 11 + LINE * max((len(rows) for rows in full), default=0))
-        # An edge ends in a straight piece as long as the longest text on one.
+        # An edge ends in a straight segment as long as the longest edge text.
         self.straight = (
             round(max((len(self._text_of(e)) for e in self.edges), default=0) * SMALL) + 8
         )
@@ -102,32 +109,24 @@ class Sheet:
         return self._point(self.places.columns[i], self.places.rows[i])
 
     def size(self) -> tuple[float, float]:
-        """Width and height of everything."""
+        """The width and height of the drawing."""
         wide, high = self.places.width, self.places.height
         return wide * (self.width + self.gap) - self.gap, high * (self.height + DOWN) - DOWN
 
     def bends(self, i: int) -> list[tuple[float, float]]:
-        """Where the edge of this number enters each column that it only crosses."""
+        """Where edge number i enters each column that it only crosses."""
         points = [self._point(column, row) for column, row in self.places.routes[i]]
         return [(x, y + self.height / 2) for x, y in points]
 
     def gates(self, node: ViewNode) -> tuple[str, str]:
-        """The badges a node wears here: of its gate, and whether gradients add in it."""
+        """The badges of a node: its gate, and whether gradients add up in it."""
         gate, adder = self.view.badges(node)
         return "" if self.on_edges else gate, adder if node.needs_grad else ""
 
     def label(self, edge: ViewEdge) -> str:
-        """The text on an edge; none where there is no room between many."""
+        """The text on an edge; empty where many edges leave no room."""
         beside = sum(1 for e in self.view.nodes[edge.target].edges if e.source not in self.hidden)
         return "" if self.height / (beside + 1) < 10.5 else self._text_of(edge)
-
-    def kind(self, node: ViewNode) -> str:
-        """How a node is drawn: leaf, constant, group or op."""
-        if node.detail:
-            return "group"
-        if node.constant or (node.is_leaf and not node.needs_grad):
-            return "constant"
-        return "leaf" if node.is_leaf else "op"
 
     def _point(self, column: int, row: float) -> tuple[float, float]:
         return column * (self.width + self.gap), row * (self.height + DOWN)
@@ -195,7 +194,7 @@ class Sheet:
         x, y = self.corner(node.index)
         later = ' class="later"' if frame is not None and node.index not in frame.known else ""
         focus = " focus" if frame is not None and node.index == frame.focus else ""
-        kind = self.kind(node)
+        kind = node.kind
         round_corner = round(self.height / 2) if self.on_edges else 7
         parts = [
             f'<g transform="translate({x:.0f} {y:.0f})"{later}>',
@@ -235,7 +234,7 @@ class Sheet:
         return "\n".join(line for line in lines if line)
 
     def _edge(self, i: int, edge: ViewEdge, frame: Frame | None) -> tuple[str, str]:
-        """Its line, and the text on it."""
+        """The line of an edge, and its text."""
         x, y = self.corner(edge.source)
         to_x, _ = self.corner(edge.target)
         arrive = self.arrivals[i]
@@ -258,11 +257,11 @@ class Sheet:
         return line, "" if later else self._slope(edge, to_x, arrive)
 
     def _arrivals(self) -> list[float]:
-        """Where each edge arrives: at a height of its own, so that a × a has two curves.
+        """The height at which each edge arrives, distinct so that a × a has two curves.
 
-        In the order they come from above, so that they do not cross on the last stretch.
+        In the order of their sources, so that they do not cross near the end.
         """
-        found = [0.0] * len(self.edges)
+        heights = [0.0] * len(self.edges)
         arriving: dict[int, list[int]] = {}
         for i, edge in enumerate(self.edges):
             arriving.setdefault(edge.target, []).append(i)
@@ -270,8 +269,8 @@ class Sheet:
             top = self.corner(target)[1]
             edges.sort(key=lambda i: (self._comes_from(i), self.edges[i].position))
             for place, i in enumerate(edges, 1):
-                found[i] = top + self.height * place / (len(edges) + 1)
-        return found
+                heights[i] = top + self.height * place / (len(edges) + 1)
+        return heights
 
     def _comes_from(self, i: int) -> float:
         route = self.places.routes[i]
@@ -290,7 +289,7 @@ class Sheet:
 
 
 def _scoped(style: str) -> str:
-    """Several drawings and other people's text may share a page: our rules are for ours only."""
+    """Restrict the style to our drawings, because a page may contain other SVGs."""
     rules = [rule for rule in style.split("}") if rule]
     return "".join(f".gradwalk {rule}}}" for rule in rules)
 

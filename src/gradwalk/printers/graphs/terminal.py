@@ -1,4 +1,4 @@
-"""A graph for the terminal: tables of every value and every push, or a tree from the root."""
+"""A graph for the terminal: tables of every value and contribution, or a tree from the root."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gradwalk.printers.graphs.view import (
     GATES,
-    View,
+    GraphView,
     ViewEdge,
     ViewNode,
     amount,
@@ -18,16 +18,16 @@ from gradwalk.printers.graphs.view import (
 from gradwalk.printers.scalars import number
 
 Row = tuple[str, ...]
-ROWS = 60  # of a table, unless more are asked for
-LONGEST_FORMULA = 90  # letters; of a longer one only the number is of use
+ROWS = 60  # of a table, by default
+LONGEST_FORMULA = 90  # letters; a longer formula is replaced by its number
 DEEPEST = 12  # levels of a tree: the next would leave no room for text
 
 
 def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
     """Print the forward and the backward pass of a trace, or of the graph behind a Value.
 
-    A Value shows the gradients it has: call backward() first. Of a large graph the first `rows`
-    rows of each table are printed, and how many were left out.
+    A Value shows the gradients it has: call backward() first. Each table prints at most `rows`
+    rows, and the number of omitted ones.
     """
     view = view_of(graph)
     last = _plain(view.nodes[view.root].name)
@@ -51,7 +51,7 @@ def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
 def show_tree(graph: Any, console: Any, rows: int = ROWS) -> None:
     """Print the graph as a tree: the root, below it its inputs, below each its own.
 
-    What is used twice is shown where it is met first, and only named after that.
+    A node that is used twice is expanded once, and only named after that.
     """
     from rich.tree import Tree
 
@@ -79,7 +79,7 @@ def show_tree(graph: Any, console: Any, rows: int = ROWS) -> None:
         console.print(f"[dim]… and {left_out:,} more nodes below these[/dim]")
 
 
-def _tree_line(view: View, node: ViewNode, edge: ViewEdge | None, again: bool = False) -> Any:
+def _tree_line(view: GraphView, node: ViewNode, edge: ViewEdge | None, again: bool = False) -> Any:
     from rich.text import Text
 
     line = Text(no_wrap=True, overflow="ellipsis")
@@ -100,7 +100,7 @@ def _tree_line(view: View, node: ViewNode, edge: ViewEdge | None, again: bool = 
 
 
 def _plain(text: str) -> str:
-    """Text that is not markup, whatever brackets are in it."""
+    """Escape brackets, which rich would read as markup."""
     from rich.markup import escape
 
     return escape(text)
@@ -108,7 +108,7 @@ def _plain(text: str) -> str:
 
 @dataclass
 class _Table:
-    """Headings with their alignment, and rows of text; only the column that `wraps` gives way."""
+    """Headings with their alignment, and rows of text; only the column named in `wraps` wraps."""
 
     columns: Sequence[tuple[str, Any]]
     wraps: str = ""
@@ -116,13 +116,13 @@ class _Table:
     left_out: int = 0
 
     def filled(self, things: list[Any], row: Callable[[Any], Row], most: int) -> _Table:
-        """One row for each thing; text is made only of those that are shown."""
+        """Fill in one row per thing; only shown rows are formatted."""
         self.rows = [row(thing) for thing in things[:most]]
         self.left_out = max(0, len(things) - most)
         return self
 
     def least_width(self) -> int:
-        """Columns of the terminal without which something would be cut."""
+        """The terminal width below which text would be cut."""
         from rich.cells import cell_len
 
         widths = []
@@ -134,25 +134,25 @@ class _Table:
         return sum(widths) + 3 * len(widths) - 1
 
 
-def _print_table(found: _Table, console: Any) -> None:
-    """As a table; where the terminal is too narrow for one, as a list, so that nothing is cut."""
+def _print_table(content: _Table, console: Any) -> None:
+    """Print a table, or a list where the terminal is too narrow, so that nothing is cut."""
     from rich.box import SIMPLE_HEAD
     from rich.padding import Padding
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading, justify in found.columns:
-        table.add_column(heading, justify=justify, no_wrap=heading != found.wraps)
-    for row in found.rows:
+    for heading, justify in content.columns:
+        table.add_column(heading, justify=justify, no_wrap=heading != content.wraps)
+    for row in content.rows:
         table.add_row(*map(_plain, row))
-    more = f"… and {found.left_out:,} more rows" if found.left_out else ""
+    more = f"… and {content.left_out:,} more rows" if content.left_out else ""
     if more:
         table.caption, table.caption_justify = more, "left"
-    if found.least_width() <= console.width:
+    if content.least_width() <= console.width:
         console.print(table)
         return
-    for first, *cells in found.rows:
-        words = zip((heading for heading, _ in found.columns[1:]), cells)
+    for first, *cells in content.rows:
+        words = zip((heading for heading, _ in content.columns[1:]), cells)
         told = ", ".join(f"[dim]{heading}[/dim] {_plain(cell)}" for heading, cell in words if cell)
         if first:
             console.print(f"[bold]{_plain(first)}[/bold]")
@@ -165,11 +165,11 @@ def _size(node: ViewNode) -> str:
 
 
 def _bare(kept: Any) -> str:
-    """A number or a norm without the word."""
+    """A number, or a norm without the word "norm"."""
     return amount(kept).removeprefix("norm ")
 
 
-def _forward_table(view: View, most: int) -> _Table:
+def _forward_table(view: GraphView, most: int) -> _Table:
     columns: tuple[tuple[str, str], ...]
     if view.scalar:
         columns = (("node", "left"), ("computed as", "left"), ("value", "right"))
@@ -184,7 +184,7 @@ def _forward_table(view: View, most: int) -> _Table:
     return _Table(columns, "computed as").filled(view.nodes, row, most)
 
 
-def _tensor_row(view: View, n: ViewNode) -> Row:
+def _tensor_row(view: GraphView, n: ViewNode) -> Row:
     source = ", ".join(shortened(view.nodes[e.source].name, 14) for e in n.edges)
     if n.op and not n.nameless:
         source = f"{n.op}({source})"
@@ -195,7 +195,7 @@ def _tensor_row(view: View, n: ViewNode) -> Row:
     return shortened(n.name, 21), source, _size(n), _bare(n.value) if floats else n.dtype
 
 
-def _backward_table(view: View, most: int) -> _Table:
+def _backward_table(view: GraphView, most: int) -> _Table:
     start = (("node", "left"), ("g", "right"), ("to", "left"))
     end: tuple[tuple[str, str], ...]
     if view.scalar:
@@ -214,7 +214,7 @@ def _backward_table(view: View, most: int) -> _Table:
     return table.filled(pushes, lambda push: _push_row(view, *push), most)
 
 
-def _push_row(view: View, edge: ViewEdge, first: bool) -> Row:
+def _push_row(view: GraphView, edge: ViewEdge, first: bool) -> Row:
     node, source = view.nodes[edge.target], view.nodes[edge.source]
     room = 20 if view.scalar else 18
     row = (
@@ -227,7 +227,7 @@ def _push_row(view: View, edge: ViewEdge, first: bool) -> Row:
     return (*row, GATES.get(node.op, "") if first else "") if view.scalar else row
 
 
-def _derivative(view: View, edge: ViewEdge) -> str:
+def _derivative(view: GraphView, edge: ViewEdge) -> str:
     """Formula and number: `1 − o² = 0.5`; only one where they are the same."""
     rule = view.rule(edge)
     if len(rule) > LONGEST_FORMULA:
@@ -238,7 +238,7 @@ def _derivative(view: View, edge: ViewEdge) -> str:
     return slope if rule in ("", slope) else f"{rule} = {slope}"
 
 
-def _gradient_table(view: View, most: int) -> _Table:
+def _gradient_table(view: GraphView, most: int) -> _Table:
     columns: tuple[tuple[str, str], ...]
     leaves = [n for n in view.nodes if n.is_leaf and n.needs_grad]
     if view.scalar:

@@ -1,6 +1,6 @@
 r"""A graph as TikZ pictures for LaTeX: one, or one page per step of the walk.
 
-The text is plain TikZ with two styles per kind of node, so that it is easy to change by hand.
+The text is plain TikZ with one style per kind of node, so that it is easy to edit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _GREEK = {
     "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma",
     "Υ": "Upsilon", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
 }  # fmt: skip
-_LATIN = dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX"))  # LaTeX has no letter of its own for these
+_LATIN = dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX"))  # LaTeX has no separate letters for these
 
 
 def graph_tikz(graph: Any, drawing: str = "nodes") -> str:
@@ -127,7 +127,7 @@ def _cm(pixels: float) -> str:
 
 def _node(sheet: Sheet, node: ViewNode, frame: Frame | None) -> str:
     x, y = sheet.corner(node.index)
-    styles = [f"gw{sheet.kind(node)}"]
+    styles = [f"gw{node.kind}"]
     if sheet.on_edges:
         styles.append("gwround")
     if frame is not None and node.index not in frame.known:
@@ -169,18 +169,17 @@ def _edge(sheet: Sheet, i: int, edge: ViewEdge, frame: Frame | None) -> str:
 
 
 def _gates(sheet: Sheet, node: ViewNode) -> list[str]:
-    """Gates: on top what an op does to a gradient, below that several gradients add."""
-    gate, adder = sheet.gates(node)
-    found = []
-    if gate:
-        found.append(rf"\node[gwgate] at ([xshift=-0.5cm]n{node.index}.north east) {{{gate}}};")
-    if adder:
-        found.append(rf"\node[gwgate] at ([xshift=-0.5cm]n{node.index}.south east) {{{adder}}};")
-    return found
+    """Gate badges: above, what an op does to a gradient; below, that several gradients add up."""
+    sides = zip(("north", "south"), sheet.gates(node))
+    return [
+        rf"\node[gwgate] at ([xshift=-0.5cm]n{node.index}.{side} east) {{{gate}}};"
+        for side, gate in sides
+        if gate
+    ]
 
 
 def latex(text: str) -> str:
-    r"""Text for LaTeX: its special signs escaped, ours and Greek letters as mathematics.
+    r"""Escape text for LaTeX; mathematical signs and Greek letters become mathematics.
 
     >>> latex("w_1 × −3%")
     'w\\_1 $\\times$ $-$3\\%'

@@ -1,7 +1,7 @@
-"""View: a graph as the printers see it, whether it came as a trace or as a Value.
+"""GraphView: a trace, or the graph behind a Value, in the form that printers read.
 
-A printer asks a view for names, numbers and text, and knows nothing of where they came from. A
-trace is recognised by what it has (`nodes`, `sweeps`), since printers import graph and ops only.
+A view has names, numbers and text, independent of their source. A trace is recognized by its
+attributes (`nodes`, `sweeps`), because printers import graph and ops only.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gradwalk.printers.scalars import names_of, number, slope
 # What a gate does to the gradient that reaches it.
 GATES = {"add": "distributor", "mul": "swapper", "maximum": "router", "minimum": "router"}
 ADDER = "adder"  # a value used more than once: its gradients add
-MOST_NODES = 5_000  # beyond this a drawing helps nobody
+MOST_NODES = 5_000  # a larger drawing is unreadable
 
 
 @dataclass(slots=True)
 class ViewEdge:
-    """One operand: the node it comes from, and what went back along it."""
+    """One operand: its source node, and the contribution that went back along it."""
 
     source: int
     target: int
     position: int  # among the operands of the target
     output: int = 0  # which output of the source
     slope: float | None = None  # the local derivative, of numbers
-    pushed: Any = None  # what the target handed back: a number, an array, statistics
+    pushed: Any = None  # the contribution from the target: a number, an array, statistics
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class ViewNode:
     grad: Any = None
     shape: tuple[int, ...] = ()
     dtype: str = "float"
-    constant: bool = False  # a leaf that is called by its number
+    constant: bool = False  # a leaf that is named by its number
     needs_grad: bool = True
     line: str = ""
     group: str = ""
@@ -62,7 +62,7 @@ class ViewNode:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether nothing in the view made it."""
+        """Whether it has no operation in the view."""
         return not self.op
 
     @property
@@ -80,8 +80,17 @@ class ViewNode:
         return self.function.symbol
 
     @property
+    def kind(self) -> str:
+        """How it is drawn: leaf, constant, group or op."""
+        if self.detail:
+            return "group"
+        if self.constant or (self.is_leaf and not self.needs_grad):
+            return "constant"
+        return "leaf" if self.is_leaf else "op"
+
+    @property
     def nameless(self) -> bool:
-        """Whether it is called by its op and its number only: mul#12."""
+        """Whether its name is only its op and number: mul#12."""
         return self.name == f"{self.op or 'leaf'}#{self.key}"
 
     @property
@@ -92,7 +101,7 @@ class ViewNode:
         return (self.grad < 0) - (self.grad > 0)
 
 
-class View:
+class GraphView:
     """Nodes after their inputs, the last reached one being the root."""
 
     def __init__(
@@ -108,7 +117,7 @@ class View:
         self.root = root
         self.scalar = scalar
         if any(n.is_leaf and not n.constant for n in nodes):
-            # Where leaves have names, a bare number is nothing to move: 3 in 3·a.
+            # Beside named leaves, a bare number is no parameter: 3 in 3·a.
             for n in nodes:
                 n.needs_grad = n.needs_grad and not n.constant
         self.swept = swept  # whether there are gradients to show
@@ -119,16 +128,16 @@ class View:
 
     @cached_property
     def edges(self) -> list[ViewEdge]:
-        """All of them; a × a has two."""
+        """All edges; a × a has two."""
         return [edge for node in self.nodes for edge in node.edges]
 
     @cached_property
     def uses(self) -> list[int]:
         """How many edges leave each node."""
-        found = [0] * len(self.nodes)
+        counts = [0] * len(self.nodes)
         for edge in self.edges:
-            found[edge.source] += 1
-        return found
+            counts[edge.source] += 1
+        return counts
 
     def badges(self, node: ViewNode) -> tuple[str, str]:
         """What the node's gate does to a gradient, and whether several gradients add in it."""
@@ -143,9 +152,9 @@ class View:
         return "none" if node.grad is None else amount(node.grad)
 
     def edge_text(self, edge: ViewEdge, with_effect: bool = False) -> str:
-        """What stands at an edge: its local derivative, or the norm of what went back along it.
+        """The text at an edge: its local derivative, or the norm of its contribution.
 
-        With the operations on the edges, first what it does: `× w1 ∂ −3`.
+        With the operations on the edges, the operation comes first: `× w1 ∂ −3`.
         """
         if with_effect:
             effect = shortened(self.effect(edge), 16)
@@ -157,13 +166,13 @@ class View:
         return "" if edge.pushed is None else f"‖{size_of(edge.pushed)}‖"
 
     def folded(self) -> set[int]:
-        """Constants that an edge can speak of: 3·a is the edge `× 3` from a."""
-        found = {node.index for node in self.nodes if node.constant and self.uses[node.index]}
+        """Constants that an edge text can include: 3·a is the edge `× 3` from a."""
+        constants = {node.index for node in self.nodes if node.constant and self.uses[node.index]}
         for node in self.nodes:
             sources = {edge.source for edge in node.edges}
-            if sources <= found:  # nothing else goes in: they must be seen
-                found -= sources
-        return found
+            if sources <= constants:  # its only inputs: keep them visible
+                constants -= sources
+        return constants
 
     def computed_as(self, node: ViewNode) -> str:
         """`x1 × w1`, `tanh(n)`; for arrays `x @ W`, `softmax(x)`."""
@@ -184,7 +193,7 @@ class View:
         return f"{node.op}({', '.join(names)})"
 
     def effect(self, edge: ViewEdge) -> str:
-        """What an edge does to what comes along it, the other operands held: `× w1`, `tanh`."""
+        """The operation on one operand with the others fixed: `× w1`, `tanh`."""
         node = self.nodes[edge.target]
         others = [self._operand_name(o) for i, o in enumerate(node.operands) if i != edge.position]
         sign = node.sign
@@ -213,7 +222,7 @@ class View:
         return f"{name}[{operand.output}]" if operand.output else name
 
 
-def view_of(graph: Any) -> View:
+def view_of(graph: Any) -> GraphView:
     """The view of a trace, or of the graph behind a Value with the gradients it has now.
 
     >>> from gradwalk import Value
@@ -221,7 +230,7 @@ def view_of(graph: Any) -> View:
     >>> view_of(a * a).uses
     [2, 0]
     """
-    if isinstance(graph, View):
+    if isinstance(graph, GraphView):
         return graph
     if hasattr(graph, "sweeps"):
         return _of_trace(graph)
@@ -233,7 +242,7 @@ def view_of(graph: Any) -> View:
     )
 
 
-def _of_values(root: Any) -> View:
+def _of_values(root: Any) -> GraphView:
     order = inputs_first([root])
     names = names_of([v for v in order if v.inputs or v.label])
     place = {v: i for i, v in enumerate(order)}
@@ -260,11 +269,11 @@ def _of_values(root: Any) -> View:
             for edge in operands:
                 edge.slope = _slope(known, edge.position, [i.data for i in v.inputs], node)
                 edge.pushed = None if edge.slope is None else v.grad * edge.slope
-    return View(nodes, place[root], scalar=True, swept=True)
+    return GraphView(nodes, place[root], scalar=True, swept=True)
 
 
-def _of_trace(trace: Any) -> View:
-    """Of what the root was computed from; what else was recorded is not part of the picture."""
+def _of_trace(trace: Any) -> GraphView:
+    """The view of everything that the root was computed from."""
     sweep = trace.sweeps[-1] if trace.sweeps else None
     kept = _behind(trace, [edge.node for edge in sweep.seeds] if sweep else [trace.root])
     place = {index: i for i, index in enumerate(kept)}
@@ -299,7 +308,7 @@ def _of_trace(trace: Any) -> View:
         _fill_edges(trace, sweep, node)
     visits = [place[i] for i in sweep.visits if i in place] if sweep else []
     root = place[trace.root]
-    return View(nodes, root, scalar=trace.scalar, swept=sweep is not None, visits=visits)
+    return GraphView(nodes, root, scalar=trace.scalar, swept=sweep is not None, visits=visits)
 
 
 def _fill_edges(trace: Any, sweep: Any, node: ViewNode) -> None:
@@ -318,17 +327,18 @@ def _fill_edges(trace: Any, sweep: Any, node: ViewNode) -> None:
 def _slope(op: Op, position: int, operands: Sequence[float], node: ViewNode) -> float | None:
     try:
         return slope(op, position, operands, node.value, node.attrs)
-    except (TypeError, ValueError, KeyError, ArithmeticError):  # a user's rule may not know numbers
+    # a user's rule may not support plain numbers
+    except (TypeError, ValueError, KeyError, ArithmeticError):
         return None
 
 
 def _behind(trace: Any, roots: Iterable[int]) -> list[int]:
     """The nodes that the roots were computed from, in computed order."""
-    found = set(roots)
-    for index in range(max(found, default=-1), -1, -1):
-        if index in found:
-            found.update(trace.nodes[index].inputs)
-    return sorted(found)
+    reached = set(roots)
+    for index in range(max(reached, default=-1), -1, -1):
+        if index in reached:
+            reached.update(trace.nodes[index].inputs)
+    return sorted(reached)
 
 
 def _is_number(thing: Any) -> bool:
@@ -336,7 +346,7 @@ def _is_number(thing: Any) -> bool:
 
 
 def shortened(text: str, room: int) -> str:
-    """Of a long name the end says most.
+    """Shorten a name from the left, because its end is most specific.
 
     >>> shortened("blocks.0.attention.query.weight", 16)
     '…on.query.weight'
@@ -345,7 +355,7 @@ def shortened(text: str, room: int) -> str:
 
 
 def amount(kept: Any) -> str:
-    """A kept number as text: itself if it is one, the norm of an array, ? if it was not kept.
+    """A value as text: a number, the norm of an array, or ? if it was not kept.
 
     >>> amount(0.5), amount(np.array([3.0, 4.0])), amount(None)
     ('0.5', 'norm 5', '?')
@@ -357,12 +367,17 @@ def amount(kept: Any) -> str:
     return f"norm {size_of(kept)}"
 
 
-def size_of(kept: Any) -> str:
-    """The norm of an array, or of one whose statistics were kept; of a number its size."""
+def norm_of(kept: Any) -> float:
+    """The norm of an array, or of one whose statistics were kept."""
     norm = getattr(kept, "norm", None)
     if norm is None:
-        array = np.asarray(kept, dtype=np.float64)
         with np.errstate(all="ignore"):
-            norm = float(np.sqrt(np.square(array).sum()))
+            norm = np.sqrt(np.square(np.asarray(kept, dtype=np.float64)).sum())
+    return float(norm)
+
+
+def size_of(kept: Any) -> str:
+    """The norm of an array, or of one whose statistics were kept; of a number its size."""
+    norm = norm_of(kept)
     broken = getattr(kept, "nans", 0) or getattr(kept, "infs", 0)
     return "nan" if broken and math.isfinite(norm) else number(float(norm))

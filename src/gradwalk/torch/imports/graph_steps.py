@@ -69,40 +69,40 @@ class GraphStep:
     def run(self, values: dict[Source, Any], drawn: Drawn) -> None:
         """Compute the step from `values` and store its outputs there."""
         if self.constant is not None:
-            found = self.constant
+            result = self.constant
         elif self.draws is not None:
             kind, shape, dtype = self.draws
-            found = drawn.get(self.name)
-            if found is None:
-                found = getattr(gradwalk, kind)(*shape, dtype=dtype)
+            result = drawn.get(self.name)
+            if result is None:
+                result = getattr(gradwalk, kind)(*shape, dtype=dtype)
         else:
             args = [values[a] if isinstance(a, Source) else a for a in self.args]
             if self.op is None:
-                found = args[0].detach()
+                result = args[0].detach()
             elif not any(isinstance(a, Made) for a in args):
-                found = self.op(*args, **self.attrs)
+                result = self.op(*args, **self.attrs)
             elif self.name in drawn:
-                found = self.op(args[0], drawn[self.name], **self.attrs)
+                result = self.op(args[0], drawn[self.name], **self.attrs)
             else:
-                found = functional.dropout(args[0], self.attrs["p"])
+                result = functional.dropout(args[0], self.attrs["p"])
         several = self.op is not None and self.op.multiple
-        for k, part in zip(self.outputs, found if several else (found,), strict=True):
+        for k, part in zip(self.outputs, result if several else (result,), strict=True):
             values[Source(self.name, k)] = part
 
 
 class Unsupported(ValueError):
     """All operations of a graph that gradwalk has no counterpart for."""
 
-    def __init__(self, name: str, found: list[tuple[str, str]]) -> None:
-        self.operations = Counter(operation for operation, _ in found)
-        places = dict(reversed(found))
+    def __init__(self, name: str, operations: list[tuple[str, str]]) -> None:
+        self.operations = Counter(operation for operation, _ in operations)
+        places = dict(reversed(operations))
         width = max(map(len, self.operations))
         lines = []
         for operation, count in self.operations.most_common():
             times = "once" if count == 1 else f"{count} times, first"
             lines.append(f"  {operation:<{width}}  {times} {places[operation]}")
         super().__init__(
-            f"{name} has {len(lines)} operation(s) that gradwalk has no counterpart of:\n"
+            f"{name} has {len(lines)} operation(s) without a counterpart in gradwalk:\n"
             + "\n".join(lines)
             + "\nFix: import the parts without them, or record the program with "
             "gradwalk.torch.record(), where they are opaque nodes."
@@ -110,24 +110,20 @@ class Unsupported(ValueError):
 
 
 class Reader:
-    """Read a functional graph and make steps of the nodes that are needed."""
+    """Read a functional graph: make steps of the nodes that its outputs need, in order."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
-        self.graph = graph
         self.steps: list[GraphStep] = []
         self.unknown: list[tuple[str, str]] = []  # operation, where
         self.apart: set[Any] = set()  # operations to decompose before reading again
         self._values = {
             node: _stand_in(node.meta["val"]) for node in graph.nodes if "val" in node.meta
         }
-
-    def read(self) -> None:
-        """The steps that the outputs need, in order."""
         needed: set[torch.fx.Node] = set()
-        for node in reversed(self.graph.nodes):
+        for node in reversed(graph.nodes):
             if node.op == "output" or node in needed:
                 needed.update(node.all_input_nodes)
-        for node in self.graph.nodes:
+        for node in graph.nodes:
             if (
                 node in needed
                 and node.op == "call_function"
@@ -206,8 +202,8 @@ class Reader:
 
 
 def _dtype(value: Any) -> Any:
-    found = array_of(torch.zeros((), dtype=value.dtype))
-    return None if found is None else found.dtype
+    array = array_of(torch.zeros((), dtype=value.dtype))
+    return None if array is None else array.dtype
 
 
 def _stand_in(value: Any) -> Any:

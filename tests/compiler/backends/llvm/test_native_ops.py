@@ -46,7 +46,7 @@ IN_NUMPY = {
 
 def in_numpy(compiled: Any) -> set[str]:
     """The ops that run in NumPy in the programs of a compiled function."""
-    executables = [v.executable for variants in compiled.variants.values() for v in variants]
+    executables = [v.executable for each in compiled.specializations.values() for v in each]
     executables = [e for e in executables if e.reasons]  # the plan of the others is not made again
     return {
         call.op.name

@@ -1,0 +1,173 @@
+"""Optimizers that scale each step by past gradients: Adagrad, Adadelta, RMSprop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from gradwalk.optim.optimizer import CAPTURABLE, FUSED, Group, PerParameter, follow, new_state
+from gradwalk.tensors.tensor import Tensor
+
+
+class Adagrad(PerParameter):
+    """Steps divided by the root of the sum of all squared gradients so far.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.Adagrad([w], lr=0.1).step()
+    >>> w
+    tensor([0.9000], requires_grad=True)
+    """
+
+    _without_meaning = FUSED
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        *,
+        maximize: bool = False,
+        **unused: Any,
+    ) -> None:
+        if not initial_accumulator_value >= 0:
+            raise ValueError("initial_accumulator_value must not be negative")
+        defaults = dict(
+            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value, maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults, unused)
+        for group in self.param_groups:  # PyTorch makes this state at once, so state_dict has it
+            for p in group["params"]:
+                self.state[p] = self.fresh_state(p, group)
+
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """No steps, and the initial sum."""
+        return {"step": 0, "sum": new_state(parameter, group["initial_accumulator_value"])}
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """sum += gradient²; p −= lr × gradient / (√sum + eps)."""
+        total = state["sum"]._array
+        scratch = np.empty_like(parameter)
+        total += np.multiply(gradient, gradient, out=scratch)
+        np.sqrt(total, out=scratch)
+        scratch += group["eps"]
+        np.divide(gradient, scratch, out=scratch)
+        scratch *= group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
+        parameter -= scratch
+
+
+class Adadelta(PerParameter):
+    """Steps scaled by (recent step sizes) / (recent gradient sizes), so that units agree.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.Adadelta([w]).step()
+    >>> bool(w < 1)
+    True
+    """
+
+    _without_meaning = CAPTURABLE
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+        **unused: Any,
+    ) -> None:
+        defaults = dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
+        super().__init__(params, defaults, unused)
+
+    def buffers(self, group: Group) -> list[str]:
+        """Running means of squared gradients and of squared steps."""
+        return ["square_avg", "acc_delta"]
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """One step, in place."""
+        rho, eps = group["rho"], group["eps"]
+        squares, moves = state["square_avg"]._array, state["acc_delta"]._array
+        scratch, delta = np.empty_like(parameter), np.empty_like(parameter)
+        follow(squares, gradient, rho, scratch)
+        np.sqrt(np.add(squares, eps, out=scratch), out=scratch)
+        np.sqrt(np.add(moves, eps, out=delta), out=delta)
+        delta /= scratch
+        delta *= gradient
+        follow(moves, delta, rho, scratch)
+        delta *= group["lr"]
+        parameter -= delta
+
+
+class RMSprop(PerParameter):
+    """Steps divided by the root of a running mean of squared gradients.
+
+    >>> import gradwalk as gw
+    >>> w = gw.tensor([1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> gw.optim.RMSprop([w], lr=0.01).step()
+    >>> w
+    tensor([0.9000], requires_grad=True)
+    """
+
+    _without_meaning = CAPTURABLE
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        *,
+        maximize: bool = False,
+        **unused: Any,
+    ) -> None:
+        defaults = dict(
+            lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered,
+            weight_decay=weight_decay, maximize=maximize,
+        )  # fmt: skip
+        super().__init__(params, defaults, unused)
+
+    def buffers(self, group: Group) -> list[str]:
+        """Running means, and the momentum."""
+        momentum = ["momentum_buffer"] if group["momentum"] > 0 else []
+        return ["square_avg", *momentum, *(["grad_avg"] if group["centered"] else [])]
+
+    def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
+        """One step, in place."""
+        alpha, momentum = group["alpha"], group["momentum"]
+        squares = state["square_avg"]._array
+        scratch = np.empty_like(parameter)
+        follow(squares, gradient, alpha, scratch)
+        if group["centered"]:  # the variance instead of the mean square
+            mean = state["grad_avg"]._array
+            mean *= alpha
+            mean += np.multiply(gradient, 1 - alpha, out=scratch)
+            np.multiply(mean, mean, out=scratch)
+            np.subtract(squares, scratch, out=scratch)
+            np.sqrt(scratch, out=scratch)
+        else:
+            np.sqrt(squares, out=scratch)
+        scratch += group["eps"]
+        np.divide(gradient, scratch, out=scratch)
+        if momentum > 0:
+            buffer = state["momentum_buffer"]._array
+            buffer *= momentum
+            buffer += scratch
+            np.multiply(buffer, group["lr"], out=scratch)
+        else:
+            scratch *= group["lr"]
+        parameter -= scratch
