@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,13 @@ from tests.batches import batched
 from tests.project.checkout import ROOT
 
 MODULES = sorted((ROOT / "src").rglob("*.py"))
+SNAPSHOT = ROOT / "tests" / "project" / "exported_names.txt"
 LONGEST = 500
+MOST_FILES = 16  # of a room: a newcomer reads its list at a glance
+# Public names of PyTorch or micrograd, which another class may therefore have as well.
+FOREIGN_NAMES = {"Buffer", "Function", "Layer", "Module"}
+# Called by Python, by ast.NodeVisitor or by a notebook.
+CALLED_BY_OTHERS = re.compile(r"__\w+__|visit_\w+|_repr_\w+_|_ipython_\w+_")
 # We say inputs and consumers, because these words mean opposite things in different texts.
 UNCLEAR_WORD = re.compile(r"parent|child", re.IGNORECASE)
 UNCLEAR_WORD_ON_SCREEN = re.compile(r"\b(parents?|child(ren)?)\b", re.IGNORECASE)
@@ -47,6 +54,75 @@ def test_the_check_sees_names_and_strings_but_not_what_others_named() -> None:
         "line 3: parent_node",
         "line 4: child",
         "line 5: 'its parents'",
+    ]
+
+
+def test_rooms_are_small() -> None:
+    rooms = Counter(path.parent for path in MODULES)
+    large = {str(room.relative_to(ROOT)): n for room, n in rooms.items() if n > MOST_FILES}
+    assert not large, f"split by purpose, {MOST_FILES} files at most: {large}"
+
+
+def test_a_class_name_is_used_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    twins = {n: at for n, at in places.items() if len(at) > 1 and n not in FOREIGN_NAMES}
+    assert not twins, f"give each its own, more specific name: {twins}"
+
+
+def test_what_is_defined_is_used() -> None:
+    """A name that only its definition says is dead; what users call is named in docs/."""
+    sources = {path: path.read_text(encoding="utf-8") for path in MODULES}
+    documents = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    documented = " ".join(path.read_text(encoding="utf-8") for path in documents)
+    public = set(SNAPSHOT.read_text(encoding="utf-8").split())
+    used = public | set(re.findall(r"\w+", documented))
+    dead = [name for name in unused_names(sources, used) if name.split()[0] not in PUBLIC_METHODS]
+    assert not dead, f"nothing uses these, and docs/ does not name them: {dead}"
+
+
+def test_the_check_of_unused_names_sees_calls_and_tables() -> None:
+    source = (
+        "def called(): pass\n"
+        "def in_a_table(): pass\n"
+        "def dead(): pass\n"
+        "@register('x')\n"
+        "def registered(): pass\n"
+        "names = ['in_a_table'], called\n"
+    )
+    assert unused_names({ROOT / "a.py": source}, set()) == ["dead (a.py:3)"]
+
+
+# Names of PyTorch that users know from there.
+PUBLIC_METHODS = {"from_pretrained", "generate_square_subsequent_mask", "save_for_backward"}
+
+
+def unused_names(sources: dict[Path, str], used: set[str]) -> list[str]:
+    """Functions and classes of `sources` whose names nothing says but their definitions."""
+    defined: dict[str, str] = {}
+    used = set(used)
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                case ast.FunctionDef(decorator_list=[*_, ast.Call()]):
+                    continue  # the decorator registers it
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    defined[name] = f"{name} ({path.relative_to(ROOT)}:{node.lineno})"
+                case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name):
+                    used.add(name)
+                case ast.alias(name=name) | ast.keyword(arg=str(name)):
+                    used.add(name.rpartition(".")[2])
+                case ast.MatchClass(kwd_attrs=names):
+                    used.update(names)
+                case ast.Constant(value=str(text)) if text.replace(".", "_").isidentifier():
+                    used.update(text.split("."))  # in a table, __all__ or getattr
+    return [
+        place
+        for name, place in defined.items()
+        if name not in used and not CALLED_BY_OTHERS.fullmatch(name)
     ]
 
 

@@ -28,7 +28,7 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.ops import TABLE
 from gradwalk.scalar.value import Value
 
-__all__ = ["ExpressionError", "Statements", "expression", "parse"]
+__all__ = ["ExpressionError", "ExpressionProgram", "expression", "parse"]
 
 DEFAULT = 1.0  # the value of a name without one
 _SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow", "neg": "neg"}
@@ -79,7 +79,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Statements:
+class ExpressionProgram:
     """Well-formed statements."""
 
     source: str
@@ -119,7 +119,7 @@ class Statements:
 class Built:
     """The graph of a program at given values."""
 
-    program: Statements
+    program: ExpressionProgram
     root: Value
     names: dict[str, Value]  # every name in the program; leaves, and what was assigned
     assumed: tuple[str, ...]  # leaves that were given no value and were set to DEFAULT
@@ -155,13 +155,13 @@ def expression(source: str, values: Mapping[str, float] | None = None, **more: f
     return parse(source).build(values, **more).root
 
 
-def parse(source: str) -> Statements:
+def parse(source: str) -> ExpressionProgram:
     """Read an expression, or several assignments separated by `;` or on lines of their own.
 
     >>> parse("tanh(x1*w1 + b)").leaves
     ['x1', 'w1', 'b']
     """
-    return Statements(source, tuple(_statement(s) for s in sentences(source)))
+    return ExpressionProgram(source, tuple(_statement(s) for s in sentences(source)))
 
 
 # -- from tokens to steps ------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def _postfix(tree: ast.expr, body: tuple[Token, ...]) -> list[PostfixStep]:
 class _Builder:
     """Build Values; numbers fold until they meet a name, so 2·3·x has one constant, 6."""
 
-    def __init__(self, program: Statements, values: dict[str, float]) -> None:
+    def __init__(self, program: ExpressionProgram, values: dict[str, float]) -> None:
         self.program = program
         self.given = values
         self.names: dict[str, Value] = {}

@@ -25,7 +25,7 @@ from gradwalk.torch.values import array_of
 Drawn = dict[str, Any]  # step -> random numbers to use instead of drawing
 
 
-class Source(NamedTuple):
+class ValueSource(NamedTuple):
     """A value of the graph: the step or input it comes from, and which output."""
 
     name: str
@@ -46,7 +46,7 @@ class GraphStep:
 
     name: str  # torch.export's name: "addmm_1"
     func: Any  # the overload
-    given: tuple[Any, Any]  # arguments and keywords; values of the graph are `Source`s
+    given: tuple[Any, Any]  # arguments and keywords; values of the graph are `ValueSource`s
     modules: tuple[Within, ...] = ()  # enclosing modules, outermost first
     line: SourceLine | None = None
     op: Op | None = None  # our op; None where gradients stop, and for creation ops
@@ -67,7 +67,7 @@ class GraphStep:
         text += f" in module '{self.path}'" if self.path else ""
         return f"{text} at {self.line}" if self.line is not None else text
 
-    def run(self, values: dict[Source, Any], drawn: Drawn) -> None:
+    def run(self, values: dict[ValueSource, Any], drawn: Drawn) -> None:
         """Compute the step from `values` and store its outputs there."""
         if self.constant is not None:
             result = self.constant
@@ -77,7 +77,7 @@ class GraphStep:
             if result is None:
                 result = getattr(gradwalk, kind)(*shape, dtype=dtype)
         else:
-            args = [values[a] if isinstance(a, Source) else a for a in self.args]
+            args = [values[a] if isinstance(a, ValueSource) else a for a in self.args]
             if self.op is None:
                 result = args[0].detach()
             elif not any(isinstance(a, Made) for a in args):
@@ -88,7 +88,7 @@ class GraphStep:
                 result = functional.dropout(args[0], self.attrs["p"])
         several = self.op is not None and self.op.multiple
         for k, part in zip(self.outputs, result if several else (result,), strict=True):
-            values[Source(self.name, k)] = part
+            values[ValueSource(self.name, k)] = part
 
 
 class Unsupported(ValueError):
@@ -134,13 +134,13 @@ class Reader:
             elif node in needed and node.op not in ("placeholder", "call_function"):
                 self.unknown.append((f"{node.op} {node.target}", _where(node)))
 
-    def place(self, node: torch.fx.Node) -> Source:
+    def place(self, node: torch.fx.Node) -> ValueSource:
         """The source of a node's value."""
         if node.target is operator.getitem:
             source, index = node.args
             assert isinstance(source, torch.fx.Node) and isinstance(index, int)
-            return Source(source.name, index)
-        return Source(node.name)
+            return ValueSource(source.name, index)
+        return ValueSource(node.name)
 
     def _read_node(self, node: torch.fx.Node) -> None:
         func = node.target

@@ -24,8 +24,8 @@ from gradwalk.torch.imports.graph_steps import (
     Drawn,
     GraphStep,
     Reader,
-    Source,
     Unsupported,
+    ValueSource,
     Within,
     tensor_of,
 )
@@ -93,9 +93,13 @@ class Imported(Module):
         self._example = example
         signature = program.graph_signature
         nodes = {node.name: node for node in program.graph.nodes}
-        self._held: dict[Source, tuple[Module, str]] = {}  # parameters and buffers, in their parts
-        self._constants: dict[Source, Tensor] = {}
-        self._arguments: list[tuple[Source | None, Any]] = []  # source and example of each argument
+        self._held: dict[
+            ValueSource, tuple[Module, str]
+        ] = {}  # parameters and buffers, in their parts
+        self._constants: dict[ValueSource, Tensor] = {}
+        self._arguments: list[
+            tuple[ValueSource | None, Any]
+        ] = []  # source and example of each argument
         self._parts: dict[str, Module] = {"": self}
         for step in self._steps:
             for within in step.modules:
@@ -103,13 +107,13 @@ class Imported(Module):
         self._hold(program, torch_export.learned(module))
         self._in_spec, self._out_spec = program.call_spec.in_spec, program.call_spec.out_spec
         self._results: list[Any] = []  # a source or a constant
-        self._updates: list[tuple[Source, Source]] = []  # new values of buffers
+        self._updates: list[tuple[ValueSource, ValueSource]] = []  # new values of buffers
         for spec in signature.output_specs:
             place: Any = spec.arg.name if isinstance(spec.arg, TensorArgument) else None
             place = reader.place(nodes[place]) if place in nodes else spec.arg.value
             if spec.kind is OutputKind.BUFFER_MUTATION:
                 held = next(s.arg.name for s in signature.input_specs if s.target == spec.target)
-                self._updates.append((Source(held), place))
+                self._updates.append((ValueSource(held), place))
             elif spec.kind is OutputKind.USER_OUTPUT:
                 self._results.append(place)
             else:
@@ -131,11 +135,11 @@ class Imported(Module):
             if spec.kind is InputKind.USER_INPUT:
                 given = next(example)
                 tensor = isinstance(spec.arg, TensorArgument)
-                self._arguments.append((Source(spec.arg.name) if tensor else None, given))
+                self._arguments.append((ValueSource(spec.arg.name) if tensor else None, given))
                 continue
             if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 raise ValueError(f"{self._name}: its input {spec.target!r} is of an unknown kind")
-            source, place = tensors[spec.target], Source(spec.arg.name)
+            source, place = tensors[spec.target], ValueSource(spec.arg.name)
             target = spec.target
             if spec.kind is InputKind.CONSTANT_TENSOR:
                 if source.data_ptr() not in around:
@@ -173,16 +177,16 @@ class Imported(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs, nested as in PyTorch."""
         values = self._run((args, kwargs), {})
-        results = [values[r] if isinstance(r, Source) else r for r in self._results]
+        results = [values[r] if isinstance(r, ValueSource) else r for r in self._results]
         with no_grad():
             for held, place in self._updates:
                 part, name = self._held[held]
                 getattr(part, name).copy_(values[place])
         return private.rebuilt(results, self._out_spec)
 
-    def _run(self, given: tuple[Any, Any], drawn: Drawn) -> dict[Source, Any]:
+    def _run(self, given: tuple[Any, Any], drawn: Drawn) -> dict[ValueSource, Any]:
         """Compute every value of the graph for the arguments `given`."""
-        values: dict[Source, Any] = dict(self._constants)
+        values: dict[ValueSource, Any] = dict(self._constants)
         updated = {held for held, _ in self._updates}
         for place, (part, name) in self._held.items():
             held = getattr(part, name)
@@ -198,7 +202,7 @@ class Imported(Module):
             inside.go_to(())
         return values
 
-    def _take(self, given: tuple[Any, Any], values: dict[Source, Any]) -> None:
+    def _take(self, given: tuple[Any, Any], values: dict[ValueSource, Any]) -> None:
         leaves, spec = private.flattened(given)
         if spec != self._in_spec:
             raise TypeError(

@@ -15,7 +15,7 @@ import torch
 
 from gradwalk.engine.gradients import grad
 from gradwalk.torch import private
-from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Source, tensor_of
+from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, ValueSource, tensor_of
 from gradwalk.torch.imports.torch_export import STOP, learned
 from gradwalk.torch.translate import Made
 from gradwalk.torch.values import array_of
@@ -42,7 +42,7 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
             with torch.no_grad():
                 outputs = _tensors(step.func(*args, **kwargs))
             for k, output in enumerate(outputs):
-                values[Source(step.name, k)] = output
+                values[ValueSource(step.name, k)] = output
             if step.draws is not None:
                 drawn[step.name] = tensor_of(outputs[0])
             for made in step.args:
@@ -53,7 +53,7 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
     return drawn
 
 
-def _inputs(imported: Imported) -> Iterator[tuple[Source, Any]]:
+def _inputs(imported: Imported) -> Iterator[tuple[ValueSource, Any]]:
     """The inputs of the graph as PyTorch tensors."""
     for place, example in imported._arguments:
         if place is not None:
@@ -64,9 +64,9 @@ def _inputs(imported: Imported) -> Iterator[tuple[Source, Any]]:
         yield place, torch.from_numpy(constant.numpy().copy())
 
 
-def _filled(given: Any, values: dict[Source, Any]) -> Any:
+def _filled(given: Any, values: dict[ValueSource, Any]) -> Any:
     """Arguments with sources replaced by values."""
-    if isinstance(given, Source):
+    if isinstance(given, ValueSource):
         return values[given]
     if isinstance(given, dict):
         return {name: _filled(item, values) for name, item in given.items()}
@@ -77,12 +77,12 @@ def _filled(given: Any, values: dict[Source, Any]) -> Any:
 
 def _check_step(
     step: GraphStep,
-    values: dict[Source, Any],
+    values: dict[ValueSource, Any],
     drawn: Drawn,
     generator: torch.Generator,
     tolerance: float | None,
 ) -> None:
-    places = [a for a in dict.fromkeys(step.args) if isinstance(a, Source)]
+    places = [a for a in dict.fromkeys(step.args) if isinstance(a, ValueSource)]
     ours = {place: tensor_of(values[place]) for place in places}
     leaves = {}
     for place in places:
@@ -90,8 +90,8 @@ def _check_step(
             ours[place].requires_grad = True
             leaves[place] = values[place].clone().requires_grad_()
     step.run(ours, drawn)
-    ours_out = [ours[Source(step.name, k)] for k in step.outputs]
-    expected = [values[Source(step.name, k)] for k in step.outputs]
+    ours_out = [ours[ValueSource(step.name, k)] for k in step.outputs]
+    expected = [values[ValueSource(step.name, k)] for k in step.outputs]
     for k, (mine, theirs) in enumerate(zip(ours_out, expected, strict=True)):
         what = "value" if len(ours_out) == 1 else f"value of output {k}"
         _compare(mine.detach().numpy(), theirs, f"the {what} of {step.where()}", tolerance)
@@ -120,7 +120,9 @@ def _check_step(
         _compare(one.numpy(), other, text, tolerance)
 
 
-def _with_graph(step: GraphStep, values: dict[Source, Any], leaves: dict[Source, Any]) -> list[Any]:
+def _with_graph(
+    step: GraphStep, values: dict[ValueSource, Any], leaves: dict[ValueSource, Any]
+) -> list[Any]:
     """Recompute our outputs with a graph to the operands that can have gradients."""
     while True:
         try:
@@ -177,7 +179,7 @@ def check_whole(
             theirs = private.flattened(output)[0]
             sources = learned(module)
     values = imported._run(private.rebuilt(ours_given, spec), drawn)
-    mine = [values[r] if isinstance(r, Source) else r for r in imported._results]
+    mine = [values[r] if isinstance(r, ValueSource) else r for r in imported._results]
     _compare_whole(imported, mine, theirs, ours_given, twins, sources, tolerance)
 
 
@@ -254,8 +256,8 @@ def _run_graph(
                 [args[0].detach()] if step.func is STOP else _tensors(step.func(*args, **kwargs))
             )
         for k, output in enumerate(outputs):
-            values[Source(step.name, k)] = output
-    return [values[r] if isinstance(r, Source) else r for r in imported._results], sources
+            values[ValueSource(step.name, k)] = output
+    return [values[r] if isinstance(r, ValueSource) else r for r in imported._results], sources
 
 
 # -- comparing -------------------------------------------------------------------------------------
