@@ -93,13 +93,11 @@ class Imported(Module):
         self._example = example
         signature = program.graph_signature
         nodes = {node.name: node for node in program.graph.nodes}
-        self._held: dict[
-            ValueSource, tuple[Module, str]
-        ] = {}  # parameters and buffers, in their parts
+        # Parameters and buffers, in their parts.
+        self._held: dict[ValueSource, tuple[Module, str]] = {}
         self._constants: dict[ValueSource, Tensor] = {}
-        self._arguments: list[
-            tuple[ValueSource | None, Any]
-        ] = []  # source and example of each argument
+        # Source and example of each argument.
+        self._arguments: list[tuple[ValueSource | None, Any]] = []
         self._parts: dict[str, Module] = {"": self}
         for step in self._steps:
             for within in step.modules:
