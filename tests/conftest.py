@@ -1,15 +1,24 @@
-"""What every test shares: one thread for array libraries, and hypothesis settings."""
+"""What all tests share: one thread for array libraries, kept bytecode, hypothesis settings."""
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 # Before numpy or torch is imported: both read this once, when they load. One thread each, because
 # the tests already run one process per core and the arrays are small.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# Bytecode is kept, also where the environment says otherwise: tests start Python hundreds of times,
+# and each worker would compile every test anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+QUICK_CASES = 20
+sys.dont_write_bytecode = False  # read from the environment when this process began
 
 settings.register_profile(
     "gradwalk",
@@ -25,9 +34,33 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick" if config.option.markexpr == "not slow" else "gradwalk")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make quick` does not read a file whose tests are all slow."""
+    if config.option.markexpr != "not slow" or not collection_path.name.startswith("test_"):
+        return None
+    return "\npytestmark = pytest.mark.slow" in collection_path.read_text("utf-8") or None
+
+
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test with many cases `make quick` runs QUICK_CASES, spread evenly."""
+    if config.option.markexpr != "not slow":
+        return
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        every = max(1, len(cases) / QUICK_CASES)
+        kept = {int(every * i) for i in range(QUICK_CASES)}
+        for i, case in enumerate(cases):
+            if i not in kept:
+                case.add_marker("slow")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Keep what is collected out of the garbage collector's sight: forty thousand tests stay."""
+    """Keep what is collected out of the garbage collector's sight: thousands of tests stay."""
     gc.disable()
     try:
         return (yield)

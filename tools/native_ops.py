@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import gradwalk as gw
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import Unspelled
 from gradwalk.compiler.backends.llvm.emit.functions import ERRORS
-from gradwalk.compiler.backends.llvm.kernels.select import NoKernel, kernel_of
+from gradwalk.compiler.backends.llvm.errors import NoKernel
+from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.backends.llvm.target import host
 from gradwalk.compiler.introspect.explain import kind_of_entry
 from gradwalk.compiler.ir.program import Program
@@ -45,8 +45,8 @@ axis), `product` (a matrix product, with elementwise work on its result), `convo
 kernel: other strides on the same memory), or `NumPy`. An op with a definition in other ops
 (*opened*) has the kernels of those. *Dtypes* are those in which all its samples were native. *ulp*
 is the largest error found, in float32 and in float64, in units in the last place, of functions
-beyond arithmetic (`compiler/llvm/functions/`); the rest is rounded as NumPy rounds it. *Gradient*
-says whether its derivative is native, or which ops of it are not; “–”: it has none.
+beyond arithmetic (`compiler/backends/llvm/emit/functions/`); the rest is rounded as NumPy rounds
+it. *Gradient* says whether its derivative is native, or which ops of it are not; “–”: it has none.
 
 What is not native runs as NumPy between two native stretches, on the same memory and with the same
 results; `gradwalk.compile` says so once, with the lines. “NumPy (...)” names the ops inside it that
@@ -113,7 +113,7 @@ def found_of(name: str, samples: list[Sample]) -> Found:
             try:
                 program = trace(partial(sample.ours, gw), tensors).program
                 found.forward(name, program, dtype)
-            except (TraceError, TypeError, Unspelled):  # eager code alone takes this dtype
+            except (TraceError, TypeError):  # eager code alone takes this dtype
                 found.dtypes.setdefault(dtype, False)
         gradient(name, sample, found)
     return found

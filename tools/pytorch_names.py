@@ -75,6 +75,8 @@ LEFT_OUT = (
 
 # torch.Value is something else: a value in a compiled graph.
 NAMESAKES = {"Value"}
+# PyTorch documents them with an operand, and they take none.
+MISPRINTS = {"arctanh_", "atanh_"}
 
 # Keywords about where a result goes and how it is laid out, deprecated and private ones.
 IGNORED_KEYWORDS = {
@@ -115,7 +117,8 @@ def compare(place: Namespace) -> Comparison:
             continue
         if here:
             found.here.append(name)
-            lacking = missing_keywords(name, getattr(place.theirs, name), getattr(place.ours, name))
+            both = getattr(place.theirs, name), getattr(place.ours, name)
+            lacking = missing_keywords(name, *both, place.ours)
             if lacking:
                 found.keywords[name] = lacking
         elif not any(re.fullmatch(rule.pattern, name) for rule in LEFT_OUT):
@@ -153,12 +156,17 @@ class Form:
         return self.by_position + self.by_name
 
 
-def missing_keywords(name: str, theirs: Any, ours: Any) -> list[str]:
+def missing_keywords(name: str, theirs: Any, ours: Any, owner: Any = None) -> list[str]:
     """The parameters that PyTorch's function has and ours has not.
 
     One that only has another name here, in the same place, is not missing.
     """
     forms, known = forms_of(theirs, name), forms_of(ours, name)
+    if isinstance(owner, type):  # a function of ours as a method: the tensor comes first
+        known = [
+            Form(form.by_position[form.by_position[:1] == ("input",) :], form.by_name)
+            for form in known
+        ]
     if not forms or not known or any("**" in form.by_name for form in known):
         return []
     here = {keyword for form in known for keyword in form.names}
@@ -195,7 +203,7 @@ def forms_of(value: Any, name: str) -> list[Form]:
             method = getattr(gw.Tensor, f"{value.name}_")
             options = tuple(inspect.signature(method).parameters)[2:]
         return [Form((*value.inputs, *value.attributes), options)]
-    if not callable(value):
+    if not callable(value) or name in MISPRINTS:
         return []
     if not inspect.isfunction(value) and not inspect.isclass(value):
         described = _described_forms(value, name)

@@ -76,59 +76,8 @@ from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
 from gradwalk.engine.threads import get_num_threads, set_num_threads
 
-# The op families: each lists its public names in its own `__all__`, so adding an op touches one
-# file. Five names belong to an op with plain attributes as well; people mean the functions.
-from gradwalk.ops.elementwise import activation as _activation
-from gradwalk.ops import aliases as _aliases
-from gradwalk.ops.elementwise import arithmetic as _arithmetic
-from gradwalk.ops.shape import joining as _arranging
-from gradwalk.ops.elementwise import choice as _choice
-from gradwalk.ops.elementwise import comparison as _comparing
-from gradwalk.ops.index import indexing as _index
-from gradwalk.ops.linear import matmul as _linalg
-from gradwalk.ops.network import softmax as _loss
-from gradwalk.ops.linear import decompositions as _decompositions
-from gradwalk.ops.shape import rearranging as _layout
-from gradwalk.ops.reduce import norms as _norms
-from gradwalk.ops.index import picking as _picking
-from gradwalk.ops.linear import products as _products
-from gradwalk.ops.reduce import measures as _measures
-from gradwalk.ops.reduce import scan as _scan
-from gradwalk.ops.reduce import reduction as _reduction
-from gradwalk.ops.elementwise import remainders as _remainders
-from gradwalk.ops.shape import reshaping as _shape
-from gradwalk.ops.reduce import sorting as _sorting
-from gradwalk.ops.elementwise import special as _special
-from gradwalk.ops.reduce import statistics as _statistics
-from gradwalk.ops.elementwise import trigonometry as _trigonometry
-from gradwalk.ops.elementwise.activation import *
-from gradwalk.ops.aliases import *
-from gradwalk.ops.elementwise.arithmetic import *
-from gradwalk.ops.shape.joining import *
-from gradwalk.ops.elementwise.choice import *
-from gradwalk.ops.elementwise.comparison import *
-from gradwalk.ops.index.indexing import *
-from gradwalk.ops.linear.matmul import *
-from gradwalk.ops.network.softmax import *
-from gradwalk.ops.linear.decompositions import *
-from gradwalk.ops.shape.rearranging import *
-from gradwalk.ops.reduce.norms import *
-from gradwalk.ops.index.picking import *
-from gradwalk.ops.linear.products import *
-from gradwalk.ops.reduce.measures import *
-from gradwalk.ops.reduce.scan import *
-from gradwalk.ops.reduce.reduction import *
-from gradwalk.ops.elementwise.remainders import *
-from gradwalk.ops.shape.reshaping import *
-from gradwalk.ops.reduce.sorting import *
-from gradwalk.ops.elementwise.special import *
-from gradwalk.ops.reduce.statistics import *
-from gradwalk.ops.elementwise.trigonometry import *
-from gradwalk.ops.methods.elementwise import raised as pow
-from gradwalk.ops.shape.reshaping import cat as concatenate
-from gradwalk.ops.shape.reshaping import flip_over as flip
-from gradwalk.ops.shape.reshaping import permute_to as permute
-from gradwalk.ops.shape.reshaping import reshape_to as reshape
+from gradwalk.ops import names as _names
+from gradwalk.ops.names import *
 
 Size: type[tuple[_builtins.int, ...]] = tuple  # what `Tensor.shape` is
 
@@ -151,32 +100,10 @@ __all__ = [
 
 __all__ += ["Size", "cuda", "device", "dtype", "e", "finfo", "iinfo", "inf", "nan", "newaxis", "pi"]
 __all__ += ["get_num_threads", "set_num_threads", "short", "special", "utils"]
-__all__ += ["concatenate", "flip", "linalg", "permute", "pow", "reshape", "studio"]
+__all__ += ["linalg", "studio"]
 __all__ += _creation.__all__
 __all__ += _sampling.__all__
-__all__ += _activation.__all__
-__all__ += _aliases.__all__
-__all__ += _arithmetic.__all__
-__all__ += _arranging.__all__
-__all__ += _choice.__all__
-__all__ += _comparing.__all__
-__all__ += _index.__all__
-__all__ += _linalg.__all__
-__all__ += _loss.__all__
-__all__ += _decompositions.__all__
-__all__ += _layout.__all__
-__all__ += _norms.__all__
-__all__ += _picking.__all__
-__all__ += _products.__all__
-__all__ += _measures.__all__
-__all__ += _scan.__all__
-__all__ += _reduction.__all__
-__all__ += _remainders.__all__
-__all__ += _shape.__all__
-__all__ += _sorting.__all__
-__all__ += _special.__all__
-__all__ += _statistics.__all__
-__all__ += _trigonometry.__all__
+__all__ += _names.__all__
 # The tools that look inside a computation are imported when one of them is asked for: training
 # needs none of them.
 _INSIDE = (
@@ -207,11 +134,11 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(f"module 'gradwalk' has no attribute '{name}'")
     from gradwalk import inspect
 
-    found = getattr(inspect, name)
+    tool = getattr(inspect, name)
     # A module that is imported again (a test runner does) takes the place of its function.
-    found = getattr(found, name, found)
-    globals()[name] = found
-    return found
+    tool = getattr(tool, name, tool)
+    globals()[name] = tool
+    return tool
 
 
 def __dir__() -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 
 SIGNATURE = "ptr %slots, ptr %args, i64 %thread, i64 %threads"
 
 
-class Kernel(Function):
+class Kernel(IRBuilder):
     """A function with the kernel's parameters, and help for reading its block."""
 
     def __init__(self, name: str) -> None:
@@ -25,7 +25,7 @@ class Kernel(Function):
         place = self.set(f"getelementptr ptr, ptr %slots, i64 {slot}")
         return self.set(f"getelementptr i8, ptr {self.set(f'load ptr, ptr {place}')}, i64 {offset}")
 
-    def share(self, count: str) -> tuple[str, str]:
+    def share(self, count: I64, unit: int = 1) -> tuple[I64, I64]:
         """This thread's part of 0..count."""
         after = self.set("add i64 %thread, 1")
         ends = [self.set(f"mul i64 {count}, {turn}") for turn in ("%thread", after)]
@@ -74,7 +74,7 @@ def wait_long() -> str:
     """Turns round so often, args[0], without doing anything: a kernel that takes its time."""
     f = Kernel("wait_long")
     place = f.set("alloca i64")
-    with f.loop("0", f.argument(0)) as i:
+    with f.loop(0, f.argument(0)) as i:
         f.do(f"store volatile i64 {i.index}, ptr {place}")
     return f.finish()
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.kernel import element_pointer, lanes_for, load, store
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind, Value
+from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration, IRBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
+from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder, lanes_for
 from gradwalk.compiler.backends.llvm.target import binding, host, target_machine
 
 Array = np.ndarray[Any, Any]
-Body = Callable[[Function, int, list[Value]], Value]
+Body = Callable[[IRBuilder, int, list[Vector]], Vector]
 
 
 class MapKernel:
@@ -28,27 +28,26 @@ class MapKernel:
         self.name = name
         self.dtypes = [np.dtype(d) for d in dtypes]
         self.result = np.dtype(result)
-        self.declarations: set[str] = set()
+        self.declarations: set[Declaration] = set()
         self.text = self._write(body)
         self._call: Callable[..., None] | None = None
 
     def _write(self, body: Body) -> str:
         names = [f"%in{k}" for k in range(len(self.dtypes))]
         parameters = ", ".join(f"ptr noalias {name}" for name in (*names, "%out"))
-        attributes = '"prefer-vector-width"="512"'
-        f = Function(self.name, f"{parameters}, i64 %n", attributes=attributes)
+        f = VectorBuilder(self.name, f"{parameters}, i64 %n")
         full = lanes_for([*self.dtypes, self.result], host().vector_bytes)
         rest = f.set(f"srem i64 %n, {full}")
         whole = f.set(f"sub i64 %n, {rest}")
-        for first, end, lanes in (("0", whole, full), (whole, "%n", 1)):
-            with f.loop(first, end, str(lanes)) as loop:
+        for first, end, lanes in ((0, whole, full), (whole, "%n", 1)):
+            with f.loop(first, end, lanes) as loop:
                 values = [
-                    load(f, element_pointer(f, name, dtype, loop.index), Kind(dtype, lanes))
+                    f.load(f.element(name, dtype, loop.index), Type(dtype, lanes))
                     for name, dtype in zip(names, self.dtypes)
                 ]
                 out = body(f, lanes, values)
-                assert out.kind == Kind(self.result, lanes), (out.kind, self.result)
-                store(f, out, element_pointer(f, "%out", self.result, loop.index))
+                assert out.type == Type(self.result, lanes), (out.type, self.result)
+                f.store(out, f.element("%out", self.result, loop.index))
         self.declarations = f.declarations
         return f.finish()
 
@@ -75,7 +74,7 @@ class MapKernel:
 
 
 def _module_text(kernels: Sequence[MapKernel]) -> str:
-    declarations = sorted({d for kernel in kernels for d in kernel.declarations})
+    declarations = sorted({d.text for kernel in kernels for d in kernel.declarations})
     return "\n".join([*declarations, *(kernel.text for kernel in kernels)])
 
 

@@ -338,4 +338,4 @@ def compiled(function: Any, **options: Any) -> Any:
 
 def programs(run: Any) -> int:
     """How many programs a compiled function has."""
-    return sum(map(len, run.variants.values()))
+    return sum(map(len, run.specializations.values()))

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gradwalk.compiler.backends import numpy as reference
-from gradwalk.compiler.ir.program import Argument, Builder, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.ir.program import Argument, Builder, Constant, Memory, Program, Scalar, Term
 from gradwalk.compiler.pipeline import build, lower
 from gradwalk.compiler.plan.schedule import Plan
 from gradwalk.ops import TABLE
@@ -32,7 +32,7 @@ class Written:
     build: Builder = field(default_factory=Builder)
     arguments: list[Array] = field(default_factory=list)
     memories: list[Array] = field(default_factory=list)
-    late: list[float] = field(default_factory=list)
+    scalars: list[float] = field(default_factory=list)
     results: list[Term] = field(default_factory=list)
     updates: list[tuple[Term, Term]] = field(default_factory=list)
 
@@ -50,8 +50,8 @@ class Written:
 
     def number(self, value: float) -> Term:
         """A Python number that is read at every call."""
-        self.late.append(value)
-        return Term((), np.dtype(np.float64), source=Late(len(self.late) - 1))
+        self.scalars.append(value)
+        return Term((), np.dtype(np.float64), source=Scalar(len(self.scalars) - 1))
 
     def constant(self, array: Any, dtype: Any = None) -> Term:
         """An array that is part of the program."""
@@ -70,7 +70,7 @@ class Written:
         return self
 
     def becomes(self, place: Term, value: Term) -> Written:
-        """What a memory or a late number is after the call."""
+        """What a memory or a scalars number is after the call."""
         self.updates.append((place, value))
         return self
 
@@ -81,14 +81,14 @@ class Written:
 
     def expected(self) -> Outcome:
         """What the reference makes of it."""
-        return self.outcome(reference.Executable(self.program))
+        return self.outcome(reference.NumpyExecutable(self.program))
 
     def outcome(self, executable: Any) -> Outcome:
         """What an executable gives and leaves behind, on copies of the arrays."""
         memories = [a.copy(order="K") for a in self.memories]
         arguments = [a.copy(order="K") if a.base is None else a for a in self.arguments]
-        results, late = executable(arguments, memories, list(self.late))
-        return Outcome(list(results), memories, list(late))
+        results, scalars = executable(arguments, memories, list(self.scalars))
+        return Outcome(list(results), memories, list(scalars))
 
 
 @dataclass
@@ -97,11 +97,11 @@ class Outcome:
 
     results: list[Array]
     memories: list[Array]
-    late: list[float]
+    scalars: list[float]
 
     def arrays(self) -> list[Array]:
         """All of it as arrays."""
-        return [*self.results, *self.memories, *map(np.asarray, self.late)]
+        return [*self.results, *self.memories, *map(np.asarray, self.scalars)]
 
 
 def assert_equal(found: Outcome, expected: Outcome, tolerance: float = 0.0) -> None:
@@ -202,9 +202,9 @@ class Drawing:
             if value is not None and self.draw(st.integers(0, 3)):
                 w.becomes(memory, value)
         if self.draw(st.booleans()):
-            late = w.number(3.0)
-            half = w.add("mul", late, 0.5)
-            w.becomes(late, w.add("sub", late, 1.0))
+            scalars = w.number(3.0)
+            half = w.add("mul", scalars, 0.5)
+            w.becomes(scalars, w.add("sub", scalars, 1.0))
             self.terms.append(w.add("add", self.terms[0], w.add("cast", half, dtype=self.dtype)))
         for _ in range(self.draw(st.integers(1, 3))):
             found = self.pick()

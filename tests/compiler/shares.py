@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.kernel import Kernel
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
-from gradwalk.compiler.plan.buffers import Buffer, Place, contiguous_strides
+from gradwalk.compiler.plan.buffers import Buffer, Slice, contiguous_strides
 
 Array = np.ndarray[Any, Any]
 _signature = ctypes.CFUNCTYPE(
@@ -18,14 +18,14 @@ _signature = ctypes.CFUNCTYPE(
 )
 
 
-def place_of(array: Array) -> Place:
+def place_of(array: Array) -> Slice:
     """An array as the plan describes it; dimensions of length 1 have stride 0."""
     if array.size == 0:
         strides = contiguous_strides(array.shape)
-        return Place(Buffer(0), array.dtype, array.shape, strides)
+        return Slice(Buffer(0), array.dtype, array.shape, strides)
     pairs = zip(array.shape, array.strides, strict=True)
     strides = tuple(0 if n == 1 else s // array.itemsize for n, s in pairs)
-    return Place(Buffer(array.nbytes), array.dtype, array.shape, strides)
+    return Slice(Buffer(array.nbytes), array.dtype, array.shape, strides)
 
 
 def run_shares(kernel: Kernel, arrays: Sequence[Array], threads: int) -> int:

@@ -26,8 +26,8 @@ def test_state_is_carried_from_call_to_call(written: Written) -> None:
         expected = written.expected()
         assert_equal(written.outcome(executable), expected)
         written.memories = expected.memories
-        if expected.late:
-            written.late = expected.late
+        if expected.scalars:
+            written.scalars = expected.scalars
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from gradwalk.course.checker import process, runner, trials
 from gradwalk.course.checker.check import check_file
-from gradwalk.course.checker.process import Limits
+from gradwalk.course.checker.process import ProcessLimits
 from tests.quick import some_quick
 
 ENGINE = (Path(__file__).parent / "engines" / "right_closures.py").read_text(encoding="utf-8")
@@ -90,12 +90,12 @@ BEFORE = {
         "replaces Channel.send",
     ),
     "patches the checker, and puts it back": (
-        "watch = next(c for c in object.__subclasses__() if c.__name__ == 'Watch')\n"
+        "watch = next(c for c in object.__subclasses__() if c.__name__ == 'Watchdog')\n"
         "kept = watch._in_library, watch.check_untouched\n"
         "watch._in_library = watch.check_untouched = lambda *a: True\n"
         "import cmath\n"
         "watch._in_library, watch.check_untouched = kept",
-        "replaces Watch.check_untouched",
+        "replaces Watchdog.check_untouched",
     ),
     "patches gc": ("import sys\nsys.modules['gc'].collect = abs", "replaces gc.collect"),
     "json": ("import json\njson.dumps = str", "imports json"),
@@ -145,7 +145,7 @@ FAKES = {
 def reason(source: str, tmp_path: Path) -> str:
     path = tmp_path / "engine.py"
     path.write_text(source, encoding="utf-8")
-    found = check_file(path, limits=Limits(seconds=1))
+    found = check_file(path, limits=ProcessLimits(seconds=1))
     assert found.points == 0, str(found)
     assert not found.passed
     return found.reason
@@ -186,7 +186,7 @@ def test_honest_files_may_use_the_standard_library(tmp_path: Path) -> None:
         "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    str(e)\n" + ENGINE,
         encoding="utf-8",
     )
-    found = check_file(path, limits=Limits(seconds=1))
+    found = check_file(path, limits=ProcessLimits(seconds=1))
     assert found.passed, str(found)
 
 
@@ -195,7 +195,7 @@ def test_the_learners_process_knows_no_answers() -> None:
     assert not hasattr(runner, "trials")
     source = Path(runner.__file__).read_text(encoding="utf-8")
     assert "gradwalk.course" not in source and "import gradwalk" not in source
-    with process.LearnerProcess(b"class Value: pass", Limits()) as learner:
+    with process.LearnerProcess(b"class Value: pass", ProcessLimits()) as learner:
         arguments = Path(f"/proc/{learner._process.pid}/cmdline")
         if sys.platform == "linux":
             assert b"checked" not in arguments.read_bytes()

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from gradwalk.course.checker.check import CheckedFile, check_file, check_files, starter
-from gradwalk.course.checker.process import Limits
+from gradwalk.course.checker.process import ProcessLimits
 from gradwalk.course.checker.trials import OUT_OF, STAGES
 from tests.course.wrong_engines import BUGS, wrong
 from tests.quick import some_quick
 
 ENGINES = Path(__file__).with_name("engines")
-QUICK = Limits(seconds=1)
+QUICK = ProcessLimits(seconds=1)
 RIGHT = sorted(path.stem for path in ENGINES.glob("right_*.py"))
 
 # Each engine has one bug; and the one mistake it must be told.
@@ -70,7 +70,9 @@ SAID = {
 }
 
 
-def checked(tmp_path: Path, source: str, seed: int = 0, limits: Limits = QUICK) -> CheckedFile:
+def checked(
+    tmp_path: Path, source: str, seed: int = 0, limits: ProcessLimits = QUICK
+) -> CheckedFile:
     path = tmp_path / "engine.py"
     path.write_text(source, encoding="utf-8")
     return check_file(path, seed, limits)
@@ -115,6 +117,7 @@ def test_a_wrong_engine_is_told_its_one_mistake(name: str, tmp_path: Path) -> No
         assert words in f"{mistake.title} {mistake.text}"
 
 
+@pytest.mark.slow
 def test_two_mistakes_are_two(tmp_path: Path) -> None:
     """The engine of the textbook: it recurses, and keeps its inner gradients."""
     source = with_change(
@@ -219,7 +222,9 @@ def test_an_engine_that_hangs_is_asked_the_rest_a_few_times(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_sleeping_does_not_help(tmp_path: Path) -> None:
+def test_sleeping_does_not_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert QUICK.patience == 15
+    monkeypatch.setattr(ProcessLimits, "patience", 2.0)  # waiting for 15 s would show no more
     source = "import sys\nsys.modules['time'].sleep(1000)\n"
     assert "takes more than 1 s" in checked(tmp_path, source).reason
 

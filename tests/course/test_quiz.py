@@ -18,7 +18,7 @@ from gradwalk.course.quiz.bank import (
     draw_question,
     misconceptions,
 )
-from gradwalk.course.quiz.draw import Draw
+from gradwalk.course.quiz.draw import ChoiceStream
 from gradwalk.course.quiz.quantities import Quantities
 from gradwalk.course.quiz.quiz import as_gift, as_json, as_text, make_quiz
 from tests.quick import some_quick
@@ -200,7 +200,7 @@ def test_a_quiz_is_the_same_on_every_machine() -> None:
 
 
 def test_draws_are_spread_evenly() -> None:
-    draw = Draw("die")
+    draw = ChoiceStream("die")
     rolled = [draw.integer(1, 6) for _ in range(6000)]
     assert set(rolled) == set(range(1, 7))
     assert all(abs(rolled.count(face) - 1000) < 150 for face in range(1, 7))

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from gradwalk.course.checker.random_graphs import LARGEST, random_graph
-from gradwalk.course.checker.trials import CHECKED_VALUES, STAGES, Trial, trials
+from gradwalk.course.checker.trials import CHECKED_VALUES, STAGES, GraphTrial, trials
 from gradwalk.inspect.expression.parser import parse
 from tests.course.freeze import GRAPHS, by_pytorch
 from tests.quick import some_quick
@@ -36,7 +36,7 @@ EXAMPLES: dict[str, tuple[dict[str, float], dict[str, float], dict[str, float]]]
 }
 
 
-def numbers(trial: Trial) -> dict[tuple[str, str], float]:
+def numbers(trial: GraphTrial) -> dict[tuple[str, str], float]:
     watched = [trial.names[i] for i in trial.watched]
     keys = [(name, what) for name in watched for what in ("value", "gradient")]
     return dict(zip(keys, trial.expected, strict=True))

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytest
 
 import gradwalk as gw
+from tests.batches import batched
 from tests.ops.oracle import OURS, SINGLE, THEIRS, TIGHT, TIGHT_SECOND, assert_same, run
 from tests.ops.samples.table import Draw, floats, given, integers
-from tests.quick import first_quick
 
 F = gw.nn.functional
 
@@ -345,9 +344,7 @@ add("pixel_unshuffle", floats(2, 3, 4, 6), downscale_factor=[1, 2], second=True)
 add("channel_shuffle", floats(2, 6, 4), groups=[2, 3], second=True)
 add("channel_shuffle", floats(2, 4, 3, 5), groups=[1, 2])
 
-every_case = pytest.mark.parametrize(
-    "case", first_quick(CASES, lambda case: case.name, count=2), ids=str
-)
+every_case = batched("case", CASES, key=lambda case: case.name, quick=2)
 
 
 def test_every_function_has_cases() -> None:
@@ -368,7 +365,7 @@ def test_float32_stays_float32(case: Case) -> None:
     assert_same(run(OURS, call, arrays), run(THEIRS, call, arrays), SINGLE)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.second], ids=str)
+@batched("case", [case for case in CASES if case.second], key=lambda case: case.name)
 def test_second_derivatives(case: Case) -> None:
     call, arrays = case.ready()
     ours = run(OURS, call, arrays, order=2)

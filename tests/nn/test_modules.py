@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import gradwalk as gw
+from tests.batches import batched
 from tests.nn.twins import DOUBLE, SINGLE, compare, twins
 
 
@@ -445,7 +446,7 @@ def test_every_layer_is_in_the_table() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", gw.nn.__all__)
+@batched("name", gw.nn.__all__)
 def test_argument_names_are_pytorchs(name: str) -> None:
     ours, theirs = getattr(gw.nn, name), getattr(torch.nn, name)
     assert ours.__doc__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import types
@@ -12,12 +13,11 @@ import pytest
 
 import gradwalk as gw
 from gradwalk.graph.order import inputs_first
-from gradwalk.ops import TABLE, aliases
-from gradwalk.ops.elementwise import comparison
-from gradwalk.ops.reduce import statistics
-from gradwalk.ops.shape import joining
+from gradwalk.ops import TABLE
 from gradwalk.tensors.tensor import Tensor
-from tests.ops.oracle import OURS, SINGLE, THEIRS, TIGHT, assert_same, run
+from tests.batches import batched
+from tests.ops import test_made_of_ops
+from tests.ops.oracle import OURS, SINGLE, THEIRS, TIGHT, Result, assert_same, run
 from tests.ops.samples.table import (
     Sample,
     all_samples,
@@ -57,9 +57,7 @@ def test_every_public_function_of_the_ops_has_samples() -> None:
         and found.__module__.startswith("gradwalk.ops.")
         and found.__module__ not in ("gradwalk.ops.core.dtypes", "gradwalk.ops.core.op")
     }
-    made_of_others = {
-        name for family in (aliases, joining, comparison, statistics) for name in family.__all__
-    }  # tests/ops/test_made_of_ops.py
+    made_of_others = {name.split()[0] for name in test_made_of_ops.CALLS}
     assert functions - made_of_others <= used
 
 
@@ -117,12 +115,17 @@ LAYOUTS = {
 }
 
 
+@functools.lru_cache(maxsize=1)
+def _laid_out_plainly(sample: Sample) -> Result:
+    return run(OURS, sample.ours, sample.arrays(), seed=sample.seed)
+
+
 @pytest.mark.slow  # four layouts of every sample
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@every_sample
-def test_memory_layout_does_not_matter(sample: Sample, layout: Any) -> None:
+@batched("sample, name", itertools.product(SAMPLES, LAYOUTS), key=lambda case: case[0].op)
+def test_memory_layout_does_not_matter(sample: Sample, name: str) -> None:
+    layout = LAYOUTS[name]
     arrays = sample.arrays()
-    plain = run(OURS, sample.ours, arrays, seed=sample.seed)
+    plain = _laid_out_plainly(sample)
     laid_out = [layout(a) if a.ndim else a.copy() for a in arrays]
     before = [a.copy() for a in laid_out]
     assert_same(run(OURS, sample.ours, laid_out, seed=sample.seed, layout=layout), plain, TIGHT)

@@ -38,7 +38,7 @@ AT_DEFINITION: dict[str, tuple[Any, str]] = {
     ),
     "unknown name in define": (
         lambda: gw.define("f", lambda x, *, axis: np.sum(x, axis), vjp=[lambda g, dim: g]),
-        "asks for 'dim'.*It can have: axis, g, out, x, x_shape",
+        "asks for 'dim'.*It can have: attrs, axis, g, out, x, x_shape",
     ),
     "too few rules": (
         lambda: gw.elementwise("f", np.add, partials=[1]),

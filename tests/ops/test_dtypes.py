@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 import gradwalk as gw
 from gradwalk.ops.core.symbol import Symbol
+from tests.batches import batched
 
 DTYPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"]
 NUMBERS: list[Any] = [True, 2, 2.5]
@@ -124,8 +126,7 @@ UNLIKE = {
 }
 
 
-@pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("left", OPERANDS, ids=str)
+@batched("name, left", itertools.product(BINARY, OPERANDS), key=lambda case: case[0])
 def test_two_operands(name: str, left: Any) -> None:
     call = BINARY[name]
     for right in OPERANDS:

@@ -10,14 +10,14 @@ import pytest
 import gradwalk as gw
 from gradwalk.ops import TABLE
 from tests.ops.oracle import TIGHT_SECOND
-from tests.ops.samples.table import Sample, all_samples
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 
 SAMPLES = [s for s in all_samples() if TABLE[s.op].differentiable]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@each_sample(SAMPLES)
 def test_jvp_is_the_transpose_of_backward(sample: Sample) -> None:
     arrays = sample.arrays()
     source = np.random.default_rng(sample.seed)

@@ -153,7 +153,7 @@ def test_residuals_are_no_outputs_of_arrays() -> None:
 
 # -- memory --------------------------------------------------------------------------------------
 
-ASK = "import gradwalk.tensor, gradwalk.engine.allocator as m; print(m.keep_freed_memory())"
+ASK = "import gradwalk, gradwalk.engine.allocator as m; print(m.keep_freed_memory())"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ import inspect
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradwalk.ops.core.operators import Operators
-from gradwalk.ops.methods.shape import ShapeMethods
+from tests.batches import batched
 from tests.ops.oracle import OURS, THEIRS, TIGHT, assert_same, run
 
 # Methods without arguments, on numbers between 0.2 and 0.8.
@@ -180,34 +179,39 @@ NOT_COMPARED = {
 }
 
 
-def calls() -> list[Any]:
+def calls() -> list[tuple[str, Any]]:
     merged = {name: CALLS.get(name, []) + MORE.get(name, []) for name in {**CALLS, **MORE}}
     return [
-        pytest.param(call, id=f"{name}-{number}")
+        (f"{name}-{number}", call)
         for name, alternatives in {**merged, **OPERATORS}.items()
         for number, call in enumerate(alternatives)
     ]
 
 
-@pytest.mark.parametrize("call", calls())
-def test_as_pytorch(call: Any) -> None:
+@batched("name, call", calls())
+def test_as_pytorch(name: str, call: Any) -> None:
     source = np.random.default_rng(7)
     arrays = [source.uniform(0.2, 0.8, (3, 4)) for _ in range(2)]
     with_module = lambda m, x, y: call(x, y)
     assert_same(run(OURS, with_module, arrays), run(THEIRS, with_module, arrays), TIGHT)
 
 
-def members() -> dict[str, Any]:
+def members(about_shape: bool) -> dict[str, Any]:
     """The methods of Operators and of its mixins; test_networks_b has those about shape."""
     found: dict[str, Any] = {}
     for part in Operators.__mro__[:-1]:
-        if part is not ShapeMethods:
-            found |= vars(part)
-    return {n: m for n, m in found.items() if callable(m) or isinstance(m, property)}
+        found |= vars(part)
+    rooms = ("gradwalk.ops.shape.", "gradwalk.ops.index.", "gradwalk.ops.linear.")
+    return {
+        n: m
+        for n, m in found.items()
+        if callable(m) or isinstance(m, property)
+        if getattr(m, "__module__", "").startswith(rooms) is about_shape
+    }
 
 
 def test_no_method_is_left_out() -> None:
-    own = set(members())
+    own = set(members(about_shape=False))
     public = {name for name in own if not name.startswith("_")}
     special = {name for name in own if name.startswith("__")}
     special -= set(dir(object)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
@@ -222,6 +226,6 @@ def test_a_numpy_matrix_on_the_left() -> None:
 
 
 def test_every_method_has_a_docstring() -> None:
-    for name, member in members().items():
+    for name, member in {**members(True), **members(False)}.items():
         if not name.startswith("_"):
             assert inspect.getdoc(member), name

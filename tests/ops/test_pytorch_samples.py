@@ -23,6 +23,7 @@ import pytest
 import torch
 
 import gradwalk as gw
+from tests.batches import batched
 from tests.project.test_coming_from_pytorch import PROMISED
 
 pytestmark = pytest.mark.slow
@@ -378,7 +379,7 @@ def test_as_pytorch(name: str) -> None:
     assert not wrong, f"{len(wrong)} samples differ:\n" + "\n".join(wrong[:5])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@batched("name", NAMES, key=lambda name: name[0])
 def test_what_pytorch_refuses_is_refused(name: str) -> None:
     for description in database()[name]:
         for mistake in quietly(mistakes, description):

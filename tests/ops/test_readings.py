@@ -16,6 +16,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.check import check_elementwise
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.printers.formulas.formula import derivative
+from tests.batches import batched
 from tests.ops.samples.table import attributes_of
 
 ELEMENTWISE = [op for op in TABLE.values() if op.elementwise]
@@ -62,7 +63,14 @@ def assert_readings_agree(op: Op, attrs: dict[str, Any], numbers: tuple[float, .
     np.testing.assert_equal(plain, number[0])  # floats without any graph
 
 
-@every_case
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [  # all triples of the numbers take long
+        pytest.param(*case, marks=pytest.mark.slow if len(case[0].inputs) > 2 else ())
+        for case in CASES
+    ],
+    ids=lambda part: str(getattr(part, "name", part)),
+)
 def test_special_numbers(op: Op, attrs: dict[str, Any]) -> None:
     for numbers in itertools.product(NUMBERS, repeat=len(op.inputs)):
         if op.name == "where":
@@ -139,13 +147,13 @@ def test_integers_stay_exact_in_values() -> None:
     assert type(out.data) is int
 
 
-@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+@batched("op", ELEMENTWISE)
 def test_every_elementwise_definition_passes_its_check(op: Op) -> None:
     for attrs in attributes_of(op):
         check_elementwise(op, {**op.defaults, **attrs})
 
 
-@every_case
+@batched("op, attrs", CASES)
 def test_every_local_derivative_prints(op: Op, attrs: dict[str, Any]) -> None:
     for position in range(len(op.inputs)):
         assert derivative(op, position, **attrs)
@@ -154,9 +162,7 @@ def test_every_local_derivative_prints(op: Op, attrs: dict[str, Any]) -> None:
 MADE_OF_ELEMENTWISE = ("gelu", "gelu_tanh")  # on whole arrays for speed only
 
 
-@pytest.mark.parametrize(
-    "op", [op for op in TABLE.values() if not op.elementwise], ids=lambda op: op.name
-)
+@batched("op", [op for op in TABLE.values() if not op.elementwise])
 def test_ops_on_whole_arrays_refuse_plain_numbers(op: Op) -> None:
     attrs = dict.fromkeys(op.attributes, 0)
     numbers = [1.0] * len(op.inputs)

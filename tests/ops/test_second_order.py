@@ -9,7 +9,7 @@ import pytest
 from gradwalk.ops import TABLE
 from gradwalk.tensors.tensor import Tensor
 from tests.ops.oracle import OURS, THEIRS, TIGHT_SECOND, assert_same, run
-from tests.ops.samples.table import Sample, all_samples
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 
@@ -17,7 +17,7 @@ SAMPLES = [s for s in all_samples() if TABLE[s.op].differentiable]
 COMPOSITES = {op.name for op in TABLE.values() if op.expand is not None}
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@each_sample(SAMPLES)
 def test_second_derivatives(sample: Sample) -> None:
     arrays = sample.arrays()
     ours = run(OURS, sample.ours, arrays, order=2, seed=sample.seed)
@@ -36,7 +36,7 @@ def can_open(sample: Sample) -> bool:
     )
 
 
-@pytest.mark.parametrize("sample", [s for s in SAMPLES if can_open(s)], ids=str)
+@each_sample([s for s in SAMPLES if can_open(s)])
 def test_the_expansion_is_the_same_function(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.check import symbolic_env
 from gradwalk.ops.core.op import OpError, UnknownShapeError
 from gradwalk.ops.core.symbol import Symbol
-from tests.ops.samples.table import Sample, all_samples
+from tests.ops.samples.table import Sample, all_samples, each_sample
 
 pytestmark = pytest.mark.slow  # thorough rather than quick: left out of `make quick`
 
@@ -50,7 +50,7 @@ def test_every_op_has_a_sample_that_symbols_go_through() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@each_sample(SAMPLES)
 def test_shape_and_dtype_as_computed(sample: Sample, dtype: Any) -> None:
     expected = through_symbols(sample, dtype)
     assert expected is not None
@@ -72,7 +72,7 @@ def applications(results: list[Any]) -> Iterator[Symbol]:
             yield symbol
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@each_sample(SAMPLES)
 def test_every_rule_can_be_read_as_a_formula(sample: Sample) -> None:
     """Each rule runs on symbols, and what it returns has the shape of its input, or broadcasts."""
     for symbol in applications(through_symbols(sample) or []):

@@ -5,6 +5,7 @@ do not, since they never run.
 """
 
 import ast
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,7 @@ class ImportFinder(ast.NodeVisitor):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_function
 
 
+@functools.cache  # the same for every test that asks
 def imports(path: Path, package: Path) -> list[Import]:
     """What the module at `path` imports; `package` is the folder of the whole package."""
     inside = [package.name, *path.relative_to(package).parent.parts]

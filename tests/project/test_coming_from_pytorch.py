@@ -7,9 +7,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-import pytest
-
 import gradwalk
+from tests.batches import batched
 from tools import coming_from_pytorch
 
 PAGE = coming_from_pytorch.PAGE
@@ -121,7 +120,7 @@ def place(name: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize(("space", "name"), CASES, ids=[f"{s}.{n}" for s, n in CASES])
+@batched("space, name", CASES, key=lambda case: case[0])
 def test_what_was_promised_is_here(space: str, name: str) -> None:
     (here,) = [p.here for p in coming_from_pytorch.NAMESPACES if p.title == space]
     assert hasattr(place(here), name)

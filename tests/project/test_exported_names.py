@@ -8,9 +8,8 @@ After a change on purpose, write the list anew and commit it with the change:
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import gradwalk
+from tests.batches import batched
 
 SNAPSHOT = Path(__file__).with_name("exported_names.txt")
 UPDATE = "python -m tests.project.test_exported_names"
@@ -38,7 +37,7 @@ def test_all_is_complete() -> None:
     assert not left_out, "add these to gradwalk.__all__, or import them under a private name"
 
 
-@pytest.mark.parametrize("name", gradwalk.__all__)
+@batched("name", gradwalk.__all__)
 def test_exported_name_exists_and_is_documented(name: str) -> None:
     value = getattr(gradwalk, name)
     # A constant has its type's docstring; whatever can be called, an op too, has one of its own.

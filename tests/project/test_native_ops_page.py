@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import SPELLINGS
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import EMITTERS
 from gradwalk.ops import TABLE
 from tools import native_ops
 
@@ -30,6 +30,6 @@ def test_every_op_is_on_the_page() -> None:
     assert listed().keys() == TABLE.keys(), f"run `{UPDATE}`"
 
 
-def test_what_has_a_spelling_is_native() -> None:
-    maps = {name for name in SPELLINGS if name in TABLE and TABLE[name].elementwise}
+def test_what_has_an_emitter_is_native() -> None:
+    maps = {name for name in EMITTERS if name in TABLE and TABLE[name].elementwise}
     assert maps and {name for name in maps if "map" not in listed()[name]} == set()

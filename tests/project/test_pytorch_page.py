@@ -5,6 +5,7 @@ import pytest
 from tools import pytorch_page
 
 
+@pytest.mark.slow
 def test_the_run_is_what_the_page_shows(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     text = pytorch_page.PAGE.read_text(encoding="utf-8")

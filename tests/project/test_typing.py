@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.project.checkout import ROOT
+
+CACHE = ROOT / ".mypy_cache" / "of a user"  # apart from the linter's, whose options are others
 PROGRAM = """
 import gradwalk as gw
 
@@ -28,7 +31,7 @@ def test_a_users_program_is_typed(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", str(program)],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(CACHE), str(program)],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -1,5 +1,6 @@
 """Random numbers: seeded streams, their states, and PyTorch's own numbers."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import gradwalk as gw
+from tests.batches import batched
 
 SIZES = [0, 1, 3, 15, 16, 17, 31, 32, 100, 1000]
 # What PyTorch computes with approximations of log and sin, or rounds at another step.
@@ -61,9 +63,11 @@ def the_usual_stream_afterwards() -> Any:
     gw.manual_seed(0, like="gradwalk")
 
 
-@pytest.mark.parametrize("seed", [0, 42, 2**31 - 1])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("draw", DRAWS)
+@batched(
+    "draw, dtype, seed",
+    itertools.product(DRAWS, ["float32", "float64"], [0, 42, 2**31 - 1]),
+    key=lambda case: case[0],
+)
 def test_the_numbers_of_pytorch(draw: str, dtype: str, seed: int) -> None:
     """One after the other from one seed, so that each also leaves the stream where it should."""
     gw.manual_seed(seed, like="torch")

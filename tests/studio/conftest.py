@@ -129,6 +129,21 @@ def open_page(browser: Any, site: str) -> Iterator[Any]:
 
 
 @pytest.fixture
+def same_page(open_page: Any) -> Any:
+    """`same_page(link)` for the cases of a batch: one page, which loads every link anew."""
+    opened: list[Watched] = []
+
+    def load(link: str) -> Watched:
+        if opened:
+            opened[0].go(link)
+        else:
+            opened.append(open_page(link))
+        return opened[0]
+
+    return load
+
+
+@pytest.fixture
 def studio() -> Iterator[Studio]:
     """A server with the built page."""
     started = Studio(Sessions(), port=0)

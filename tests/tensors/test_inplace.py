@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 
 import gradwalk as gw
 from gradwalk.ops import TABLE
+from gradwalk.tensors.inplace import InPlace
+from tests.batches import batched
 from tests.ops.oracle import OURS, run
 from tests.ops.samples.table import Sample, samples_of_every_op
 from tests.tensors.inplace_programs import assert_as_torch, pair_of_leaves
@@ -139,17 +142,16 @@ TARGETS: dict[str, Callable[..., Any]] = {  # what is changed, and what it is pa
     "a row of a leaf": lambda x: (x[0], x),
     "an expanded row": lambda x: ((b := x * 2)[0].expand(2, 3), b),
 }
+SOME_TARGETS = ["a result", "every second column", "an element", "a leaf"]
 
 
 @pytest.mark.filterwarnings("ignore:.*on expanded tensors is deprecated:UserWarning")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("change", CHANGES)
+@batched("change, target", itertools.product(CHANGES, TARGETS), key=lambda case: case[0])
 def test_every_operation_on_every_kind_of_target(change: str, target: str) -> None:
     check(CHANGES[change], TARGETS[target])
 
 
-@pytest.mark.parametrize("target", ["a result", "every second column", "an element", "a leaf"])
-@pytest.mark.parametrize("change", FORMS)
+@batched("change, target", itertools.product(FORMS, SOME_TARGETS), key=lambda case: case[1])
 def test_every_form_that_is_made_of_an_op(change: str, target: str) -> None:
     check(FORMS[change], TARGETS[target])
 
@@ -217,7 +219,8 @@ def test_operations_that_only_we_differentiate(change: str) -> None:
 
 
 def test_every_in_place_method_is_in_the_table() -> None:
-    named = {name for name in vars(gw.Tensor) | vars(gw.Tensor.__mro__[1]) if _in_place(name)}
+    classes = (gw.Tensor, *InPlace.__mro__)
+    named = {name for owner in classes for name in vars(owner) if _in_place(name)}
     tested = {change.split()[0] for change in CHANGES | FORMS | WITHOUT_GRADIENT | ONLY_HERE}
     assert named == {name for name in tested if name.endswith("_")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import pickle
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 import gradwalk as gw
+from tests.batches import batched
 
 
 def kind(tensor: Any) -> str:
@@ -245,8 +247,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("attribute", ATTRIBUTES)
+@batched("attribute, name", itertools.product(ATTRIBUTES, KINDS), key=lambda case: case[1])
 def test_attributes_as_in_pytorch(attribute: str, name: str) -> None:
     read, make = ATTRIBUTES[attribute], KINDS[name]
     assert read(make(gw)) == read(make(torch))

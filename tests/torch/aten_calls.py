@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -193,6 +194,7 @@ def samples_of(
     names: set[str] | None, most: int, dtype: torch.dtype = torch.float64
 ) -> Iterator[Callable[[], Any]]:
     """Programs of one operation each: PyTorch's own samples."""
+    from torch.testing._internal import common_utils
     from torch.testing._internal.common_methods_invocations import op_db
 
     info: Any
@@ -202,7 +204,10 @@ def samples_of(
         if dtype not in info.supported_dtypes("cpu"):
             continue
         wants = info.supports_autograd and dtype.is_floating_point
-        for k, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=wants)):
+        # It looks for the name of a unittest on the stack: most of the time, and in vain here.
+        with mock.patch.object(common_utils, "extract_test_fn", lambda: None):
+            samples = info.sample_inputs("cpu", dtype, requires_grad=wants)
+        for k, sample in enumerate(samples):
             if k == most:
                 break
             yield functools.partial(_run, info, sample)

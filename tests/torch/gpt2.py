@@ -1,6 +1,7 @@
 """A GPT-2 of `transformers` in training, well or with a NaN planted at step 500, in four ways.
 
-As a program: `python tests/torch/gpt2.py data`. `HERE` marks the line to be named.
+As a program: `python tests/torch/gpt2.py data`, or `... data 60` for another step than the 500th.
+`HERE` marks the line to be named.
 """
 
 from __future__ import annotations
@@ -8,14 +9,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel
-from transformers.utils import logging
 
-logging.set_verbosity_error()  # of a small vocabulary it says that some of its settings are outside
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel
 
 BAD_STEP, BAD_ROW = 500, 1
 WORDS, WIDTH = 40, 8
@@ -28,6 +28,11 @@ def nobody(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 def gpt2(layers: int = 1, **settings: Any) -> GPT2LMHeadModel:
     """Random weights, always the same."""
+    # Here, because it takes seconds: every process that collects the tests reads this file.
+    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # it warns of a vocabulary as small as this
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=WORDS,
@@ -137,4 +142,5 @@ def log_likelihood(plant: bool, watching: Watching = nobody) -> list[float]:
 WAYS = {way.__name__: way for way in (data, module, weight, log_likelihood)}
 
 if __name__ == "__main__":
+    BAD_STEP = int(sys.argv[2]) if len(sys.argv) > 2 else BAD_STEP
     print("loss", WAYS[sys.argv[1]](plant=True)[-1])

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from gradwalk.cli.console import console, fail
 from gradwalk.course.checker.check import CheckedFile, check_files, starter
-from gradwalk.course.checker.process import Limits, supported
+from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.course.checker.trials import OUT_OF, STAGES
 from gradwalk.course.quiz.quiz import FORMATS, make_quiz
 
@@ -79,10 +79,10 @@ def check(
     ] = False,
     seconds: Annotated[
         int, typer.Option(min=1, help="Of the processor, that one graph may take.")
-    ] = Limits.seconds,
+    ] = ProcessLimits.seconds,
     megabytes: Annotated[
         int, typer.Option(min=64, help="Of memory, that one file may use.")
-    ] = Limits.megabytes,
+    ] = ProcessLimits.megabytes,
 ) -> None:
     """Run each file's class Value on graphs, grade it, and say in words what is wrong."""
     missing = supported()
@@ -90,7 +90,7 @@ def check(
         raise fail(missing)
     if json and as_csv:
         raise fail("--json and --csv exclude each other")
-    checked = _with_progress(files, seed, Limits(seconds, megabytes))
+    checked = _with_progress(files, seed, ProcessLimits(seconds, megabytes))
     if json:
         report = {"schema": "gradwalk.check/1", "seed": seed, "out_of": OUT_OF}
         listed = [one.to_dict() for one in checked]
@@ -105,7 +105,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _with_progress(files: Sequence[Path], seed: int, limits: Limits) -> list[CheckedFile]:
+def _with_progress(files: Sequence[Path], seed: int, limits: ProcessLimits) -> list[CheckedFile]:
     """Check files, with a progress bar for several on a terminal."""
     screen = console(stderr=True)
     if len(files) < 2 or not screen.is_terminal:

@@ -1,21 +1,35 @@
-"""CompiledModule: what gradwalk.compile makes of a module. It is a module itself."""
+"""CompiledModule: a compiled module, which is a module itself."""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
 
 from gradwalk.compiler.function import Compiled
-from gradwalk.compiler.introspect.methods import Looking
+from gradwalk.compiler.introspect.methods import Introspection
 from gradwalk.nn.module import Module
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _returning_self(method: Method) -> Method:
+    """The method of the module, called on the function and returning the compiled module."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **keywords: Any) -> Any:
+        getattr(self.function, method.__name__)(*args, **keywords)
+        return self
+
+    return cast(Method, call)
 
 
 class CompiledModule(Compiled, Module):
-    """A module whose call is compiled: its parameters, buffers, names and mode are the module's.
+    """A module whose call is compiled; its parameters, buffers, names and mode are the module's.
 
     It can be part of other modules, and be trained, saved and loaded like the module itself, which
-    is its `function`; only what `Compiled` has (`explain`, `source`, `graph`, ...) is its own.
+    is its `function`. Only the attributes of `Compiled` (`explain`, `graph`, ...) are its own.
 
     >>> import gradwalk as gw
     >>> model = gw.compile(gw.nn.Linear(2, 1))
@@ -52,54 +66,19 @@ class CompiledModule(Compiled, Module):
         return bool(self.function)
 
     # What returns the module itself returns the compiled one.
-
-    def train(self, mode: bool = True) -> Self:
-        """Set training mode here and in all modules inside."""
-        self.function.train(mode)
-        return self
-
-    def eval(self) -> Self:
-        """Set evaluation mode."""
-        self.function.eval()
-        return self
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Whether gradients flow to the parameters; off freezes the module."""
-        self.function.requires_grad_(requires_grad)
-        return self
-
-    def to(self, *args: Any, **keywords: Any) -> Self:
-        """Change the dtype of all floating-point parameters and buffers, in place."""
-        self.function.to(*args, **keywords)
-        return self
-
-    def float(self) -> Self:
-        """All floating-point parameters and buffers as float32."""
-        self.function.float()
-        return self
-
-    def double(self) -> Self:
-        """All floating-point parameters and buffers as float64."""
-        self.function.double()
-        return self
-
-    def type(self, dst_type: Any) -> Self:
-        """The same as `to(dtype)`."""
-        self.function.type(dst_type)
-        return self
-
-    def cpu(self) -> Self:
-        """Itself."""
-        return self
-
-    def apply(self, fn: Any) -> Self:
-        """Call `fn` with every module inside, then with this one."""
-        self.function.apply(fn)
-        return self
+    train = _returning_self(Module.train)
+    eval = _returning_self(Module.eval)
+    requires_grad_ = _returning_self(Module.requires_grad_)
+    to = _returning_self(Module.to)
+    float = _returning_self(Module.float)
+    double = _returning_self(Module.double)
+    type = _returning_self(Module.type)
+    cpu = _returning_self(Module.cpu)
+    apply = _returning_self(Module.apply)
 
 
 _OWN = frozenset(
     name
-    for kind in (CompiledModule, Compiled, Looking)
+    for kind in (CompiledModule, Compiled, Introspection)
     for name in (*vars(kind), *inspect.get_annotations(kind))
 )

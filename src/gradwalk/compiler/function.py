@@ -14,9 +14,9 @@ from typing import Any
 
 from gradwalk.compiler import pipeline
 from gradwalk.compiler.backends import BACKENDS
-from gradwalk.compiler.call import MISS
-from gradwalk.compiler.call.specialization import Variant
-from gradwalk.compiler.introspect.methods import Looking, warn_of_numpy
+from gradwalk.compiler.call.specialization import Specialization
+from gradwalk.compiler.call.writer import MISS
+from gradwalk.compiler.introspect.methods import Introspection, warn_of_numpy
 from gradwalk.compiler.ir.program import Program
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.errors import TraceError as TraceError
@@ -25,11 +25,11 @@ from gradwalk.engine.modes import state
 from gradwalk.nn.module import Module
 from gradwalk.scalar.value import Value
 
-MOST_VARIANTS = 8
-_told_of_numpy = False  # that there is no llvmlite: once
+MOST_SPECIALIZATIONS = 8
+_warned_of_fallback = False  # once per process
 
 
-class Compiled(Looking):
+class Compiled(Introspection):
     """A compiled function: call it as the function itself."""
 
     static: frozenset[Any]
@@ -57,12 +57,12 @@ class Compiled(Looking):
         self.static = _both(static, self.names)
         self.backend = backend
         self.fast_math = fast_math
-        self.variants: dict[Any, list[Variant]] = {}
+        self.specializations: dict[Any, list[Specialization]] = {}
         self.name = getattr(function, "__qualname__", type(function).__name__)
-        self.newest: Variant | None = None  # what explain() and source() are about
+        self.newest: Specialization | None = None  # for explain() and source()
         self._warned = self._warned_of_numpy = False
         self._lock = threading.Lock()  # a program has one set of buffers
-        self._last: Callable[..., Any] = _none_yet  # the call of the program that ran last
+        self._last = lambda args, keywords, here: MISS  # the call of the program that ran last
         self._attribute = None
         if not isinstance(function, Module):
             functools.update_wrapper(self, function)
@@ -76,49 +76,50 @@ class Compiled(Looking):
             if answer is not MISS:
                 return answer
             given = Arguments(args, keywords, self.static, here.grad_enabled)
-            for variant in self.variants.get(given.key, ()):
-                answer = variant.call(args, keywords, here)
+            for specialization in self.specializations.get(given.signature, ()):
+                answer = specialization.call(args, keywords, here)
                 if answer is not MISS:
-                    self._last = variant.call
+                    self._last = specialization.call
                     return answer
-            variant = self._new(given, args, keywords)
-            self._last = variant.call
-            answer = variant.call(args, keywords, here)
+            specialization = self._new(given, args, keywords)
+            self._last = specialization.call
+            answer = specialization.call(args, keywords, here)
             assert answer is not MISS
             return answer
 
-    def _new(self, given: Arguments, args: Any, keywords: Any) -> Variant:
-        """Trace and build a program for a call that none of the known ones is right for."""
-        if sum(map(len, self.variants.values())) >= MOST_VARIANTS:
+    def _new(self, given: Arguments, args: Any, keywords: Any) -> Specialization:
+        """Trace and compile a program for a call for which no known one is right."""
+        if sum(map(len, self.specializations.values())) >= MOST_SPECIALIZATIONS:
             self._warn()
-            oldest = next(iter(self.variants))
-            self.variants[oldest].pop(0)
-            if not self.variants[oldest]:
-                del self.variants[oldest]
+            oldest = next(iter(self.specializations))
+            self.specializations[oldest].pop(0)
+            if not self.specializations[oldest]:
+                del self.specializations[oldest]
         keep_freed_memory()
         call = (args, keywords)
-        variant = pipeline.specialize(
+        specialization = pipeline.specialize(
             self.name, self.function, given, call, self.static, self.names, self._build
         )
-        for optimizer, parameter, kept in variant.trace.fresh:
+        for optimizer, parameter, kept in specialization.trace.fresh:
             optimizer.state[parameter] = kept
-        self.variants.setdefault(given.key, []).append(variant)
-        self.newest = variant
+        self.specializations.setdefault(given.signature, []).append(specialization)
+        self.newest = specialization
         self._warned_of_numpy = self._warned_of_numpy or warn_of_numpy(
-            self.name, variant.executable
+            self.name, specialization.executable
         )
-        return variant
+        return specialization
 
     def _build(self, program: Program, layout: Any) -> Any:
-        """The executable of a program, by the backend asked for or, without llvmlite, by NumPy."""
+        """Compile a program with the backend; without llvmlite, with NumPy."""
         try:
             return pipeline.build(program, layout, self.backend, self.fast_math)
         except ImportError as error:
-            global _told_of_numpy
-            if not _told_of_numpy:
-                _told_of_numpy = True
+            global _warned_of_fallback
+            if not _warned_of_fallback:
+                _warned_of_fallback = True
                 warnings.warn(
-                    f"{self.name}, and whatever else is compiled, runs as NumPy, op by op: {error}",
+                    f"{self.name}, and all that is compiled from now on, runs as NumPy, op by op: "
+                    f"{error}",
                     UserWarning,
                     stacklevel=6,
                 )
@@ -129,9 +130,9 @@ class Compiled(Looking):
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"{self.name} has been compiled {MOST_VARIANTS} times, each for other shapes, "
-                "dtypes, modes, values of arguments or objects in the variables it reads; from now "
-                "on the oldest program is dropped for each new one. Fix: give it fewer different "
+                f"{self.name} has been compiled {MOST_SPECIALIZATIONS} times, each for other "
+                "shapes, dtypes, modes, values of arguments or objects in the variables it reads; "
+                "from now on each new program replaces the oldest. Fix: give it fewer different "
                 "shapes (pad the last batch), make a number that changes a float or a tensor, and "
                 "pass what changes as an argument.",
                 UserWarning,
@@ -144,7 +145,7 @@ class Compiled(Looking):
         self._attribute = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: every object has a compiled function of its own, kept with the object."""
+        """As a method: every object has a compiled function of its own, among its attributes."""
         if instance is None or not isinstance(self.function, FunctionType):
             return self
         attributes = getattr(instance, "__dict__", None)
@@ -158,17 +159,17 @@ class Compiled(Looking):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         function = copy.deepcopy(self.function, memo)
-        found = type(self)(function, self.static, self.backend, self.fast_math)
-        found._attribute = self._attribute
-        return found
+        copied = type(self)(function, self.static, self.backend, self.fast_math)
+        copied._attribute = self._attribute
+        return copied
 
     def __reduce__(self) -> Any:
-        """What is pickled is the function; whoever loads it compiles anew."""
-        found: Any = sys.modules.get(getattr(self.function, "__module__", None) or "")
+        """Pickle the function, to be compiled anew."""
+        named: Any = sys.modules.get(getattr(self.function, "__module__", None) or "")
         name = getattr(self.function, "__qualname__", "")
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is self:  # a decorated function is found by its name
+            named = getattr(named, part, None)
+        if named is self:  # a decorated function has a name
             return name
         if self._attribute is not None and isinstance(self.function, MethodType):
             return getattr, (self.function.__self__, self._attribute)
@@ -176,11 +177,6 @@ class Compiled(Looking):
 
     def __repr__(self) -> str:
         return f"<compiled {self.function!r}>"
-
-
-def _none_yet(args: Any, keywords: Any, here: Any) -> Any:
-    """The call of no program."""
-    return MISS
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
@@ -197,13 +193,9 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
 def _both(static: Any, names: list[str]) -> frozenset[Any]:
     """Static arguments by name and by position: a caller may use either."""
     listed = [static] if isinstance(static, (str, int)) else list(static)
-    found = set(listed)
-    for one in listed:
-        if isinstance(one, str):
-            found |= {names.index(one)} if one in names else set()
-        else:
-            found |= {names[one]} if -len(names) <= one < len(names) else set()
-    return frozenset(found)
+    both = dict(enumerate(names)) | {name: i for i, name in enumerate(names)}
+    both |= {i - len(names): name for i, name in enumerate(names)}
+    return frozenset(listed) | {both[one] for one in listed if one in both}
 
 
 def compile(
@@ -216,15 +208,15 @@ def compile(
 ) -> Any:
     """Compile a function of tensors, or a whole training step, into one native function.
 
-    The function is run once on abstract tensors; what it did is compiled. Tensors it knows by
-    itself (parameters, buffers, an optimizer's state) are captured and changed in place, as it
-    would; learning rates, step counts and floats it is called with are read at every call. Other
-    shapes, dtypes, modes or values of other arguments compile anew. A float that must be known
-    while it is traced (the p of a dropout) is named in `static`.
+    The function runs once on abstract tensors; what it does is compiled. Tensors it knows by itself
+    (parameters, buffers, an optimizer's state) are captured and changed in place, as it would;
+    learning rates, step counts and floats it is called with are read at every call. Other shapes,
+    dtypes, modes or values of other arguments compile anew. Name in `static` a float that must be
+    known during the trace (the p of a dropout).
 
     `backend` is "llvm", or "numpy" for the reference, which runs the same program op by op. Every
     operation is rounded as NumPy rounds it; with `fast_math` a product and the sum it goes into are
-    rounded once, which is a little quicker and gives other last bits.
+    rounded once, which is a little faster and changes the last bits.
 
     >>> import gradwalk as gw
     >>> w = gw.tensor([3.0], requires_grad=True)
@@ -241,7 +233,7 @@ def compile(
 
     A compiled module is a module, with the parameters and names of the one given.
 
-    Of a `Value` it compiles the graph behind it, to be computed for other numbers in its leaves
+    Given a `Value`, it compiles the graph behind it, to be computed for other numbers in its leaves
     (all of them, or `leaves`): see `gradwalk.compiler.scalars`.
     """
     if fn is None:

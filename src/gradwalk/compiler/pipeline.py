@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gradwalk.compiler.backends import Lowered, Stages, load
-from gradwalk.compiler.call.specialization import Build, Variant
+from gradwalk.compiler.call.specialization import Build, Specialization
 from gradwalk.compiler.garbage import no_collections
-from gradwalk.compiler.ir.program import Program, copied
+from gradwalk.compiler.ir.program import Layout, Program, copied
 from gradwalk.compiler.passes.algebra import simplify_algebra
 from gradwalk.compiler.passes.broadcasts import drop_broadcasts
 from gradwalk.compiler.passes.canonical_reductions import keep_dimensions
@@ -29,7 +29,7 @@ from gradwalk.compiler.passes.reshapes import merge_reshapes
 from gradwalk.compiler.passes.stacked_products import stack_products
 from gradwalk.compiler.passes.staging import stage_transposed
 from gradwalk.compiler.passes.thin_products import open_thin_products
-from gradwalk.compiler.plan.schedule import Layout, plan
+from gradwalk.compiler.plan.schedule import plan
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.compiler.tracing.trace import trace
 
@@ -64,11 +64,11 @@ def specialize(
     static: frozenset[Any],
     parameters: list[str],
     build: Build,
-) -> Variant:
+) -> Specialization:
     """Trace a function for one call, and compile what it did."""
     with no_collections():
         traced = trace(function, *call, static, parameters)
-        return Variant(name, traced, build, given, call, static)
+        return Specialization(name, traced, build, given, call, static)
 
 
 def build(

@@ -1,4 +1,4 @@
-"""Which languages and lessons there are: whatever lies in the folders, so adding one is no code.
+"""The languages and lessons there are: those in the folders, so adding one takes no code.
 
 A folder of lessons has one folder per language, named by its code (`en`, `pt-BR`), with the words
 of the page in `strings.json` and one Markdown file per lesson. A lesson begins with a block
@@ -28,52 +28,48 @@ _WHOLE_NUMBERS = ("minutes", "order")
 
 
 class Catalogue:
-    """The lessons of one or several folders; where two have the same file, the later counts."""
+    """The lessons of one or several folders; of two files with the same name, the later counts."""
 
     def __init__(self, folders: Sequence[Path] = (LESSONS,)) -> None:
         self.files: dict[str, Path] = {}  # "en/strings.json" -> where it is
         for folder in folders:
             if not folder.is_dir():
                 raise ValueError(f"there is no folder of lessons {folder}")
-            for language in sorted(folder.iterdir()):
-                if language.is_dir() and _LANGUAGE.fullmatch(language.name):
-                    self._add(language)
+            for path in sorted(folder.glob("*/*")):
+                lesson = path.suffix == ".md" and _LESSON.fullmatch(path.stem)
+                language = path.parent.name
+                known = _LANGUAGE.fullmatch(language) and (lesson or path.name == WORDS)
+                if known and path.is_file():
+                    self.files[f"{language}/{path.name}"] = path
         self.languages: dict[str, str] = {}  # "en" -> "English"
         self.lessons: dict[str, list[dict[str, Any]]] = {}
         for code in dict.fromkeys(name.partition("/")[0] for name in sorted(self.files)):
             self.languages[code] = str(self.words(code).get("language.name", code))
             self.lessons[code] = self._lessons_in(code)
 
-    def _add(self, language: Path) -> None:
-        for path in sorted(language.iterdir()):
-            lesson = path.suffix == ".md" and _LESSON.fullmatch(path.stem)
-            if path.is_file() and (lesson or path.name == WORDS):
-                self.files[f"{language.name}/{path.name}"] = path
-
     def _lessons_in(self, code: str) -> list[dict[str, Any]]:
-        own = [n for n in self.files if n.startswith(f"{code}/") and n.endswith(".md")]
-        found = [
-            front_matter(self.files[name])
-            | {"id": Path(name).stem, "tasks": count_tasks(self.files[name])}
-            for name in own
+        lessons = [
+            front_matter(path) | {"id": path.stem, "tasks": count_tasks(path)}
+            for name, path in self.files.items()
+            if name.startswith(f"{code}/") and name.endswith(".md")
         ]
-        return sorted(found, key=lambda lesson: (lesson["order"], lesson["id"]))
+        return sorted(lessons, key=lambda lesson: (lesson["order"], lesson["id"]))
 
     def words(self, code: str) -> dict[str, str]:
-        """The words of a language; what it has none for is shown in English."""
+        """The words of a language; the page shows missing ones in English."""
         path = self.files.get(f"{code}/{WORDS}")
         if path is None:
             return {}
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            words = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{path} is not JSON: {error}") from None
-        if not isinstance(found, dict) or not all(isinstance(w, str) for w in found.values()):
+        if not isinstance(words, dict) or not all(isinstance(w, str) for w in words.values()):
             raise ValueError(f"{path} must be one object of texts: {{key: words}}")
-        return found
+        return words
 
     def faults(self) -> list[str]:
-        """What the page could not show of these lessons: file, line and what is wrong there."""
+        """What the page could not show of these lessons: file, line and fault."""
         return [
             f"{path}, {fault}"
             for name, path in self.files.items()
@@ -82,7 +78,7 @@ class Catalogue:
         ]
 
     def index(self) -> dict[str, Any]:
-        """What `lessons/index.json` says."""
+        """The content of `lessons/index.json`."""
         return {
             "languages": {
                 code: {"name": name, "lessons": self.lessons[code]}
@@ -92,27 +88,27 @@ class Catalogue:
 
 
 def front_matter(path: Path) -> dict[str, Any]:
-    """The block at the head of a lesson; title, minutes and order must be in it."""
+    """Read the block at the head of a lesson; title, minutes and order must be in it."""
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     end = next((i for i, line in enumerate(lines) if i and line.strip() == "---"), None)
     if not lines or lines[0].strip() != "---" or end is None:
         raise ValueError(f"{path} does not begin with a block between two lines of ---")
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for number, line in enumerate(lines[1:end], 2):
         key, colon, value = line.partition(":")
         if not colon:
             raise ValueError(f"{path}, line {number}: '{line}' is not of the form key: value")
-        found[key.strip()] = value.strip()
-    missing = [key for key in ("title", *_WHOLE_NUMBERS) if not found.get(key)]
+        fields[key.strip()] = value.strip()
+    missing = [key for key in ("title", *_WHOLE_NUMBERS) if not fields.get(key)]
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)} in the block it begins with")
     for key in _WHOLE_NUMBERS:
-        if not found[key].isdecimal():
-            raise ValueError(f"{path}: {key} is '{found[key]}', and must be a whole number")
-        found[key] = int(found[key])
-    return found
+        if not fields[key].isdecimal():
+            raise ValueError(f"{path}: {key} is '{fields[key]}', and must be a whole number")
+        fields[key] = int(fields[key])
+    return fields
 
 
 def count_tasks(path: Path) -> int:
-    """How many things a lesson has to do: what progress is counted against."""
+    """How many tasks a lesson has: what progress is counted against."""
     return sum(kind in TASKS for kind, _, _ in fenced(path.read_text(encoding="utf-8")))

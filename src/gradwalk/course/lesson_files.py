@@ -1,4 +1,4 @@
-"""Lesson files, read as the page reads them: their blocks, and what is wrong with those.
+"""Read lesson files as the page reads them: their blocks, and the faults in them.
 
 The format is in docs/learn/lessons.md; the page's reader is web/src/lessons/reader.ts. Tests
 compare the two.
@@ -6,7 +6,6 @@ compare the two.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from gradwalk.inspect.expression.parser import parse
 
 _COMMON = ("id", "source", "set")
 _ASKING = ("ask", "hint", "explain")
-# By kind, what a block may say; the first it must.
+# By kind, the fields a block may have; the first is required.
 FIELDS: dict[str, tuple[str, ...]] = {
     "graph": ("id", "step", *_COMMON),
     "question": ("ask", "answer", "choice", "wrong", *_ASKING, *_COMMON),
@@ -46,13 +45,13 @@ _SAID = {
     "twice": "'{}' is there twice",
     "quantity": "'{}' cannot be computed",
     "source": "{}",
-    # What the page shows all the same.
+    # The page shows these blocks all the same.
     "id": "the id '{}' cannot stand in links: letters, digits, - and _ can, but not digits alone",
     "near": "'{}' is too near to another answer to be told from it",
 }
 
 
-class Fault(NamedTuple):
+class LessonFault(NamedTuple):
     """What keeps a block from working."""
 
     line: int  # of the file, where the block begins
@@ -65,19 +64,19 @@ class Fault(NamedTuple):
 
 
 class _Wrong(Exception):
-    """The first thing that is wrong with a block: key and text of a fault."""
+    """The first fault of a block: its key and text."""
 
 
 @dataclass
 class Block:
-    """A thing to look at or to do."""
+    """Something to look at or to do."""
 
     kind: str
     line: int  # of the file, the first inside it
     fields: list[tuple[str, str]]
     source: str = ""  # its own, or that of the block before it
     values: dict[str, float] = field(default_factory=dict)
-    wrong_at_once: tuple[str, str] | None = None  # found while reading
+    wrong_at_once: tuple[str, str] | None = None  # a fault of its lines
 
     def all(self, name: str) -> list[str]:
         """Every value of a field."""
@@ -93,19 +92,19 @@ class Block:
         return self.one("id")
 
     @property
-    def wrong(self) -> list[tuple[str, str]]:
+    def wrong(self) -> list[list[str]]:
         """Quantity and feedback of each known mistake."""
-        return [(cells[0], cells[1]) for cells in (_cells(x, 2) for x in self.all("wrong"))]
+        return [_cells(text, 2) for text in self.all("wrong")]
 
     @property
     def choices(self) -> list[tuple[bool, str, str]]:
-        """Whether it is right, its text, and what is said to it."""
+        """Per choice whether it is right, its text, and its feedback."""
         cells = (_cells(text, 3) for text in self.all("choice"))
         return [(right == "yes", text, says) for right, text, says in cells]
 
     @cached_property
     def quantities(self) -> Quantities:
-        """The numbers of its graph; without one, of a graph nobody asks about."""
+        """The numbers of its graph; without one, those of a single leaf."""
         return Quantities(self.source or "x", self.values)
 
     def number(self, quantity: str) -> float:
@@ -114,17 +113,17 @@ class Block:
 
     @property
     def answer(self) -> float:
-        """Of a question that asks for a number."""
+        """The answer of a question that asks for a number."""
         return self.number(self.one("answer"))
 
-    def fault(self) -> Fault | None:
+    def fault(self) -> LessonFault | None:
         """The first thing that is wrong with it."""
         try:
             if self.wrong_at_once:
                 raise _Wrong(*self.wrong_at_once)
             self._check()
         except _Wrong as wrong:
-            return Fault(self.line, f"{self.kind} {self.id}".strip(), *wrong.args)
+            return LessonFault(self.line, f"{self.kind} {self.id}".strip(), *wrong.args)
         return None
 
     # -- what can be wrong with it -----------------------------------------------------------------
@@ -153,21 +152,19 @@ class Block:
             self._check_answers()
 
     def _check_answers(self) -> None:
-        texts = [x for x in (self.one("answer"), *(wrong for wrong, _ in self.wrong)) if x]
-        numbers = []
-        for text in texts:
+        numbers: list[float] = []
+        for text in filter(None, (self.one("answer"), *(wrong for wrong, _ in self.wrong))):
             number = self._computed(text)
             if number is None:
                 raise _Wrong("quantity", text)
-            numbers.append((text, number))
-        for (_, one), (text, other) in itertools.combinations(numbers, 2):
-            if not told_apart(one, other):
+            if not all(told_apart(number, other) for other in numbers):
                 raise _Wrong("near", text)
+            numbers.append(number)
         if [right for right, _, _ in self.choices].count(True) > 1:
             raise _Wrong("twice", "yes")
 
     def _computed(self, text: str) -> float | None:
-        """A quantity as the page knows it; None if it is none, or no finite number."""
+        """A quantity as the page computes it; None if it is unknown or not finite."""
         number = read_number(text)
         if number is None:
             match = _QUANTITY.fullmatch(text)
@@ -182,12 +179,12 @@ class Block:
 
 
 def told_apart(one: float, other: float) -> bool:
-    """Far enough from each other that a rounded answer is one of them only."""
+    """Whether two numbers are so far apart that a rounded answer fits only one."""
     return not math.isclose(one, other, rel_tol=_NEAR, abs_tol=1e-9)
 
 
 def fenced(text: str) -> Iterator[tuple[str, int, list[str]]]:
-    """The fenced parts of a file: what they are called, their first line's number, their lines."""
+    """The fenced parts of a file: their name, the number of their first line, their lines."""
     lines = re.split(r"\r?\n", text.removeprefix("\ufeff"))
     at = 0
     while at < len(lines):
@@ -202,15 +199,15 @@ def fenced(text: str) -> Iterator[tuple[str, int, list[str]]]:
 
 def read_blocks(text: str) -> list[Block]:
     """The blocks of a lesson, good or not."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     for kind, line, lines in fenced(text):
         if kind in FIELDS:
-            found.append(_block(kind, line, lines, found))
-    return found
+            blocks.append(_block(kind, line, lines, blocks))
+    return blocks
 
 
-def faults(text: str) -> list[Fault]:
-    """What is wrong with the blocks of a lesson, one fault for each that is not good."""
+def faults(text: str) -> list[LessonFault]:
+    """The first fault of each block of a lesson that has one."""
     return [fault for block in read_blocks(text) if (fault := block.fault())]
 
 
@@ -228,7 +225,7 @@ def _block(kind: str, line: int, lines: Sequence[str], before: Sequence[Block]) 
 
 
 def _fill(block: Block, lines: Sequence[str], ids: set[str]) -> None:
-    """Put in what the lines say, all of it; then tell of the first that is wrong."""
+    """Fill in all that the lines say, then raise the first fault."""
     wrong: list[tuple[str, str]] = []
     for text in lines:
         match = _FIELD.fullmatch(text)
@@ -261,6 +258,6 @@ def _fill(block: Block, lines: Sequence[str], ids: set[str]) -> None:
 
 
 def _cells(text: str, count: int) -> list[str]:
-    """`a | b | c`; the last cell may hold further bars, and those that lack are empty."""
+    """`a | b | c`; the last cell may hold further bars, and missing cells are empty."""
     cells = [cell.strip() for cell in text.split("|", count - 1)]
     return cells + [""] * (count - len(cells))

@@ -65,7 +65,7 @@ def filled(shape: tuple[int, ...], dtype: Any, number: int) -> Any:
 def hold(*tensors: Any) -> None:
     """Report tensors that are about to be changed or read to the tracer, if there is one."""
     if state.here.tracer is not None:
-        state.here.tracer.hold(*tensors)
+        state.here.tracer.capture(*tensors)
 
 
 def is_grad_enabled() -> bool:

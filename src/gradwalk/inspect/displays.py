@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.graphs.frames import Frame, frames_of
 from gradwalk.printers.graphs.svg import Sheet
@@ -38,12 +39,8 @@ def ways_html(trace: Trace | None, node: int, text: str) -> str:
     if trace is None or not trace.sweeps:
         return _preformatted(text)
     # Counted before anything is laid out: the trace of a training run is long.
-    behind = {edge.node for edge in trace.sweeps[-1].seeds}
-    for index in range(max(behind), -1, -1):
-        if index in behind:
-            behind.update(trace.nodes[index].inputs)
-        if len(behind) > MOST:
-            return _preformatted(text)
+    if len(leading_to(trace, {edge.node for edge in trace.sweeps[-1].seeds})) > MOST:
+        return _preformatted(text)
     view = view_of(trace)
     place = {n.key: n.index for n in view.nodes}
     if node not in place:

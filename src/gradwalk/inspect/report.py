@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from decimal import Decimal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,9 +17,11 @@ from gradwalk.inspect.trace.trace import Edge
 class Report:
     """The base of a tool's answer; subclasses are dataclasses with a `__str__`.
 
-    Fields whose name begins with an underscore are for the tool itself and are left out of
-    `to_dict()`.
+    `to_dict()` has the attributes named in `DATA`; by default these are the fields, except those
+    whose name begins with an underscore, which are for the tool itself.
     """
+
+    DATA: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -33,10 +37,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data: dicts, lists, text and numbers."""
-        assert is_dataclass(self)
-        return {
-            f.name: plain(getattr(self, f.name)) for f in fields(self) if not f.name.startswith("_")
-        }
+        return {name: plain(getattr(self, name)) for name in self.DATA or _field_names(self)}
 
     def _repr_html_(self) -> str:
         """A notebook's display; a subclass with a picture or a table overrides this."""
@@ -52,8 +53,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, SourceLine):
-        found: dict[str, Any] = {"file": value.file, "line": value.line, "text": value.text}
-        return found if value.caller is None else {**found, "caller": plain(value.caller)}
+        line: dict[str, Any] = {"file": value.file, "line": value.line, "text": value.text}
+        return line if value.caller is None else {**line, "caller": plain(value.caller)}
     if isinstance(value, Edge):
         return list(value)
     if isinstance(value, dict):
@@ -61,14 +62,34 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set)):
         return [plain(v) for v in value]
     if is_dataclass(value) and not isinstance(value, type):
-        own = (f.name for f in fields(value) if not f.name.startswith("_"))
-        return {name: plain(getattr(value, name)) for name in own}
+        return {name: plain(getattr(value, name)) for name in _field_names(value)}
     return value
 
 
+def _field_names(value: Any) -> list[str]:
+    return [f.name for f in fields(value) if not f.name.startswith("_")]
+
+
 def short(number: float | None) -> str:
-    """A number in about nine characters: 0.7071, −1.5, 1.2e-09."""
+    """A number in about nine characters: 0.7071, −1.5, 1.2e-09; `?` if it is unknown."""
     if number is None:
-        return "none"
-    text = f"{float(number):.4g}"
+        return "?"
+    text = f"{float(number):.4g}".replace("nan", "NaN")
     return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def large(count: int) -> str:
+    """A count that may have thousands of digits: 1,024, about 1.15e18."""
+    if count < 10**12:
+        return f"{count:,}"
+    return f"about {Decimal(count):.2e}".replace("e+", "e")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines: first and last column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for first, *inner, last in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(inner, widths[1:])]
+        lines.append("  ".join([f"{first:<{widths[0]}}", *cells, last]).rstrip())
+    return lines

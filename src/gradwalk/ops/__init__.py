@@ -1,71 +1,57 @@
 """The op table: every derivative in the library, once.
 
-Each module defines ops of one family and the functions people call. `TABLE` lists all ops by
+Each module defines the ops of one family and the functions made of them. `TABLE` lists all ops by
 name; tests, printers and backends walk it.
 """
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
-from gradwalk.ops.core import check as check
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.elementwise import (
-    activation,
-    arithmetic,
-    choice,
-    remainders,
-    special,
-    trigonometry,
-    units,
-)
-from gradwalk.ops.index import embedding, indexing, picking
-from gradwalk.ops.linear import decompositions, matmul, products
-from gradwalk.ops.network import (
-    attention,
-    convolution,
-    losses,
-    normalization,
-    pooling,
-    recurrent,
-    softmax,
-)
-from gradwalk.ops.reduce import measures, norms, reduction, scan, sorting
-from gradwalk.ops.shape import rearranging, reshaping
 
-_FAMILIES = (
-    arithmetic,
-    trigonometry,
-    activation,
-    special,
-    remainders,
-    choice,
-    reduction,
-    sorting,
-    scan,
-    measures,
-    reshaping,
-    indexing,
-    matmul,
-    softmax,
-    losses,
-    units,
-    convolution,
-    pooling,
-    normalization,
-    embedding,
-    recurrent,
-    attention,
-    decompositions,
-    rearranging,
-    norms,
-    picking,
-    products,
-)
+# Every file that defines ops or functions made of them, in the order of the table.
+FAMILIES = [
+    import_module(f"gradwalk.ops.{name}")
+    for name in (
+        "elementwise.arithmetic",
+        "elementwise.trigonometry",
+        "elementwise.activation",
+        "elementwise.special",
+        "elementwise.remainders",
+        "elementwise.choice",
+        "elementwise.comparison",
+        "reduce.reduction",
+        "reduce.sorting",
+        "reduce.scan",
+        "reduce.statistics",
+        "shape.reshaping",
+        "index.indexing",
+        "linear.matmul",
+        "network.softmax",
+        "network.convolution",
+        "network.pooling",
+        "network.normalization",
+        "index.embedding",
+        "network.recurrent",
+        "network.attention",
+        "linear.decompositions",
+        "linear.matrices",
+        "shape.rearranging",
+        "shape.joining",
+        "reduce.norms",
+        "index.picking",
+        "linear.products",
+    )
+]
+import_module("gradwalk.ops.core.check")  # from here on definitions are checked
 
 
 class OpTable(dict[str, Op]):
-    """All ops by name. Asked for a name, it also knows the composites (nn/composites), each a
-    function made of these ops that is one step in a program from elsewhere; it does not list them.
+    """All ops by name.
+
+    It also looks up composites (nn/composites), functions made of these ops that are one step in a
+    program of PyTorch's, but does not list them.
     """
 
     def __init__(self, ops: Iterable[Op]) -> None:
@@ -83,4 +69,4 @@ class OpTable(dict[str, Op]):
         return super().get(name) or self.composites.get(name, default)
 
 
-TABLE = OpTable(op for family in _FAMILIES for op in vars(family).values() if isinstance(op, Op))
+TABLE = OpTable(op for family in FAMILIES for op in vars(family).values() if isinstance(op, Op))

@@ -53,7 +53,7 @@ class Layer(Module):
         return out[0] if len(out) == 1 else out
 
     def parameters(self) -> list[Value]:
-        """Those of every neuron."""
+        """The parameters of every neuron."""
         return [p for n in self.neurons for p in n.parameters()]
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class MLP(Module):
         return x
 
     def parameters(self) -> list[Value]:
-        """Those of every layer."""
+        """The parameters of every layer."""
         return [p for layer in self.layers for p in layer.parameters()]
 
     def __repr__(self) -> str:

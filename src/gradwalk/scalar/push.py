@@ -2,7 +2,7 @@
 
 They know a Value only by its slots (`_left`, `_right`, `_grad`, `data`), and every derivative
 only from the op table. This is where a million Values per second are walked, so the loops are
-written for speed; `scalar.py` reads like the textbook because of them.
+written for speed; value.py reads like the textbook because of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops import TABLE
+from gradwalk.ops.core.backward_plan import contributions_text
 from gradwalk.ops.core.op import Op, OpError
-from gradwalk.ops.core.plan import contributions_text
 
 # Where Python's arithmetic raises, IEEE arithmetic has an answer: inf or nan.
 NOT_REAL = (ZeroDivisionError, OverflowError, ValueError)
@@ -118,8 +118,8 @@ def _contributions_ieee(v: Any) -> list[float]:
     plan = v.op.plan((True,) * len(v.op.inputs))
     with np.errstate(all="ignore"):
         saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
-        found = plan.pull(np.float64(v._grad), saved, v.attrs)
-        return [float(c) for c in found if c is not None]
+        terms = plan.pull(np.float64(v._grad), saved, v.attrs)
+        return [float(c) for c in terms if c is not None]
 
 
 def contributions(v: Any, g: float) -> tuple[float | None, ...]:
@@ -131,8 +131,8 @@ def contributions(v: Any, g: float) -> tuple[float | None, ...]:
         plan = v.op.plan((True,) * len(v.inputs)).write()
         with np.errstate(all="ignore"):
             saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
-            found = plan.pull(np.float64(g), saved, v.attrs)
-        return tuple([None if c is None else float(c) for c in found])
+            terms = plan.pull(np.float64(g), saved, v.attrs)
+        return tuple([None if c is None else float(c) for c in terms])
     inputs = v.inputs
     before = [(i, i._grad) for i in {id(i): i for i in inputs}.values()]
     own = v._grad

@@ -20,12 +20,11 @@ from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op, OpError
-from gradwalk.ops.elementwise import activation, arithmetic, trigonometry
+from gradwalk.ops.core.public import Registration, follow
+from gradwalk.ops.elementwise import arithmetic
 from gradwalk.scalar.push import CONSTANT, NOT_REAL, inner_first, pushes
 
 Number = int | float
-_new = object.__new__
-_getframe = sys._getframe
 _NO_ATTRS: dict[str, Any] = {}
 
 
@@ -194,11 +193,11 @@ class Value:
 
     def __pow__(self, exponent: Any) -> Value:
         if isinstance(exponent, Value):
-            return _apply(arithmetic.pow, (self, exponent), _NO_ATTRS)
+            return _apply(arithmetic.pow_op, (self, exponent), _NO_ATTRS)
         return _apply(arithmetic.power, (self,), {"exponent": _number(exponent, self)})
 
     def __rpow__(self, base: Any) -> Value:
-        return _apply(arithmetic.pow, (base, self), _NO_ATTRS)
+        return _apply(arithmetic.pow_op, (base, self), _NO_ATTRS)
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -223,7 +222,7 @@ _DRAWN = {"mul": "*", "add": "+", "sub": "-", "div": "/", "neg": "-", "relu": "R
 
 
 def _number(data: Any, beside: Value | None = None) -> Number:
-    """What may stand in a Value, or `beside` one: a Python or NumPy number, or a Value's."""
+    """The number to store in a Value, or to use `beside` one, from a number or a Value."""
     if data.__class__ is float or data.__class__ is int:
         return data
     if isinstance(data, Value):
@@ -267,76 +266,64 @@ def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 
 def _tell_recording(made: Value) -> None:
-    """A recording that this thread has under way hears of each operation."""
+    """Tell the recording of this thread, if one is under way, of an operation."""
     if own_files.watchers and state.here.watcher is not None:
         state.here.watcher.made_value(made)
 
 
 # -- operators and methods ---------------------------------------------------------------------
-# One node per call and a million calls per second: these two fill the slots themselves instead of
+# One node per call and a million calls per second: these fill the slots themselves instead of
 # going through __init__, and take the source line from their direct caller.
 
+_METHOD = """
+def {name}(self{other}):
+    {read}
+    try:
+        data = number({numbers})
+    except NOT_REAL:
+        data = op.on_numbers(({numbers},), NO_ATTRS)
+    out = new(Value)
+    out.data = data
+    out._grad = 0
+    out.op = op
+    out._left = self
+    out._right = {right}
+    out._extra = out._mark = None
+    if own_files.alone:
+        frame = getframe(1)
+        out.code, out.position = frame.f_code, frame.f_lasti
+    elif own_files.watchers:
+        out.code, out.position = caller()
+        tell_recording(out)
+    else:
+        out.code, out.position = None, -1
+    return out
+"""
+_OF_ONE = {"other": "", "read": "", "numbers": "self.data", "right": "None"}
+_OF_TWO = {
+    "other": ", other",
+    "read": """if other.__class__ is not Value:
+        if isinstance(other, ndarray) and other.ndim:
+            return each({name}, self, other)
+        other = value(other, self)""",
+    "numbers": "self.data, other.data",
+    "right": "other",
+}
 
-def _unary(op: Op) -> Callable[[Value], Value]:
-    number = op.number or op.forward
 
-    def method(self: Value) -> Value:
-        try:
-            data = number(self.data)
-        except NOT_REAL:
-            data = op.on_numbers((self.data,), _NO_ATTRS)
-        out = _new(Value)
-        out.data = data
-        out._grad = 0
-        out.op = op
-        out._left = self
-        out._right = out._extra = out._mark = None
-        if own_files.alone:
-            frame = _getframe(1)
-            out.code, out.position = frame.f_code, frame.f_lasti
-        elif own_files.watchers:
-            out.code, out.position = caller()
-            _tell_recording(out)
-        else:
-            out.code, out.position = None, -1
-        return out
-
-    method.__name__ = op.name
-    method.__doc__ = f"The op `{op.name}` of this Value."
-    return method
-
-
-def _binary(op: Op) -> Callable[[Value, Any], Value]:
-    number: Any = op.number
-
-    def method(self: Value, other: Any) -> Any:
-        if other.__class__ is not Value:
-            if isinstance(other, np.ndarray) and other.ndim:
-                return _each(method, self, other)
-            other = _value(other, self)
-        try:
-            data = number(self.data, other.data)
-        except NOT_REAL:
-            data = op.on_numbers((self.data, other.data), _NO_ATTRS)
-        out = _new(Value)
-        out.data = data
-        out._grad = 0
-        out.op = op
-        out._left = self
-        out._right = other
-        out._extra = out._mark = None
-        if own_files.alone:
-            frame = _getframe(1)
-            out.code, out.position = frame.f_code, frame.f_lasti
-        elif own_files.watchers:
-            out.code, out.position = caller()
-            _tell_recording(out)
-        else:
-            out.code, out.position = None, -1
-        return out
-
-    method.__name__ = op.name
-    return method
+def _method(op: Op) -> Callable[..., Any]:
+    """An op with one or two inputs as a method."""
+    parts = dict(_OF_ONE if len(op.inputs) == 1 else _OF_TWO, name=op.name)
+    parts["read"] = parts["read"].format(name=op.name)
+    scope: dict[str, Any] = {
+        **{"NOT_REAL": NOT_REAL, "NO_ATTRS": _NO_ATTRS, "Value": Value, "caller": caller},
+        **{"each": _each, "getframe": sys._getframe, "ndarray": np.ndarray, "new": object.__new__},
+        **{"number": op.number or op.forward, "op": op, "own_files": own_files},
+        **{"tell_recording": _tell_recording, "value": _value},
+    }
+    exec(compile(_METHOD.format(**parts), f"{__file__}, {op.name}", "exec"), scope)
+    scope[op.name].__doc__ = op.__doc__
+    return scope[op.name]
 
 
 def _swapped(method: Callable[[Value, Any], Any]) -> Callable[[Value, Any], Any]:
@@ -362,25 +349,30 @@ def _value(thing: Any, beside: Value) -> Value:
 
 def _each(method: Callable[..., Any], self: Value, array: np.ndarray[Any, Any]) -> Any:
     """An array of numbers and a Value: an array of Values, as in micrograd."""
-    found = np.empty(array.shape, object)
+    values = np.empty(array.shape, object)
     for place in np.ndindex(array.shape):
-        found[place] = method(self, array[place])
-    return found
+        values[place] = method(self, array[place])
+    return values
 
 
 def _equip() -> None:
-    """Give Value its operators and methods, each from the op of that name."""
+    """Give Value its operators, each from the op of that name."""
     for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
-        method = _binary(TABLE[name])
+        method = _method(TABLE[name])
         setattr(Value, f"__{operator}__", method)
         setattr(Value, f"__r{operator}__", _swapped(method))
-    for family in (arithmetic, trigonometry, activation):
-        for op in vars(family).values():
-            one_operand = isinstance(op, Op) and len(op.inputs) == 1 and not op.attributes
-            if one_operand and op.differentiable:
-                setattr(Value, op.name, _unary(op))
-    setattr(Value, "__neg__", _unary(arithmetic.neg))  # noqa: B010 (the class has slots)
-    setattr(Value, "__abs__", _unary(arithmetic.abs))  # noqa: B010
+    setattr(Value, "__neg__", _method(arithmetic.neg))  # noqa: B010 (the class has slots)
+    setattr(Value, "__abs__", _method(arithmetic.abs))  # noqa: B010
+
+
+def _equip_method(registration: Registration) -> None:
+    """Give Value the method of an op that takes one number to another."""
+    op = registration.call
+    plain = isinstance(op, Op) and op.elementwise and len(op.inputs) == 1 and not op.attributes
+    if registration.method and plain and op.differentiable:
+        for name in registration.names:
+            setattr(Value, name, _method(op))
 
 
 _equip()
+follow(_equip_method)

@@ -96,7 +96,7 @@ def _not_judged(trace: Trace) -> dict[str, Any]:
 
 def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
     """Parameters without a gradient in any backward pass, grouped by cause."""
-    leading = {i for sweep in trace.sweeps for i in leading_to(trace, sweep.root)}
+    leading = {i for sweep in trace.sweeps for i in leading_to(trace, [sweep.root])}
     reached = {i for sweep in trace.sweeps for i in sweep.grads}
     # A parameter that was written to (initialised, updated) has a node for each of its states.
     names = {trace.name(i) for i in reached}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
@@ -13,14 +12,12 @@ from gradwalk.engine.errors import mixed, shape_mismatch, stale_view
 from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.graph.abstract import AbstractArray, AbstractNumber
 from gradwalk.graph.node import Node
-from gradwalk.graph.source import caller, own_files
+from gradwalk.graph.source import caller
 from gradwalk.graph.versions import View, clock, owner_of
-from gradwalk.ops import TABLE
 from gradwalk.ops.core.check import check_use
 from gradwalk.ops.core.dtypes import (
     bool_,
     category,
-    constant,
     get_default_dtype,
     held_by,
     result_dtype,
@@ -33,9 +30,7 @@ from gradwalk.tensors.devices import device
 Tensor: Any = None
 
 _new = object.__new__
-_getframe = sys._getframe
-_NONE: dict[str, Any] = {}  # no attributes; shared, never written to
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def wrap(array: Any, node: Any = None, index: int = 0) -> Any:
@@ -50,7 +45,7 @@ def wrap(array: Any, node: Any = None, index: int = 0) -> Any:
 
 
 def leaf(array: Any, requires_grad: bool = False, place: Any = None) -> Any:
-    """A new tensor for the user, who is told the line it was made at if something goes wrong."""
+    """A new tensor for the user; it records the source line for error messages."""
     category(array.dtype)
     if state.here.tracer is not None:
         array = state.here.tracer.constant(array)
@@ -75,13 +70,13 @@ def refresh(tensor: Any) -> None:
         if state.here.grad_enabled:
             raise stale_view(tensor, view)
         return
-    found: Any = view.base
-    with enable_grad():  # this history is due whoever asks first, also inside no_grad
+    view_again: Any = view.base
+    with enable_grad():  # the base has a history, so the view has one, also inside no_grad
         for op, attrs, index in view.chain:
-            found = op(found, **attrs)
-            found = found[index] if op.multiple else found
-    move_retained(tensor, found._node, found._index)
-    tensor._node, tensor._index = found._node, found._index
+            view_again = op(view_again, **attrs)
+            view_again = view_again[index] if op.multiple else view_again
+    move_retained(tensor, view_again._node, view_again._index)
+    tensor._node, tensor._index = view_again._node, view_again._index
     tensor._view = View(view.base, view.base._node, view.chain)
 
 
@@ -127,20 +122,20 @@ def _promoted(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     )
     if op.to_float and dtype.kind != "f":
         dtype = get_default_dtype()
-    found = list(args)
+    promoted = list(args)
     if not any(isinstance(args[i], Tensor) for i in positions):  # where(condition, 1.0, 0.0)
         for i in positions:
-            found[i] = wrap(np.asarray(args[i], dtype))
-        return tuple(found)
+            promoted[i] = wrap(np.asarray(args[i], dtype))
+        return tuple(promoted)
     for i in positions:
         if isinstance(args[i], Tensor):
             if args[i]._array.dtype != dtype:
-                found[i] = cast(args[i], dtype=dtype)
+                promoted[i] = cast(args[i], dtype=dtype)
         elif dtype.kind == "f" and not isinstance(args[i], float):
-            found[i] = float(args[i])
+            promoted[i] = float(args[i])
         elif dtype.itemsize < 8 and op.gives is not bool_ and args[i].__class__ is int:
-            found[i] = held_by(dtype, args[i])  # NumPy refuses uint8 + 300; comparing is exact
-    return tuple(found)
+            promoted[i] = held_by(dtype, args[i])  # NumPy refuses uint8 + 300; comparing is exact
+    return tuple(promoted)
 
 
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -162,7 +157,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if tracer is not None:
         if op.array_only:  # its definition in other ops can be compiled, and differentiated
             return op.expand(*args, **attrs)  # type: ignore[misc]
-        tracer.hold(*args)
+        tracer.capture(*args)
     arrays = []
     needs = False
     for argument in args:
@@ -215,15 +210,15 @@ def _watched(
     position: int,
     needs: bool,
 ) -> Any:
-    """The same, and tell the recorder."""
+    """Wrap or record the outputs, and tell the recording under way."""
     watcher = state.here.watcher
     edges = watcher.operands(args)
     if needs and state.here.grad_enabled and op.differentiable:
-        found = record(op, args, arrays, attrs, result, code, position)
+        outputs = record(op, args, arrays, attrs, result, code, position)
     else:
-        found = _unrecorded(op, args, attrs, result, code, position)
-    watcher.made(op, edges, attrs, found if op.multiple else (found,), code, position)
-    return found
+        outputs = _unrecorded(op, args, attrs, result, code, position)
+    watcher.made(op, edges, attrs, outputs if op.multiple else (outputs,), code, position)
+    return outputs
 
 
 def _same_float(args: Sequence[Any]) -> bool:
@@ -231,11 +226,11 @@ def _same_float(args: Sequence[Any]) -> bool:
     dtype = None
     for argument in args:
         if isinstance(argument, Tensor):
-            found = argument._array.dtype
+            own_dtype = argument._array.dtype
             # `is not None`, because to NumPy float64 equals None
-            if found not in _FLOATS or (dtype is not None and dtype != found):
+            if own_dtype not in FLOATS or (dtype is not None and dtype != own_dtype):
                 return False
-            dtype = found
+            dtype = own_dtype
         elif argument.__class__ is bool:
             return False
     return dtype is not None
@@ -326,170 +321,8 @@ def record(
     return tuple(outputs) if op.multiple else outputs[0]
 
 
-# -- the quick path -----------------------------------------------------------------------------
-# Most calls are elementwise ops on float tensors of one dtype. For those the general functions
-# above spend longer on questions than NumPy on the answer, so here the questions are asked once,
-# when the function is made; whatever is not the plain case goes to `apply_any`.
-
-
-def _quick_unary(op: Op) -> Callable[..., Any]:
-    forward = op.forward
-    plan = op.plan((True,))
-
-    def unary(x: Any, attrs: dict[str, Any] = _NONE) -> Any:
-        array = x._array
-        if array.dtype not in _FLOATS or x._view is not None:
-            return apply_any(op, (x,), attrs)
-        here = state.here
-        if here.watcher is not None:
-            return apply_any(op, (x,), attrs)
-        try:
-            out = here.run(forward, array, **attrs) if attrs else here.run(forward, array)
-        except RuntimeError:  # perhaps a forward inside a forward
-            out = quietly(forward, array, **attrs)
-        if out.__class__ is not np.ndarray:
-            out = np.asarray(out)
-        source = x._node or (x if x._requires_grad else None)
-        tensor = _new(Tensor)
-        tensor._array = out
-        tensor._index = 0
-        if source is None or not here.grad_enabled:
-            tensor._node = None
-            tensor.code, tensor.position = caller()
-            return tensor
-        tensor._node = node = Node()
-        node.op = op
-        node.inputs = (source,)
-        node.plan = plan
-        node.saved = plan.save(out, array)
-        node.metas = None
-        node.shape = out.shape
-        node.dtype = out.dtype
-        node.clock = clock.now
-        node.code = None
-        node.position = -1
-        if own_files.recording:
-            frame = _getframe(1)
-            if own_files[frame.f_code.co_filename]:
-                node.code, node.position = caller()
-            else:
-                node.code = frame.f_code
-                node.position = frame.f_lasti
-        if attrs:
-            node.attrs = attrs
-        if x._index:
-            node.picks = (x._index,)
-        if here.listener is not None:
-            here.listener(node)
-        return tensor
-
-    return unary
-
-
-def _quick_binary(op: Op) -> Callable[[Any, Any], Any]:
-    forward = op.forward
-    both, left, right = op.plan((True, True)), op.plan((True, False)), op.plan((False, True))
-
-    def binary(x: Any, other: Any) -> Any:
-        if isinstance(x, Tensor):
-            first = x._array
-            dtype = first.dtype
-            source = x._node or (x if x._requires_grad else None)
-            if isinstance(other, Tensor):
-                second = other._array
-                other_source = other._node or (other if other._requires_grad else None)
-                if second.dtype is not dtype or other._view is not None:
-                    return apply_any(op, (x, other), _NONE)
-            else:
-                if other.__class__ is not float and other.__class__ is not int:
-                    return apply_any(op, (x, other), _NONE)
-                second = constant(other, dtype)
-                other_source = None
-            if dtype not in _FLOATS or x._view is not None:
-                return apply_any(op, (x, other), _NONE)
-        else:
-            second = other._array
-            dtype = second.dtype
-            number = x.__class__ is float or x.__class__ is int
-            if dtype not in _FLOATS or other._view is not None or not number:
-                return apply_any(op, (x, other), _NONE)
-            first = constant(x, dtype)
-            source = None
-            other_source = other._node or (other if other._requires_grad else None)
-        here = state.here
-        if here.watcher is not None:
-            return apply_any(op, (x, other), _NONE)
-        try:
-            out = here.run(forward, first, second)
-        except ValueError as error:
-            raise shape_mismatch(op, (x, other), error) from None
-        except RuntimeError:
-            out = quietly(forward, first, second)
-        if out.__class__ is not np.ndarray:
-            out = np.asarray(out)
-        tensor = _new(Tensor)
-        tensor._array = out
-        tensor._index = 0
-        if (source is None and other_source is None) or not here.grad_enabled:
-            tensor._node = None
-            tensor.code, tensor.position = caller()
-            return tensor
-        tensor._node = node = Node()
-        node.op = op
-        node.inputs = (source, other_source)
-        node.plan = plan = right if source is None else left if other_source is None else both
-        node.saved = plan.save(out, first, second)
-        node.shape = shape = out.shape
-        node.dtype = dtype
-        node.metas = None
-        if (source is not None and first.shape != shape) or (
-            other_source is not None and second.shape != shape
-        ):
-            node.metas = ((np.shape(first), dtype), (np.shape(second), dtype))
-        node.clock = clock.now
-        node.code = None
-        node.position = -1
-        if own_files.recording:
-            frame = _getframe(1)
-            if own_files[frame.f_code.co_filename]:
-                node.code, node.position = caller()
-            else:
-                node.code = frame.f_code
-                node.position = frame.f_lasti
-        if (source is not None and x._index) or (other_source is not None and other._index):
-            node.picks = (
-                0 if source is None else x._index,
-                other._index if other_source is not None else 0,
-            )
-        if here.listener is not None:
-            here.listener(node)
-        return tensor
-
-    return binary
-
-
 def adopt(tensor_class: Any) -> None:
     """Called by tensor.py with its class: from here on ops on tensors work."""
     global Tensor
     Tensor = tensor_class
     Tensor._apply = staticmethod(apply)
-    for op in TABLE.values():
-        if not op.elementwise or None in op.rules or len(op.inputs) > 2:
-            continue
-        if len(op.inputs) == 2 and op.attributes:
-            continue
-        quick = _quick_unary(op) if len(op.inputs) == 1 else _quick_binary(op)
-        op.quick[Tensor] = quick
-        method = getattr(Tensor, op.name, None)
-        # `add`, `sub`, `div`, `pow` and what has attributes take more than operands as methods;
-        # where the second operand is not `other` (clamp_min), the method has its name.
-        more = op.attributes or op.name in ("add", "sub", "div", "pow")
-        if method is not None and not more and op.inputs[1:] in ((), ("y",)):
-            quick.__name__, quick.__doc__ = op.name, method.__doc__
-            setattr(Tensor, op.name, quick)
-    for name, operator in {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv"}.items():
-        quick = TABLE[name].quick[Tensor]
-        setattr(Tensor, f"__{operator}__", quick)
-        setattr(Tensor, f"__r{operator}__", lambda x, y, quick=quick: quick(y, x))
-    for name in ("neg", "abs"):
-        setattr(Tensor, f"__{name}__", TABLE[name].quick[Tensor])

@@ -306,9 +306,9 @@ def is_tensor(thing: Any) -> bool:
 
 
 def _float(dtype: Dtype) -> np.dtype[Any]:
-    found = get_default_dtype() if dtype is None else np.dtype(dtype)
-    category(found)
-    return found
+    chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
+    category(chosen)
+    return chosen
 
 
 def tril_indices(

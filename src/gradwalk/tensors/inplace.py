@@ -8,6 +8,7 @@ its base: the base's history becomes "the base with that part replaced".
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Self
 
 import numpy as np
@@ -18,15 +19,12 @@ from gradwalk.graph.abstract import AbstractArray
 from gradwalk.graph.source import caller, where_text
 from gradwalk.graph.versions import View, clock, owner_of, touch
 from gradwalk.ops.core.dtypes import category, held_by, result_dtype
+from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.elementwise import activation, arithmetic, choice, remainders, special
-from gradwalk.ops.elementwise import trigonometry as trig
-from gradwalk.ops.index import indexing as indexing
-from gradwalk.ops.index import picking
-from gradwalk.ops.linear import products
-from gradwalk.ops.reduce import reduction, scan
-from gradwalk.ops.shape import joining, rearranging
-from gradwalk.ops.shape.reshaping import broadcast_to, cast
+from gradwalk.ops.core.op_methods import in_place_method_of
+from gradwalk.ops.core.public import Registration, follow
+from gradwalk.ops.index import indexing
+from gradwalk.ops.shape.reshaping import cast
 from gradwalk.tensors.apply import move_retained, operand, record, refresh, wrap
 
 _ALL: Any = ("...",)
@@ -39,7 +37,7 @@ def write(target: Any, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> 
     args = tuple([a if _is_tensor(a) else operand(a, op, args) for a in args])
     here = state.here
     if here.tracer is not None:
-        here.tracer.hold(target, *args)
+        here.tracer.capture(target, *args)
     for argument in args:
         if _is_tensor(argument):
             refresh(argument)
@@ -106,11 +104,6 @@ def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
         return False
     # Of arrays without elements NumPy says that they share nothing; their stamp is one.
     return np.may_share_memory(array, target) or owner_of(array) is owner_of(target)
-
-
-def _slice(source: Any) -> Any:
-    """What is written to a 0-d tensor, seen as a vector of one element."""
-    return source.reshape(1) if _is_tensor(source) else source
 
 
 def _is_tensor(thing: Any) -> bool:
@@ -206,40 +199,44 @@ def _cannot_write(target: Any, op: Op, arrays: list[Any], error: Exception) -> E
     )
 
 
-def in_place(op: Op) -> Callable[..., Any]:
-    """The in-place form of an op, as a method."""
+def _in_place_of(registration: Registration) -> Callable[..., Any]:
+    """The in-place form of an op or a function, as a method."""
+    function = registration.call
+    if isinstance(function, Op):
+        return in_place_method_of(function, write)
+    name = registration.names[0]
 
-    def method(self: Any, *operands: Any, **attrs: Any) -> Any:
-        args: tuple[Any, ...] = (self, *operands)
-        if op.attributes or attrs:
-            args, attrs = op._bind(args, attrs)
-        return write(self, op, args, attrs)
-
-    method.__name__ = f"{op.name}_"
-    method.__doc__ = f"`{op.name}`, in place."
-    return method
-
-
-def in_place_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The in-place form of a function made of several ops, as a method."""
-
+    @wraps(function)
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
+        if callable(registration.inplace):
+            return write(self, *registration.inplace(self, *args, **keywords))
         # The function may keep what it is given for its gradient, and that must stay as it is.
         kept = state.here.grad_enabled and self.requires_grad
         result = function(self.clone() if kept else self, *args, **keywords)
         if category(result.dtype) > category(self.dtype):
             raise TypeError(
-                f"the result of {function.__name__} ({result.dtype}) cannot be stored in place in "
+                f"the result of {name} ({result.dtype}) cannot be stored in place in "
                 f"a {self.dtype} tensor; use the out-of-place form"
             )
         return self.copy_(result)
 
-    method.__name__ = f"{function.__name__}_"
-    method.__doc__ = f"`{function.__name__}`, in place."
+    method.__name__ = f"{name}_"
+    method.__doc__ = f"`{name}`, in place."
     return method
 
 
-class InPlace:
+def _equip(registration: Registration) -> None:
+    """Give InPlaceMethods what a registration offers."""
+    if registration.inplace:
+        method = _in_place_of(registration)
+        for name in registration.names:
+            setattr(InPlaceMethods, f"{name}_", method)
+
+
+follow(_equip)
+
+
+class InPlace(InPlaceMethods):
     """The methods with a trailing underscore, `x += y` and `x[i] = v`."""
 
     __slots__ = ()
@@ -260,56 +257,19 @@ class InPlace:
         return self.pow_(exponent)
 
     def __iand__(self, other: Any) -> Self:
-        return write(self, choice.bitwise_and, (self, other), {})
+        return self.bitwise_and_(other)
 
     def __ior__(self, other: Any) -> Self:
-        return write(self, choice.bitwise_or, (self, other), {})
+        return self.bitwise_or_(other)
 
     def __ixor__(self, other: Any) -> Self:
-        return write(self, choice.bitwise_xor, (self, other), {})
+        return self.bitwise_xor_(other)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         fixed, arrays = indexing.from_user_index(key)
         if isinstance(value, (list, tuple)):
             value = np.asarray(value)
         write(self, indexing.setitem, (self, value, *arrays), {"index": fixed})
-
-    def add_(self, other: Any, *, alpha: float = 1) -> Self:
-        """self += alpha × other."""
-        return write(self, arithmetic.add, (self, other if alpha == 1 else other * alpha), {})
-
-    def sub_(self, other: Any, *, alpha: float = 1) -> Self:
-        """self −= alpha × other."""
-        return write(self, arithmetic.sub, (self, other if alpha == 1 else other * alpha), {})
-
-    def mul_(self, other: Any) -> Self:
-        """self ×= other."""
-        return write(self, arithmetic.mul, (self, other), {})
-
-    def div_(self, other: Any, *, rounding_mode: str | None = None) -> Self:
-        """self /= other, rounded with mode "trunc" or "floor"."""
-        modes = {None: arithmetic.div, "trunc": arithmetic.div_trunc, "floor": arithmetic.div_floor}
-        if rounding_mode not in modes:
-            raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
-        return write(self, modes[rounding_mode], (self, other), {})
-
-    def pow_(self, exponent: Any) -> Self:
-        """self to the power of `exponent`, in place."""
-        if isinstance(exponent, (int, float)):
-            return write(self, arithmetic.power, (self,), {"exponent": exponent})
-        return write(self, arithmetic.pow, (self, exponent), {})
-
-    def clip_(self, min: Any = None, max: Any = None) -> Self:
-        """Limit to [min, max], numbers or tensors, in place."""
-        if hasattr(min, "_apply") or hasattr(max, "_apply"):
-            if max is None:
-                return write(self, choice.clamp_min, (self, min), {})
-            if min is None:
-                return write(self, choice.clamp_max, (self, max), {})
-            return write(self, choice.clip_between, (self, min, max), {})
-        return write(self, choice.clip_op, (self,), {"min": min, "max": max})
-
-    clamp_ = clip_
 
     def fill_(self, value: Any) -> Self:
         """Every element becomes `value`."""
@@ -322,145 +282,3 @@ class InPlace:
     def copy_(self, source: Any) -> Self:
         """Every element becomes that of `source` (broadcast and cast)."""
         return self.fill_(source)
-
-    def masked_fill_(self, mask: Any, value: Any) -> Self:
-        """`value` where the mask is true, in place."""
-        full = broadcast_to(mask, self.shape)  # type: ignore[attr-defined]
-        return write(
-            self, indexing.setitem, (self, value, full), {"index": (("mask", 0, full.ndim),)}
-        )
-
-    def scatter_(
-        self, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None
-    ) -> Self:
-        """`src` or `value` written at `index` along `dim`, in place."""
-        if reduce is not None:
-            return self.copy_(picking.scatter(self, dim, index, src, value=value, reduce=reduce))
-        written = value if src is None else src
-        fixed, arrays, written = picking.scatter_index("scatter_", self, dim, index, written)
-        return write(self, indexing.setitem, (self, written, *arrays), {"index": fixed})
-
-    def scatter_add_(self, dim: int, index: Any, src: Any) -> Self:
-        """`src` added at `index` along `dim`, in place."""
-        fixed, arrays, src = picking.scatter_index("scatter_add_", self, dim, index, src)
-        shape = self.shape  # type: ignore[attr-defined]
-        return self.add_(indexing.put(src, *arrays, index=fixed, shape=shape))
-
-    def index_add_(self, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Self:
-        """The slices of alpha × source added at `index`, in place."""
-        if not self.shape:  # type: ignore[attr-defined]
-            self.reshape(1).index_add_(0, index, _slice(source), alpha=alpha)  # type: ignore[attr-defined]
-            return self
-        return self.add_(picking.index_addend(self, dim, index, source, alpha))
-
-    def index_copy_(self, dim: int, index: Any, source: Any) -> Self:
-        """The slices at `index` replaced by those of `source`, in place."""
-        if not self.shape:  # type: ignore[attr-defined]
-            self.reshape(1).index_copy_(0, index, _slice(source))  # type: ignore[attr-defined]
-            return self
-        index, source = picking.index_slices("index_copy_", self, dim, index, source)
-        place = picking.along_dim(self, dim)
-        return write(self, indexing.setitem, (self, source, index), {"index": place})
-
-    def index_fill_(self, dim: int, index: Any, value: Any) -> Self:
-        """The slices at `index` filled with one value, in place."""
-        picking.one_value("index_fill_", value)
-        if not self.shape:  # type: ignore[attr-defined]
-            self.reshape(1).index_fill_(0, index, value)  # type: ignore[attr-defined]
-            return self
-        place = picking.along_dim(self, dim)
-        return write(self, indexing.setitem, (self, value, index), {"index": place})
-
-    def index_put_(self, indices: Any, values: Any, accumulate: bool = False) -> Self:
-        """self[indices] = values, or += values, in place."""
-        fixed, arrays = indexing.from_user_index(tuple(indices))
-        if accumulate:
-            return self.add_(picking.put_addend(self, fixed, arrays, values))
-        return write(self, indexing.setitem, (self, values, *arrays), {"index": fixed})
-
-    # -- forms of one op -------------------------------------------------------------------------
-
-    abs_ = absolute_ = in_place(arithmetic.abs)
-    neg_ = negative_ = in_place(arithmetic.neg)
-    reciprocal_ = in_place(arithmetic.reciprocal)
-    square_ = in_place(arithmetic.square)
-    sqrt_ = in_place(arithmetic.sqrt)
-    rsqrt_ = in_place(arithmetic.rsqrt)
-    sign_ = in_place(arithmetic.sign)
-    sgn_ = in_place(arithmetic.sgn)
-    floor_ = in_place(arithmetic.floor)
-    ceil_ = in_place(arithmetic.ceil)
-    trunc_ = fix_ = in_place(arithmetic.trunc)
-    frac_ = in_place(arithmetic.frac)
-    round_ = in_place(arithmetic.round)
-    exp_ = in_place(arithmetic.exp)
-    exp2_ = in_place(arithmetic.exp2)
-    expm1_ = in_place(arithmetic.expm1)
-    log_ = in_place(arithmetic.log)
-    log2_ = in_place(arithmetic.log2)
-    log10_ = in_place(arithmetic.log10)
-    log1p_ = in_place(arithmetic.log1p)
-    sin_ = in_place(trig.sin)
-    cos_ = in_place(trig.cos)
-    tan_ = in_place(trig.tan)
-    asin_ = arcsin_ = in_place(trig.asin)
-    acos_ = arccos_ = in_place(trig.acos)
-    atan_ = arctan_ = in_place(trig.atan)
-    sinh_ = in_place(trig.sinh)
-    cosh_ = in_place(trig.cosh)
-    tanh_ = in_place(trig.tanh)
-    asinh_ = arcsinh_ = in_place(trig.asinh)
-    acosh_ = arccosh_ = in_place(trig.acosh)
-    atanh_ = arctanh_ = in_place(trig.atanh)
-    sinc_ = in_place(trig.sinc)
-    deg2rad_ = in_place(trig.deg2rad)
-    rad2deg_ = in_place(trig.rad2deg)
-    atan2_ = arctan2_ = in_place(trig.atan2)
-    hypot_ = in_place(trig.hypot)
-    relu_ = in_place(activation.relu)
-    sigmoid_ = in_place(activation.sigmoid)
-    erf_ = in_place(activation.erf)
-    erfc_ = in_place(special.erfc)
-    erfinv_ = in_place(special.erfinv)
-    lgamma_ = in_place(special.lgamma)
-    digamma_ = in_place(special.digamma)
-    logit_ = in_place(special.logit)
-    xlogy_ = in_place(special.xlogy)
-    nan_to_num_ = in_place(remainders.nan_to_num)
-    fmod_ = in_place(remainders.fmod)
-    remainder_ = in_place(remainders.remainder)
-    floor_divide_ = in_place(remainders.floor_divide)
-    copysign_ = in_place(remainders.copysign)
-    heaviside_ = in_place(remainders.heaviside)
-    lerp_ = in_place(remainders.lerp)
-    clamp_min_ = in_place(choice.clamp_min)
-    clamp_max_ = in_place(choice.clamp_max)
-    eq_ = in_place(choice.equal)
-    ne_ = not_equal_ = in_place(choice.not_equal)
-    lt_ = less_ = in_place(choice.less)
-    le_ = less_equal_ = in_place(choice.less_equal)
-    gt_ = greater_ = in_place(choice.greater)
-    ge_ = greater_equal_ = in_place(choice.greater_equal)
-    logical_and_ = in_place(choice.logical_and)
-    logical_or_ = in_place(choice.logical_or)
-    logical_xor_ = in_place(choice.logical_xor)
-    logical_not_ = in_place(choice.logical_not)
-    bitwise_and_ = in_place(choice.bitwise_and)
-    bitwise_or_ = in_place(choice.bitwise_or)
-    bitwise_xor_ = in_place(choice.bitwise_xor)
-    bitwise_not_ = in_place(choice.bitwise_not)
-    subtract_, multiply_, divide_, true_divide_ = sub_, mul_, div_, div_
-
-    # -- forms of functions made of several ops ----------------------------------------------------
-
-    addcmul_ = in_place_of(remainders.addcmul)
-    addcdiv_ = in_place_of(remainders.addcdiv)
-    float_power_ = in_place_of(remainders.float_power)
-    addmm_ = in_place_of(products.addmm)
-    addmv_ = in_place_of(products.addmv)
-    baddbmm_ = in_place_of(products.baddbmm)
-    addr_ = in_place_of(joining.addr)
-    tril_ = in_place_of(rearranging.tril)
-    triu_ = in_place_of(rearranging.triu)
-    cumsum_ = in_place_of(reduction.cumsum)
-    cumprod_ = in_place_of(scan.cumprod)

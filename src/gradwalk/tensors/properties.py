@@ -1,4 +1,4 @@
-"""What a tensor tells about itself, and tensors like it."""
+"""The properties of a tensor, and new tensors like it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gradwalk.tensors.tensor import Tensor
 
 
-class Facts:
+class Properties:
     """The methods and properties of a Tensor that record nothing."""
 
     __slots__ = ()

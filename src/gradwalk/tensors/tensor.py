@@ -20,19 +20,20 @@ from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.ops.core.dtypes import category, get_default_dtype
 from gradwalk.ops.core.operators import Operators
+from gradwalk.ops.core.public import reserved
 from gradwalk.ops.core.ufuncs import op_of_ufunc
 from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
 from gradwalk.random.sampling import RandomMethods
-from gradwalk.tensors import apply
+from gradwalk.tensors import apply, quick
 from gradwalk.tensors.apply import refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
-from gradwalk.tensors.properties import Facts
+from gradwalk.tensors.properties import Properties
 
 
-class Tensor(InPlace, Facts, RandomMethods, Operators):
+class Tensor(InPlace, Properties, RandomMethods, Operators):
     """An n-dimensional array with PyTorch's operators, methods and autograd semantics.
 
     Make one with `gradwalk.tensor` and its relatives; this class only wraps.
@@ -84,7 +85,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         self._node = node
         self._index = index
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- name, line and text ---------------------------------------------------------------------
 
     @property
     def label(self) -> str:
@@ -205,11 +206,11 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
 
     def _cut(self, note: str) -> Tensor:
         hold(self)
-        found = wrap(self._array)
-        found.code, found.position = caller()
+        cut = wrap(self._array)
+        cut.code, cut.position = caller()
         if state.here.watcher is not None:
-            state.here.watcher.detached(self, found, note)
-        return found
+            state.here.watcher.detached(self, cut, note)
+        return cut
 
     def detach_(self) -> Tensor:
         """Cut itself off from the graph; becomes a leaf that needs no gradient."""
@@ -242,7 +243,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
                 f"{name_of(self)} is part of a graph, so its data cannot get the shape "
                 f"{array.shape}. Fix: .detach() it first."
             )
-        touch(self._array, *caller())  # whoever saved the old elements must not trust them
+        touch(self._array, *caller())  # saved values in that memory are stale now
         self._array = array
         self._view = None
 
@@ -291,7 +292,7 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
         stamp = stamp_of(self._array)
         return 0 if stamp is None else stamp.count
 
-    # -- leaving the world of tensors --------------------------------------------------------------
+    # -- to Python and NumPy -----------------------------------------------------------------------
 
     def _leaves_as(self, how: str) -> None:
         """Tell a recorder that the numbers go on outside the graph."""
@@ -362,8 +363,8 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
 
     def __contains__(self, element: Any) -> bool:
         self._leaves_as("`in`")
-        found = element._array if isinstance(element, Tensor) else element
-        return bool(np.any(self._array == found))
+        wanted = element._array if isinstance(element, Tensor) else element
+        return bool(np.any(self._array == wanted))
 
     # -- copies and dtypes -------------------------------------------------------------------------
 
@@ -466,13 +467,13 @@ class Tensor(InPlace, Facts, RandomMethods, Operators):
             raise NotImplementedError("view(dtype) is not supported; use .to(dtype)")
         if self._view is None and self._array.ndim > 2 and is_batch_last(self._array):
             self._array = np.ascontiguousarray(self._array)  # as convolutions leave it
-        found = reshape_to(self, *sizes, shape=size)
-        if found._array.size and not np.shares_memory(found._array, self._array):
+        viewed = reshape_to(self, *sizes, shape=size)
+        if viewed._array.size and not np.shares_memory(viewed._array, self._array):
             raise RuntimeError(
                 f"view: the elements of {name_of(self)} do not lie in memory in the "
                 "order the new shape needs. Fix: use .reshape(...), which copies if it must."
             )
-        return found
+        return viewed
 
     def view_as(self, other: Tensor) -> Tensor:
         """`view` with the shape of another tensor."""
@@ -488,5 +489,7 @@ def _unpickle(kind: type[Tensor], array: Any, requires_grad: bool, label: str) -
 
 
 apply.adopt(Tensor)
+quick.equip(Tensor)
+reserved.update(dir(Tensor))
 gradients.wrap = wrap
 gradients.measure_references()

@@ -127,14 +127,14 @@ def outputs_of(grad_fn: Any) -> list[tuple[tuple[int, ...], torch.dtype] | None]
         metas = grad_fn._input_metadata
     except AttributeError:
         raise missing("grad_fn._input_metadata") from None
-    found: list[tuple[tuple[int, ...], torch.dtype] | None] = []
+    forms: list[tuple[tuple[int, ...], torch.dtype] | None] = []
     for meta in metas:
         try:
             shape = None if meta.is_nested_tensor else tuple(meta.shape)
-            found.append(None if shape is None else (shape, meta.dtype))
+            forms.append(None if shape is None else (shape, meta.dtype))
         except RuntimeError:
-            found.append(None)
-    return found
+            forms.append(None)
+    return forms
 
 
 def is_custom(grad_fn: Any) -> bool:
@@ -252,9 +252,9 @@ def _run_backward(
     with ExitStack() as stack:
         for listener in list(_listeners):
             stack.enter_context(listener(call))
-        found = run(outputs, seeds, retain_graph, create_graph, inputs, *args, **keywords)
-        call.result = tuple(found or ())
-        return found
+        result = run(outputs, seeds, retain_graph, create_graph, inputs, *args, **keywords)
+        call.result = tuple(result or ())
+        return result
 
 
 # -- that compiled code runs -----------------------------------------------------------------------
@@ -360,8 +360,8 @@ def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     ):
         try:
             joined = torch._utils._flatten_dense_tensors(tensors)  # type: ignore[no-untyped-call]
-            found = torch.linalg.vector_norm(joined, dtype=_wide(joined.dtype))
-            return found.detach() if found.requires_grad else found
+            norm = torch.linalg.vector_norm(joined, dtype=_wide(joined.dtype))
+            return norm.detach() if norm.requires_grad else norm
         except AttributeError:
             raise missing("torch._utils._flatten_dense_tensors") from None
         except RuntimeError:  # some are sparse, or on another device

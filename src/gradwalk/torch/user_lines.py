@@ -27,8 +27,8 @@ class _Files(dict[str, int]):
     """File name -> owner of the file."""
 
     def __missing__(self, filename: str) -> int:
-        self[filename] = found = self._whose(filename)
-        return found
+        self[filename] = owner = self._whose(filename)
+        return owner
 
     def _whose(self, filename: str) -> int:
         if filename.startswith(("<frozen", "<eval_with_key", _TORCH)) or own_files[filename]:
@@ -65,7 +65,7 @@ def _place(frame: FrameType | None) -> Place:
 
 def line_at(inner: Place, user: Place) -> SourceLine | None:
     """The result of `caller` as file, line and text."""
-    found = None if inner is None else source_line(*inner)
-    if found is None or user is None:
-        return found
-    return replace(found, caller=source_line(*user))
+    line = None if inner is None else source_line(*inner)
+    if line is None or user is None:
+        return line
+    return replace(line, caller=source_line(*user))

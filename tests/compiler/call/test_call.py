@@ -35,7 +35,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 def programs(run: Any) -> int:
-    return sum(map(len, run.variants.values()))
+    return sum(map(len, run.specializations.values()))
 
 
 class Training:
@@ -539,11 +539,11 @@ def test_more_threads_than_a_program_was_made_for() -> None:
 def test_the_text_can_be_read() -> None:
     training = Training(lambda step: gw.compile(step, backend="llvm"))
     training.run(*training.given)
-    (variant,) = next(iter(training.run.variants.values()))
-    compile(variant.text, "text", "exec")
-    assert "def call(args, keywords, here, look=False):" in variant.text
-    assert "['weight_decay']" in variant.text
-    assert variant.count == 1
+    (specialization,) = next(iter(training.run.specializations.values()))
+    compile(specialization.text, "text", "exec")
+    assert "def call(args, keywords, here, look=False):" in specialization.text
+    assert "['weight_decay']" in specialization.text
+    assert specialization.count == 1
 
 
 def test_random_streams_go_on(backend: str) -> None:

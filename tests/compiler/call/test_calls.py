@@ -214,7 +214,7 @@ def test_arrays_in_any_order_of_memory() -> None:
 
 def test_without_the_backend_it_runs_as_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BACKENDS, "llvm", "gradwalk.compiler.nowhere")
-    monkeypatch.setattr(function_module, "_told_of_numpy", False)
+    monkeypatch.setattr(function_module, "_warned_of_fallback", False)
     run = gw.compile(lambda x: x * 2)
     with pytest.warns(UserWarning, match="runs as NumPy"):
         assert run(gw.ones(1)).item() == 2

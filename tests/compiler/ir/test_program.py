@@ -53,7 +53,7 @@ def test_a_copy_has_calls_of_its_own_and_the_same_sources() -> None:
     assert not set(found.calls) & set(program.calls)
     assert found.sources() == program.sources()
     assert all(term.call in found.calls for term in found.ends())
-    assert_same_bits(w.outcome(reference.Executable(found)), w.expected())
+    assert_same_bits(w.outcome(reference.NumpyExecutable(found)), w.expected())
 
 
 @pytest.mark.parametrize("own", [False, True])

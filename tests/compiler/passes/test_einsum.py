@@ -47,5 +47,7 @@ def test_as_in_numpy(equation: str, shapes: list[tuple[int, ...]]) -> None:
 def test_a_product_is_one_kernel_in_its_order() -> None:
     compiled = gw.compile(lambda x, y: gw.einsum("ij,kj->ki", x, y))
     compiled(gw.ones(40, 50), gw.ones(60, 50))
-    (variant,) = next(iter(compiled.variants.values()))
-    assert [[c.op.name for c in e.calls] for e in variant.executable.plan.entries] == [["matmul"]]
+    (specialization,) = next(iter(compiled.specializations.values()))
+    assert [[c.op.name for c in e.calls] for e in specialization.executable.plan.entries] == [
+        ["matmul"]
+    ]

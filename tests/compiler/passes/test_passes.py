@@ -50,7 +50,7 @@ def after(each: Pass, written: Written, tolerance: float | None = None) -> list[
     before = names(written.program)
     program = each(written.program)
     assert names(written.program) == before  # a pass never changes a program
-    found, expected = written.outcome(reference.Executable(program)), written.expected()
+    found, expected = written.outcome(reference.NumpyExecutable(program)), written.expected()
     if tolerance is None:
         assert_same_bits(found, expected)
     else:
@@ -71,7 +71,7 @@ def test_no_pass_changes_what_a_program_does(written: Written) -> None:
     for each in pipeline.PASSES:
         program = each(program)
         try:
-            assert_equal(written.outcome(reference.Executable(program)), expected)
+            assert_equal(written.outcome(reference.NumpyExecutable(program)), expected)
         except Exception as error:
             error.add_note("\n".join([each.__name__, *describe(written)]))
             raise
@@ -221,7 +221,7 @@ def test_the_largest_of_nothing_stays_an_error() -> None:
     w = Written()
     w.returns(w.add("amax", w.argument(np.zeros((3, 0))), axis=(1,), keepdim=True))
     with pytest.raises(ValueError, match="zero-size"):
-        w.outcome(reference.Executable(keep_dimensions(w.program)))
+        w.outcome(reference.NumpyExecutable(keep_dimensions(w.program)))
 
 
 def test_reductions_of_no_rows_are_left() -> None:
@@ -313,7 +313,7 @@ def test_a_pick_out_of_range_stays_an_error(index: int) -> None:
     found, *_ = _picked(w, w.argument(np.eye(3)), w.argument(np.array([[0], [index], [1]])), 1)
     program = pick_by_comparing(w.returns(found).program)
     with pytest.raises(IndexError, match=f"index {index} is out of range .* length 3"):
-        w.outcome(reference.Executable(program))
+        w.outcome(reference.NumpyExecutable(program))
 
 
 def test_other_picks_stay() -> None:

@@ -27,8 +27,8 @@ def written(index: Any, number: float | None = None) -> Any:
 
 
 def entries(compiled: Any) -> list[Any]:
-    (variants,) = compiled.variants.values()
-    return list(variants[-1].executable.plan.entries)
+    (specializations,) = compiled.specializations.values()
+    return list(specializations[-1].executable.plan.entries)
 
 
 SLICES: list[tuple[Any, tuple[int, ...]]] = [

@@ -16,8 +16,8 @@ from gradwalk.compiler.backends.llvm.runtime import thread_pool
 from gradwalk.compiler.pipeline import build, run_passes
 from gradwalk.compiler.plan import synchronization
 from gradwalk.compiler.plan.arena import place_in_arena
-from gradwalk.compiler.plan.buffers import ALIGNMENT, Buffer, Place
-from gradwalk.compiler.plan.fusion import LARGE_SUM, MOST_CALLS, Fusion, Group
+from gradwalk.compiler.plan.buffers import ALIGNMENT, Buffer, Slice
+from gradwalk.compiler.plan.fusion import LARGE_SUM, MOST_CALLS, Fusion, FusionGroup
 from gradwalk.compiler.plan.loop_kinds import Kind, picking
 from gradwalk.compiler.plan.loop_nest import Load, Loops, Store
 from gradwalk.compiler.plan.schedule import Entry, Plan, place_arrays
@@ -201,7 +201,7 @@ def test_every_call_is_in_one_group_and_groups_are_in_order(written: Written) ->
 def _check_groups(fusion: Fusion, calls: list[Any]) -> None:
     order = fusion.in_order()
     assert sorted(map(id, (c for g in order for c in g.calls))) == sorted(map(id, calls))
-    place: dict[Group, int] = {group: i for i, group in enumerate(order)}
+    place: dict[FusionGroup, int] = {group: i for i, group in enumerate(order)}
     for group in order:
         for call in group.calls:
             assert fusion.of[call] is group
@@ -367,7 +367,7 @@ def _lives(found: Plan) -> dict[Buffer, tuple[int, int]]:
     """From when to when each buffer of the arena holds something, from the entries alone."""
     lives: dict[Buffer, tuple[int, int]] = {}
     for position, entry in enumerate(found.entries):
-        for place in (*entry.reads, *entry.writes, *entry.places):
+        for place in (*entry.reads, *entry.writes, *entry.operands):
             if place.buffer.in_arena:
                 first, _ = lives.get(place.buffer, (position, position))
                 lives[place.buffer] = first, position
@@ -387,13 +387,13 @@ def test_buffers_that_live_at_once_lie_apart(written: Written) -> None:
 @given(programs(most=14))
 def test_every_place_lies_in_its_buffer(written: Written) -> None:
     for entry in planned(written).entries:
-        for place in (*entry.places, *entry.reads, *entry.writes):
+        for place in (*entry.operands, *entry.reads, *entry.writes):
             low, high = _reach(place)
             if place.buffer.slot != 2:  # the late-bound numbers, of which the plan has no size
                 assert low >= 0 and high * place.dtype.itemsize <= max(place.buffer.size, 1)
 
 
-def _reach(place: Place) -> tuple[int, int]:
+def _reach(place: Slice) -> tuple[int, int]:
     if 0 in place.shape:
         return 0, 0
     ways = [(n - 1) * s for n, s in zip(place.shape, place.strides, strict=True)]
@@ -470,7 +470,7 @@ def _touch(a: Entry, b: Entry) -> bool:
     return any(set(_cells(x)) & set(_cells(y)) for x, y in pairs)
 
 
-def _cells(place: Place) -> Iterator[tuple[int, int]]:
+def _cells(place: Slice) -> Iterator[tuple[int, int]]:
     """The words of memory a place covers: its slot, and the number of the word."""
     base = place.buffer.offset if place.buffer.in_arena else 0
     low, high = _reach(place)
@@ -480,6 +480,7 @@ def _cells(place: Place) -> Iterator[tuple[int, int]]:
         yield slot, byte // 4
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(programs(), st.integers(2, 4))
 def test_the_number_of_threads_changes_no_bit(written: Written, count: int) -> None:

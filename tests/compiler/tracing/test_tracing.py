@@ -12,8 +12,8 @@ import pytest
 
 import gradwalk as gw
 from gradwalk import nn
-from gradwalk.compiler.ir.program import Argument, Constant, Late, Memory, Program
-from gradwalk.compiler.tracing.array_layout import way_to
+from gradwalk.compiler.ir.program import Argument, Constant, Memory, Program, Scalar
+from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.trace import trace
 
 Function = Callable[..., Any]
@@ -110,7 +110,7 @@ def test_a_tensor_from_outside_is_memory_and_seen_as_it_is_at_each_call() -> Non
     assert run(vector(1, 1)).tolist() == [2, 3]
     w.data = vector(7, 8)  # other memory
     assert run(vector(1, 1)).tolist() == [7, 8]
-    assert len(run.variants) == 1
+    assert len(run.specializations) == 1
     w.data = gw.tensor([7.0, 8.0], dtype=gw.float64)
     assert run(vector(1, 1)).dtype == gw.float64
 
@@ -161,7 +161,7 @@ def test_tensors_on_one_memory_are_one() -> None:
 def test_the_way_to_a_block_of_memory(view: Any) -> None:
     owner = np.arange(60.0).reshape(3, 4, 5)
     array = view(owner)
-    way = way_to(owner, array)
+    way = view_chain(owner, array)
     assert way is not None
     found: Any = owner
     for op, attrs, _ in way:
@@ -172,7 +172,7 @@ def test_the_way_to_a_block_of_memory(view: Any) -> None:
 
 def test_columns_are_memory_of_their_own() -> None:
     owner = np.arange(6.0).reshape(2, 3)
-    assert way_to(owner, owner[:, 1]) is None
+    assert view_chain(owner, owner[:, 1]) is None
     column, row = gw.from_numpy(owner[:, 1]), gw.from_numpy(owner[0])
     run = compiled(lambda: column + row[:2])
     assert run().tolist() == [1, 5]
@@ -378,7 +378,7 @@ def test_a_float_argument_is_read_at_every_call() -> None:
     run = compiled(lambda x, rate: x * rate + rate**2)
     assert run(vector(1, 2), 0.5).tolist() == [0.75, 1.25]
     assert run(vector(1, 2), 2.0).tolist() == [6, 8]
-    assert sum(map(len, run.variants.values())) == 1
+    assert sum(map(len, run.specializations.values())) == 1
 
 
 def test_a_branch_on_a_late_number_is_a_condition() -> None:
@@ -386,7 +386,7 @@ def test_a_branch_on_a_late_number_is_a_condition() -> None:
     assert run(vector(1), 2.0).item() == 2
     assert run(vector(1), 3.0).item() == 3
     assert run(vector(1), 0.5).item() == -1
-    assert sum(map(len, run.variants.values())) == 2
+    assert sum(map(len, run.specializations.values())) == 2
 
 
 def test_late_numbers_are_as_weak_as_pythons() -> None:
@@ -476,8 +476,8 @@ def test_sources_are_numbered_from_0() -> None:
     traced = trace(step, (vector(1, 2),))
     kinds = [t.source for t in traced.program.sources()]
     memories = {s.number for s in kinds if isinstance(s, Memory)}
-    lates = {s.number for s in kinds if isinstance(s, Late)}
+    scalars = {s.number for s in kinds if isinstance(s, Scalar)}
     assert memories == set(range(len(traced.captured)))
-    assert lates == set(range(len(traced.lates)))
+    assert scalars == set(range(len(traced.scalars)))
     # lr, betas, eps; weight_decay is a condition only, and the two step counts are one number
-    assert len(lates) == 5
+    assert len(scalars) == 5

@@ -22,6 +22,7 @@ from gradwalk.inspect.expression.tokens import (
     MOST_TOKENS,
 )
 from gradwalk.ops import TABLE
+from tests.batches import batched
 
 GRAMMAR = json.loads((Path(__file__).parent / "grammar.json").read_text(encoding="utf-8"))
 CASES = GRAMMAR["cases"]
@@ -39,16 +40,16 @@ def test_the_file_has_its_cases_once_and_both_kinds() -> None:
     assert len(BAD) > 100
 
 
-@pytest.mark.parametrize("case", GOOD, ids=lambda case: case["source"][:40])
-def test_tree(case: dict[str, Any]) -> None:
-    assert parse(case["source"]).tree() == case["tree"]
+@batched("source, tree", [(case["source"], case["tree"]) for case in GOOD])
+def test_tree(source: str, tree: Any) -> None:
+    assert parse(source).tree() == tree
 
 
-@pytest.mark.parametrize("case", BAD, ids=lambda case: ascii(case["source"][:40]))
-def test_error_column(case: dict[str, Any]) -> None:
+@batched("source, error", [(case["source"], case["error"]) for case in BAD])
+def test_error_column(source: str, error: dict[str, int]) -> None:
     with pytest.raises(ExpressionError) as found:
-        parse(case["source"])
-    assert {"line": found.value.line, "column": found.value.column} == case["error"]
+        parse(source)
+    assert {"line": found.value.line, "column": found.value.column} == error
 
 
 def test_the_file_states_the_limits_and_the_functions() -> None:

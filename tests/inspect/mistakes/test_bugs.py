@@ -215,6 +215,23 @@ def test_an_op_of_the_user() -> None:
     assert said.startswith("wrong sign") and "'cube'" in said
 
 
+def test_a_stale_value_in_an_op_of_the_user() -> None:
+    cube = gw.elementwise("cube", lambda x: x**3, partials=[lambda x: 3 * x * x])
+    gw.manual_seed(0)
+    for x in (random(3), Value(1.5)):
+        said = diagnosis(lambda x: cube(x) + cube(x * 2), x, "stale", cube)
+        assert said.startswith("a stale value") and "'cube'" in said
+
+
+def test_a_common_wrong_derivative_is_named() -> None:
+    x = gw.tensor([0.5, -1.0, 2.0], dtype=gw.float64, requires_grad=True)
+    with record() as trace:
+        x.tanh().sum().backward()
+    (tanh,) = [node.index for node in trace if node.op == "tanh"]
+    trace.sweep.pushed[tanh] = (1 - x.detach().numpy() ** 2,)
+    assert "a wrong derivative: that of tanh is taken to be 1 − a²" in str(audit(trace).faults[0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gradwalk.inspect.mistakes.diagnosis import diagnose, differs
+from gradwalk.inspect.mistakes.diagnosis import diagnose
+from gradwalk.inspect.mistakes.evidence import differs
 
 
 def test_diagnose_plain_gradients():

@@ -252,7 +252,7 @@ def test_a_node_no_gradient_goes_to() -> None:
         aside = (x * 3).detach()
         loss = (x * aside).sum()
         loss.backward()
-    with pytest.raises(KeyError, match="no gradient can go there"):
+    with pytest.raises(KeyError, match="no gradient can reach it"):
         run_order(trace)[aside]
 
 
@@ -472,11 +472,12 @@ def test_two_to_the_sixty_paths() -> None:
     assert twice.extra.count == round(twice.extra.total / 2**60) * 2**60
     table = run_recipes(y, v)
     assert "plain recursion" not in table.runs
-    assert "more than 10^17 visits" in str(table)
+    assert "here about 1.15e18 visits" in str(table)
     with pytest.raises(ValueError, match="once for every path to it"):
         run_order(v, "plain recursion")
 
 
+@pytest.mark.slow
 def test_a_deep_graph_whose_paths_are_counted_in_thousands_of_digits() -> None:
     v = y = Value(1.0, label="y")
     for _ in range(2_000):
@@ -487,7 +488,7 @@ def test_a_deep_graph_whose_paths_are_counted_in_thousands_of_digits() -> None:
     assert (right.got, right.paths, right.lost.count) == (1.0, 2**2_000, 0)
     wrong = run_order(trace, list(range(len(trace))), top=2)[y]
     assert (wrong.got, wrong.lost.count, wrong.lost.total) == (0.0, 2**2_000, 1.0)
-    assert "about 10^602 of about 10^602 paths" in str(wrong)
+    assert "about 1.15e602 of about 1.15e602 paths" in str(wrong)
     half = run_order(trace, [n for n in right.lost._run.passes[0] if n != 3], top=1)[y]
     assert half.lost.count == 2**2_000
     assert [path.reason for path in half.lost] == ["add#3 was not visited"]
@@ -627,7 +628,7 @@ def test_a_custom_function_says_when_an_order_asks_too_much_of_it() -> None:
         cubed.label, other.label = "cubed", "other"
     last, product = (trace.sweep.visits[i] for i in (0, 1))
     run = run_order(trace, [last, product, cubed, other])
-    message = r"cubed \(test_order.py:\d+: .*\) is a function of the user's own, Cube.*Fix: "
+    message = r"cubed \(test_order.py:\d+: .*\) is a custom function, Cube.*Fix: "
     with pytest.raises(NotReplayable, match=message):
         run[x]
     runs = run_recipes(x, trace)

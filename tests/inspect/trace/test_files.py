@@ -101,7 +101,7 @@ def test_a_file_of_version_1_is_read() -> None:
         gw.run_order(trace)["0.weight"].got, trace.grad("0.weight"), rtol=1e-5
     )
     memory = gw.saved_memory(trace)
-    assert memory.total == 524 and "worked out from the rules" in memory.notes[0]
+    assert memory.total == 524 and "estimated from the rules" in memory.notes[0]
     assert trace.bytes_kept > 0
 
 
@@ -200,8 +200,8 @@ DAMAGE = {
     "a group that is not there": (_set(["nodes", 5, "group"], 99), "lies in group 99"),
     "groups in a circle": (_set(["groups", 0, "above"], 1), "lies in group 1"),
     "a missing array": (_set(["nodes", 0, "values"], [{"array": "zz"}]), "KeyError"),
-    "text for a node": (_set(["nodes", 5], "text"), "does not hold together"),
-    "an unknown kind": (_set(["nodes", 5, "attrs"], {"a": {"code": "x"}}), "nothing is known"),
+    "text for a node": (_set(["nodes", 5], "text"), "its description is inconsistent"),
+    "an unknown kind": (_set(["nodes", 5, "attrs"], {"a": {"code": "x"}}), "'code' is unknown"),
     "a visit too far": (_set(["sweeps", 0, "visits"], [10**9]), "there is no node"),
     "a sweep from nowhere": (_set(["sweeps", 0, "seeds"], []), "starts nowhere"),
     "another version": (_set(["version"], 99), "version 99"),
@@ -212,18 +212,24 @@ DAMAGE = {
     ),
     "a negative size": (_set(["nodes", 5, "metas", 0, 0], [-1]), "not a count"),
     "a size beyond all memory": (_set(["nodes", 5, "metas", 0, 0], [2**40, 2**40]), "nothing has"),
-    "an unknown dtype": (_set(["nodes", 5, "metas", 0, 1], "nonsense"), "does not hold together"),
+    "an unknown dtype": (
+        _set(["nodes", 5, "metas", 0, 1], "nonsense"),
+        "its description is inconsistent",
+    ),
     "objects": (
         _set(["nodes", 5, "values", 0], {"small": ["x"], "shape": [1], "dtype": "object"}),
         "an array of object",
     ),
-    "an empty object": (_set(["nodes", 5, "values", 0], {}), "nothing is known"),
+    "an empty object": (_set(["nodes", 5, "values", 0], {}), "'an empty object' is unknown"),
     "true for an index": (_set(["sweeps", 0, "visits", 0], True), "there is no node True"),
     "a visit twice": (
         lambda d: d["sweeps"][0]["visits"].append(d["sweeps"][0]["visits"][0]),
         "visits a node twice",
     ),
-    "a visit untold of": (lambda d: d["sweeps"][0]["visits"].pop(), "not those it tells of"),
+    "a visit untold of": (
+        lambda d: d["sweeps"][0]["visits"].pop(),
+        "do not match its gradients and pushes",
+    ),
     "a seed at no output": (_set(["sweeps", 0, "seeds", 0, 1], 7), "has no output 7"),
     "NaN, which is not JSON": (
         _set(["sweeps", 0, "seeds", 0, 2], float("nan")),

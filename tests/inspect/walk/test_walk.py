@@ -681,6 +681,7 @@ def test_a_long_chain_is_walked_without_waiting() -> None:
 WITHOUT_A_FORMULA = {"det_twice", "eigh", "put", "setitem", "svd"}
 
 
+@pytest.mark.slow
 def test_every_op_shows_its_rule() -> None:
     """Of every sample of the op table: in words or as a formula, how the gradient goes on."""
     for sample in all_samples():

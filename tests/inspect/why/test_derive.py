@@ -17,6 +17,7 @@ from gradwalk.ops.core.symbol import Symbol
 from gradwalk.printers.formulas.formula import derivative_expression
 from gradwalk.printers.formulas.latex import latex
 from gradwalk.printers.formulas.mathml import mathml
+from tests.batches import batched
 from tests.engine.random_graphs import programs
 
 
@@ -176,7 +177,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("op", "position"), PLAIN, ids=lambda thing: getattr(thing, "name", thing))
+@batched("op, position", PLAIN)
 def test_every_local_derivative_can_be_written(op: Any, position: int) -> None:
     found = derivative_expression(op, position)
     if found is None:
@@ -185,7 +186,7 @@ def test_every_local_derivative_can_be_written(op: Any, position: int) -> None:
     ElementTree.fromstring(mathml(found))
 
 
-@pytest.mark.parametrize("op", TABLE.values(), ids=lambda op: op.name)
+@batched("op", TABLE.values())
 def test_every_op_can_be_written(op: Any) -> None:
     args = tuple(Symbol(name, (2, 2)) for name in op.inputs)
     attrs = {name: (0, 1) if name in ("axes", "axis") else 2 for name in op.attributes}

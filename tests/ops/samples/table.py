@@ -7,16 +7,15 @@ the two spell it differently, `torch=` has PyTorch's spelling.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
-from tests.quick import first_quick
+from tests.batches import batched
 
 Call = Callable[..., Any]
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -223,7 +222,13 @@ def all_samples() -> list[Sample]:
     return [*ELEMENTWISE, *NETWORKS_A, *STRUCTURAL, *NETWORKS_B, *NETWORKS_C, *ARGUMENTS]
 
 
-def samples_of_every_op(quick: int = 1) -> pytest.MarkDecorator:
+def each_sample(
+    samples: Iterable[Sample], quick: int | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A test of every one of these, those of an op in one batch; `make quick` runs `quick`."""
+    return batched("sample", samples, lambda sample: sample.op, quick)
+
+
+def samples_of_every_op(quick: int = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A test of every sample; `make quick` runs the first `quick` samples of each op only."""
-    cases = first_quick(all_samples(), lambda sample: sample.op, quick)
-    return pytest.mark.parametrize("sample", cases, ids=str)
+    return each_sample(all_samples(), quick)

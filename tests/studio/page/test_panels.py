@@ -14,6 +14,7 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.inspect.why.nudge import nudge
 from gradwalk.inspect.why.why import why
 from gradwalk.studio.presets import PRESETS
+from tests.batches import batched
 from tests.studio.page.test_access import LOOKS, complaints
 from tests.studio.watched import Watched, number, same
 
@@ -186,8 +187,8 @@ def test_dragging(open_page: Any) -> None:
     assert attribute(page, "data-got") == 15
 
 
-@pytest.mark.parametrize(
-    ("preset", "recipe", "gradient", "correct"),
+@batched(
+    "preset, recipe, gradient, correct",
     [
         ("order-diamond", "right", 15, 15), ("order-diamond", "plain recursion", 21, 15),
         ("order-diamond", "depth-first", 6, 15), ("order-diamond", "overwrite", 9, 15),
@@ -196,8 +197,8 @@ def test_dragging(open_page: Any) -> None:
         ("order-breadth", "plain recursion", 40, 26),
     ],
 )  # fmt: skip
-def test_recipes(open_page: Any, preset: str, recipe: str, gradient: float, correct: float) -> None:
-    page: Watched = open_page(f"#v=1&preset={preset}&panel=order")
+def test_recipes(same_page: Any, preset: str, recipe: str, gradient: float, correct: float) -> None:
+    page: Watched = same_page(f"#v=1&preset={preset}&panel=order")
     page.page.click(f'[data-recipe="{recipe}"]')
     page.page.click("[data-run]")
     assert attribute(page, "data-got") == gradient

@@ -11,6 +11,7 @@ from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.inspect.walk.walk import Walk, walk
 from gradwalk.studio.presets import PRESETS
+from tests.batches import batched
 from tests.studio.watched import Watched, number, same
 
 pytestmark = pytest.mark.slow
@@ -99,11 +100,11 @@ def test_what_comes_next_is_what_comes(open_page: Any) -> None:
         assert announced == finished, preset.id
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_edges_show_formula_and_number(open_page: Any, name: str) -> None:
+@batched("name", NAMES)
+def test_edges_show_formula_and_number(same_page: Any, name: str) -> None:
     preset = next(p for p in SCALAR if p.id == name)
     reference = Reference(preset.trace())
-    page: Watched = open_page(f"#v=1&preset={name}&step={len(reference)}")
+    page: Watched = same_page(f"#v=1&preset={name}&step={len(reference)}")
     pushes = {
         f"{step.name}.{place}": push
         for i in range(1, len(reference.walk) + 1)
@@ -152,12 +153,12 @@ EDITS = [("neuron", "w1", -2.5), ("diamond", "a", 0.5), ("softmax", "z2", 3.25),
          ("dead-relu", "b", 1.0), ("masked-log", "p2", 0.25), ("exploding", "w", -1.5)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "leaf", "to"), EDITS)
-def test_editing_a_leaf(open_page: Any, name: str, leaf: str, to: float) -> None:
+@batched("name, leaf, to", EDITS)
+def test_editing_a_leaf(same_page: Any, name: str, leaf: str, to: float) -> None:
     preset = next(p for p in SCALAR if p.id == name)
     before = Reference(preset.trace())
     steps = len(before)
-    page: Watched = open_page(f"#v=1&preset={name}&step={steps}")
+    page: Watched = same_page(f"#v=1&preset={name}&step={steps}")
     old = before.at(steps)
     page.page.fill(f'[data-leaf="{leaf}"]', f"{to}".replace("-", "−").replace(".", ","))
     after = Reference(parse(preset.source).build(preset.values | {leaf: to}).trace())

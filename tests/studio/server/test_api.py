@@ -432,7 +432,7 @@ def test_a_detached_parameter_is_a_finding_and_why_names_the_cut(served: Served)
     assert trace.nodes[found["nodes"][0]].op == "detach" and weight in found["nodes"]
     assert found["line"].endswith("used(cut(gw.randn(4, 3)).detach()).square().mean().backward()")
     answer = served.client.post(api(session, "why"), {"node": weight})
-    assert answer.status == 400 and "detach() hands on the numbers" in answer.error
+    assert answer.status == 400 and "detach() passes on the values" in answer.error
     assert (
         model[1] is used
         and served.client.post(api(session, "why"), {"node": trace.find(used.weight)}).json()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import itertools
 
 import pytest
 
 from gradwalk.studio import guard
+from tests.batches import batched
 from tests.studio.serving import HOST, PORT, TOKEN, Client, Headers, Served, serve
 
 PUBLIC = ("/", "/index.html", "/app.js", "/app.css", "/lessons/index.json")
@@ -78,14 +80,12 @@ BAD_TOKENS: list[Headers] = [
 ]
 
 
-@pytest.mark.parametrize("path", [*PUBLIC, *API])
-@pytest.mark.parametrize("headers", GOOD, ids=str)
+@batched("path, headers", itertools.product([*PUBLIC, *API], GOOD))
 def test_our_own_page_is_answered(served: Served, path: str, headers: Headers) -> None:
     assert served.client.get(path, headers).status == 200
 
 
-@pytest.mark.parametrize("path", [*PUBLIC, *API, "/nothing/here"])
-@pytest.mark.parametrize("headers", BAD, ids=str)
+@batched("path, headers", itertools.product([*PUBLIC, *API, "/nothing/here"], BAD))
 def test_everyone_else_is_refused(served: Served, path: str, headers: Headers) -> None:
     answer = served.client.get(path, headers)
     assert answer.status == 403

@@ -236,7 +236,7 @@ def test_an_iterator_that_cannot_be_copied_is_told_and_not_touched(tmp_path: Pat
     model.given = numbers()  # type: ignore[assignment]
     report = stopped(model, tmp_path)
     assert report.rerun == ""
-    assert any("the next of a generator" in note for note in report.notes)
+    assert any("the next item of a generator" in note for note in report.notes)
     assert next(model.given) == BAD_CALL + 1  # type: ignore[arg-type]
 
 

@@ -69,8 +69,8 @@ def test_a_fault_that_does_not_show_again_is_not_blamed_on_anything(tmp_path: Pa
     report = stopped(Haunted(tmp_path))
     assert (report.step, report.rerun, report.op, report.found) == (BAD_STEP, "", "", None)
     text = " ".join(str(report).split())
-    assert "the loss is NaN" in text and "did not show again" in text
-    assert "what the model returned was not finite already" in text
+    assert "the loss is NaN" in text and "did not occur again" in text
+    assert "the model's output was already not finite" in text
     assert "the gradients of all parameters are not finite" in text
     assert f"record_from={BAD_STEP}" in text and f"--record-from {BAD_STEP}" in text
     assert "between its output and the loss" not in text
@@ -81,8 +81,8 @@ def test_what_is_known_of_a_fault_in_backward_that_does_not_show_again(tmp_path:
     report = stopped(InBackward(tmp_path))
     text = " ".join(str(report).split())
     assert report.rerun == ""
-    assert "what the model returned was finite" in text
-    assert "from first.weight to second.bias, 4 of 6" in text
+    assert "the model's output was finite" in text
+    assert "from first.weight to second.bias are not finite, 4 of 6" in text
 
 
 @pytest.mark.parametrize("first", [0, BAD_STEP])

@@ -129,7 +129,7 @@ def test_an_update_of_the_last_step_is_found_at_the_end(tmp_path: Path) -> None:
         "optimizer.step()\n"
     )
     result = invoke("--watch", "--out", tmp_path / "out", script)
-    assert result.exit_code == 3 and "update of step 0 made it" in result.stderr
+    assert result.exit_code == 3 and "update of step 0 wrote it" in result.stderr
     assert (tmp_path / "out" / "report.json").exists()
 
 

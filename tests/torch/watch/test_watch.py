@@ -158,7 +158,7 @@ def test_an_explosion(watching: Watching) -> None:
 def test_an_update_that_makes_nan_of_finite_gradients(watching: Watching) -> None:
     report = watching.stop(training.bad_update)
     assert (report.kind, report.step) == ("update", BAD_STEP)
-    assert f"the update of step {BAD_STEP - 1} made it" in report.seen
+    assert f"the update of step {BAD_STEP - 1} wrote it" in report.seen
     assert "lr=inf" in report.seen
     assert report.found is not None and report.found.kind == "weights"
 
@@ -339,7 +339,7 @@ def test_a_fault_outside_of_the_model_without_source_is_said_to_be_outside(
         exec(compile(body, "<nowhere>", "exec"), {**locals(), "x": torch.ones(3, 4)})
     report = stopped.value.report
     assert report.rerun == "model"
-    assert report.found is not None and "outside of the model" in report.found.reason
+    assert report.found is not None and "outside the model" in report.found.reason
 
 
 def test_a_batch_that_was_written_to_is_told(tmp_path: Path) -> None:
@@ -353,9 +353,9 @@ def test_a_batch_that_was_written_to_is_told(tmp_path: Path) -> None:
         x.zero_()
         optimizer.step()
     report = stopped.value.report
-    assert report.rerun == "" and "could not be shown again" in report.rerun_told
+    assert report.rerun == "" and "did not occur again" in report.rerun_told
     assert any("written to in place" in note for note in report.notes)
-    assert any("did not show again" in note for note in report.notes)
+    assert any("did not occur again" in note for note in report.notes)
 
 
 def test_what_is_not_deterministic_is_told(tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_two_optimizers_step_with_one_backward(tmp_path: Path) -> None:
                 optimizer.step()
     report = stopped.value.report
     assert (report.step, report.op, report.gradients) == (2, "sqrt", ["encoder.weight"])
-    assert any("was changed since" in note for note in report.notes)  # the head has stepped
+    assert any("was changed afterwards" in note for note in report.notes)  # the head has stepped
 
 
 def test_a_program_that_minds_its_own_nan_is_left_alone(tmp_path: Path) -> None:
@@ -551,7 +551,7 @@ def test_an_update_in_the_last_step_is_found_at_the_end(tmp_path: Path) -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1, eps=0.0)
     with (
-        pytest.raises(StepStopped, match="the update of step 0 made it") as stopped,
+        pytest.raises(StepStopped, match="the update of step 0 wrote it") as stopped,
         watch(model, optimizer, folder=tmp_path),
     ):
         (model(torch.ones(2, 4)) * 0).sum().backward()  # 0 / (sqrt(0) + 0)

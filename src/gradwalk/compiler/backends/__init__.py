@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from gradwalk.compiler.ir.program import Program
+from gradwalk.compiler.ir.program import Layout, Program
 from gradwalk.compiler.plan.capabilities import Capabilities
-from gradwalk.compiler.plan.schedule import Layout, Plan
+from gradwalk.compiler.plan.schedule import Plan
 
 BACKENDS = {
     "numpy": "gradwalk.compiler.backends.numpy",
@@ -50,15 +50,15 @@ class Executable(Protocol):
     """What a backend returns.
 
     An executable with `start` also offers its parts, which the generated call uses directly
-    (`call/run.py`, `backends/llvm/backend.py`). One with a plan offers `kernels` and `reasons` to
-    `explain`.
+    (`call/run.py`, `backends/llvm/executable.py`). One with a plan offers `kernels` and `reasons`
+    to `explain`.
     """
 
     program: Program  # as it runs
     plan: Plan | None
 
     def __call__(
-        self, arguments: Sequence[Array], memories: Sequence[Array], late: Sequence[float]
+        self, arguments: Sequence[Array], memories: Sequence[Array], scalars: Sequence[float]
     ) -> tuple[list[Array], list[float]]:
         """Return new arrays for the results, and the new values of updated runtime scalars, in the
         order of `program.updates`. Update memories in place.

@@ -1,70 +1,71 @@
-"""The first half of a call: its arguments, and whether everything is as the program needs it."""
+"""The first half of a call: its arguments, and the guards of the program."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.compiler.call.writer import CallText
-from gradwalk.compiler.capture.locations import OfArgument, OfGenerator
-from gradwalk.compiler.capture.optimizers import OptimizerAsBefore, SharedNumber
+from gradwalk.compiler.call.writer import CallText, alternatives
+from gradwalk.compiler.capture.locations import ArgumentLocation, GeneratorLocation
+from gradwalk.compiler.capture.optimizers import OptimizerGuard, SharedScalar
 from gradwalk.compiler.capture.variables import Variable, is_plain
-from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments
+from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, TensorSignature
 from gradwalk.nn.module import changes
 from gradwalk.ops.core import dtypes
 from gradwalk.optim.optimizer import Optimizer
 
 _PLAIN = (bool, int, float, str, type(None))
-# What reading an argument, an option or a variable raises if it is not there, or not what it was.
-_NOT_THERE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 # -- arguments -------------------------------------------------------------------------------------
 
 
 def write_arguments(text: CallText, args: Any, keywords: Any, static: frozenset[Any]) -> None:
-    """Take the arguments apart; what they must be goes to the conditions."""
-    text.use(dtypes=dtypes, NOT_THERE=_NOT_THERE)
-    text.write("try:")
+    """Unpack the arguments, and guard what they must be."""
+    signature = text.specialization.signature
+    text.use(dtypes=dtypes)
     text.conditions += [
-        f"here.grad_enabled is not {text.variant.key[0]}",
-        text.differs("dtypes._default", text.variant.key[1]),
+        f"here.grad_enabled is not {signature.grad_enabled}",
+        text.differs("dtypes._default", signature.default_dtype),
     ]
-    if not _write_flat_arguments(text, args, keywords, static):
-        text.use(Arguments=Arguments, static=static, key=text.variant.key)
-        given = Arguments(args, keywords, static, True)
-        text.values = [f"x{i}" for i in range(len(given.values))]
-        text.write(
-            "    given = Arguments(args, keywords, static, here.grad_enabled)",
-            "    if given.key != key:",
-            "        return MISS",
-            *([f"    {', '.join(text.values)}, = given.values"] if text.values else []),
-        )
+    if not _unpack_flat(text, args, keywords, static):
+        text.use(Arguments=Arguments, static=static, signature=signature)
+        text.values = [f"x{i}" for i in range(len(Arguments(args, keywords, static, True).values))]
+        text.unpack += [
+            "given = Arguments(args, keywords, static, here.grad_enabled)",
+            "if given.signature != signature:",
+            "    return MISS",
+            *([f"{', '.join(text.values)}, = given.values"] if text.values else []),
+        ]
         return
     tensors = text.values[: text.trace.arguments]
-    looked_at = set(getattr(text.variant.executable, "argument_order", ()))
-    parts = text.variant.tensor_key
-    for position, x in enumerate(tensors):
-        shape, dtype, order, needs = parts[4 * position : 4 * position + 4]
+    compared = set(getattr(text.specialization.executable, "argument_order", ()))  # by the tape
+    for position, (x, expected) in enumerate(zip(tensors, signature.tensors, strict=True)):
         text.conditions.append(
             f"({x}._requires_grad or {x}._node is not None if {x}._view is None "
-            f"else {x}.requires_grad) is not {needs}"
+            f"else {x}.requires_grad) is not {expected.requires_grad}"
         )
         text.conditions += [f"{x} is {other}" for other in tensors[:position]]
-        if position not in looked_at or order == UNALIGNED:  # the tape compares those it is given
-            array = f"{x}._array"
-            in_order = f"{array}.flags.c_contiguous"
-            other = {
-                None: f"not {in_order}",
-                UNALIGNED: f"{array}.flags.aligned",  # then nothing need be copied
-            }.get(order, f"{in_order} or {array}.strides != {order}")
-            text.conditions += [
-                f"{array}.shape != {shape}",
-                text.differs(f"{array}.dtype", dtype),
-                other,
-            ]
+        if position not in compared or expected.order == UNALIGNED:
+            text.conditions += _array_differs(text, f"{x}._array", expected)
 
 
-def _write_flat_arguments(text: CallText, args: Any, keywords: Any, static: frozenset[Any]) -> bool:
-    """If they are different tensors, floats and plain values, not nested: without a key."""
+def _array_differs(text: CallText, array: str, expected: TensorSignature) -> list[str]:
+    in_order = f"{array}.flags.c_contiguous"
+    match expected.order:
+        case None:
+            other_order = f"not {in_order}"
+        case str():  # unaligned; an aligned one need not be copied
+            other_order = f"{array}.flags.aligned"
+        case strides:
+            other_order = f"{in_order} or {array}.strides != {strides}"
+    return [
+        f"{array}.shape != {expected.shape}",
+        text.differs(f"{array}.dtype", expected.dtype),
+        other_order,
+    ]
+
+
+def _unpack_flat(text: CallText, args: Any, keywords: Any, static: frozenset[Any]) -> bool:
+    """If they are different tensors, floats and plain values, not nested: without a signature."""
     things = [*enumerate(args), *keywords.items()]
     tensors = [id(a) for _, a in things if hasattr(a, "_array")]
     if len(set(tensors)) < len(tensors):
@@ -83,142 +84,121 @@ def _write_flat_arguments(text: CallText, args: Any, keywords: Any, static: froz
             text.conditions.append(f"{names[-1]}.__class__ is not float")
         else:
             names.append(f"plain{len(names)}")
-            before = text.name("fixed", a)
-            same = f"{names[-1]}.__class__ is {before}.__class__ and {names[-1]} == {before}"
-            text.conditions.append(f"{names[-1]} is not {before} and not ({same})")
+            text.conditions.append(text.differs_in_type(names[-1], a))
     text.values += floats
     if args:
-        text.write(f"    {', '.join(names[: len(args)])}, = args")
+        text.unpack.append(f"{', '.join(names[: len(args)])}, = args")
     if len(keywords) or not args:
         text.conditions.insert(0, f"len(args) != {len(args)} or len(keywords) != {len(keywords)}")
     else:
         text.conditions.insert(0, "keywords")
     for name, where in zip(names[len(args) :], keywords, strict=True):
-        text.write(f"    {name} = keywords[{where!r}]")
+        text.unpack.append(f"{name} = keywords[{where!r}]")
     return True
 
 
-# -- conditions ------------------------------------------------------------------------------------
+# -- guards ----------------------------------------------------------------------------------------
 
 
-def write_conditions(text: CallText) -> None:
-    """What must be as it was."""
-    trace = text.trace
+def write_guards(text: CallText) -> None:
+    """Guard everything that the trace saw besides the arguments, and find captured memory."""
+    trace, conditions = text.trace, text.conditions
     modules = text.name("modules", trace.modules)
     if trace.modules.tensors:
-        text.conditions.append(f"not {modules}.holds()")
+        conditions.append(f"not {modules}.holds()")
     elif trace.modules.attributes or trace.modules.hooked:
         text.use(changes=changes)
-        text.conditions.append(f"changes.now != {modules}.seen and not {modules}.holds()")
+        conditions.append(f"changes.now != {modules}.seen and not {modules}.holds()")
     for variable in trace.environment.variables:
-        text.conditions.append(_variable_changed(text, variable))
+        conditions.append(_variable_differs(text, variable))
     for container in (*trace.environment.containers, *trace.environment.arrays):
-        text.conditions.append(f"{text.name('container', container)}.changed()")
-    for position, tensor in trace.themselves.items():
-        text.conditions.append(f"{text.values[position]} is not {text.name('tensor', tensor)}")
-    for place, needs in trace.needs:
-        one = text.spell(place)
-        if isinstance(place, Variable):
-            text.conditions.append(f"{one}.hooks and any({one}.hooks.values())")
-        needed = f"{one}._requires_grad or {one}._node is not None"
-        text.conditions.append(f"not ({needed})" if needs else needed)
-    for place in [place for place, _ in trace.grads if isinstance(place, OfArgument)]:
-        one = text.spell(place)
-        text.conditions.append(f"{one}.hooks and any({one}.hooks.values())")
-    for place, none in trace.grads:
-        text.conditions.append(f"{text.spell(place)}._grad is {'not ' if none else ''}None")
-    for place, array in trace.views:
-        text.conditions.append(f"{text.spell(place)}._array is not {text.name('part', array)}")
-    for number in text.variant.generators:
-        generator = text.name("generator", text.variant.generators[number])
-        text.conditions.append(f"{generator}.like != 'gradwalk'")
+        conditions.append(f"{text.name('container', container)}.changed()")
+    for position, tensor in trace.captured_arguments.items():
+        conditions.append(f"{text.values[position]} is not {text.name('tensor', tensor)}")
+    for location, needs in trace.needs:
+        tensor = text.read(location)
+        if isinstance(location, Variable):
+            conditions.append(_has_hooks(tensor))
+        needed = f"{tensor}._requires_grad or {tensor}._node is not None"
+        conditions.append(f"not ({needed})" if needs else needed)
+    for location, _ in trace.grads:
+        if isinstance(location, ArgumentLocation):
+            conditions.append(_has_hooks(text.read(location)))
+    for location, none in trace.grads:
+        conditions.append(f"{text.read(location)}._grad is {'not ' if none else ''}None")
+    for location, array in trace.views:
+        conditions.append(f"{text.read(location)}._array is not {text.name('part', array)}")
+    for generator in text.specialization.generators.values():
+        conditions.append(f"{text.name('generator', generator)}.like != 'gradwalk'")
     for optimizer in trace.optimizers:
-        _write_optimizer(text, optimizer)
-    text.write("    if (", *_alternatives(text.conditions), "    ):", "        return MISS")
+        _guard_optimizer(text, optimizer)
+    for number, memory in enumerate(trace.captured):
+        for location in memory.locations:
+            if not isinstance(location, GeneratorLocation):
+                text.moved.append(f"{text.read(location)}._array is not array{number}")
 
 
-def _variable_changed(text: CallText, variable: Variable) -> str:
-    now = text.spell(variable)
+def _has_hooks(tensor: str) -> str:
+    return f"{tensor}.hooks and any({tensor}.hooks.values())"
+
+
+def _variable_differs(text: CallText, variable: Variable) -> str:
+    now = text.read(variable)
+    if is_plain(variable.value):
+        return text.differs_in_type(now, variable.value)
     kind = "optimizer" if isinstance(variable.value, Optimizer) else "fixed"
-    before = text.name(kind, variable.value)
-    if not is_plain(variable.value):
-        return f"{now} is not {before}"
-    same = f"{now}.__class__ is {before}.__class__ and {now} == {before}"
-    return f"{now} is not {before} and not ({same})"
+    return f"{now} is not {text.name(kind, variable.value)}"
 
 
-def _write_optimizer(text: CallText, before: OptimizerAsBefore) -> None:
-    """Its groups are conditions; its state, if a dictionary was replaced, is looked for."""
-    optimizer = text.name("optimizer", before.optimizer)
-    text.conditions.append(f"len({optimizer}.param_groups) != {len(before.params)}")
-    for number, (params, count) in enumerate(before.params):
-        group = text.group(before.optimizer, number)
-        text.write(f"    {group} = {optimizer}.param_groups[{number}]")
+def _guard_optimizer(text: CallText, guard: OptimizerGuard) -> None:
+    """Guard its groups; a state whose dictionary was replaced is found again."""
+    optimizer = text.name("optimizer", guard.optimizer)
+    text.conditions.append(f"len({optimizer}.param_groups) != {len(guard.params)}")
+    for number, (params, count) in enumerate(guard.params):
+        group = text.group(guard.optimizer, number)
+        text.unpack.append(f"{group} = {optimizer}.param_groups[{number}]")
         listed = text.name("listed", params)
         text.conditions.append(f"{group}['params'] is not {listed} or len({listed}) != {count}")
-    for number, name, value in before.fixed:
-        group = text.group(before.optimizer, number)
+    for number, name, value in guard.fixed:
+        group = text.group(guard.optimizer, number)
         text.conditions.append(text.differs(f"{group}[{name!r}]", value))
-    if before.names is None:
+    if guard.names is None:
         return
-    if len(before.slots) != len(before.names):  # some do not move: their names count as well
-        text.conditions.append(f"not {text.name('options', before)}.holds()")
-    states = optimizer.replace("optimizer", "states")
-    text.write(f"    {states} = {optimizer}.state", f"    get_from_{states} = {states}.get")
-    text.moved.append(f"len({states}) != {len(before.names)}")
-    for slot, count in before.slots:
-        kept, parameter = text.kept(slot), text.name("tensor", slot.parameter)
+    if len(guard.states) != len(guard.names):  # some do not move: their names count as well
+        text.conditions.append(f"not {text.name('options', guard)}.holds()")
+    states = text.new_name("states")
+    text.unpack += [f"{states} = {optimizer}.state", f"get_from_{states} = {states}.get"]
+    text.moved.append(f"len({states}) != {len(guard.names)}")
+    for state, count in guard.states:
+        before, parameter = text.state(state), text.name("tensor", state.parameter)
         now = f"get_from_{states}({parameter})"
-        text.moved.append(f"{now} is not {kept} or len({kept}) != {count}")
+        text.moved.append(f"{now} is not {before} or len({before}) != {count}")
 
 
-def _alternatives(conditions: list[str]) -> list[str]:
-    """Conditions of which one is enough, a line each."""
-    return [f"        {'or ' * (i > 0)}({c})" for i, c in enumerate(conditions)]
+# -- runtime scalars -------------------------------------------------------------------------------
 
 
-def write_finding(text: CallText) -> None:
-    """Find captured memory; after that the program is right but for its numbers."""
-    for number, captured in enumerate(text.trace.captured):
-        for place in captured.places:
-            if not isinstance(place, OfGenerator):
-                text.moved.append(f"{text.spell(place)}._array is not array{number}")
-    if text.moved:
-        text.write("    moved = (", *_alternatives(text.moved), "    )")
-    text.write("except NOT_THERE:", "    return MISS")
-    if text.moved:
-        text.use(find_again=text.variant.find_again)
-        text.write(f"if moved and not find_again({text.given()}):", "    return MISS")
-
-
-# -- numbers ---------------------------------------------------------------------------------------
-
-
-def write_numbers(text: CallText) -> None:
-    """Read the late numbers; branches that were taken on some are conditions."""
-    for number, place in enumerate(text.trace.lates):
-        text.write(f"number{number} = {text.spell(place)}")
-        if isinstance(place, SharedNumber):
-            others = [text.in_state(member, place.name) for member in place.members[1:]]
-            unequal = [f"{o} is not number{number} and {o} != number{number}" for o in others]
+def write_scalars(text: CallText) -> None:
+    """Read the runtime scalars, and guard the branches that the trace took on them."""
+    for number, location in enumerate(text.trace.scalars):
+        scalar = f"number{number}"
+        text.scalars.append(f"{scalar} = {text.read(location)}")
+        if isinstance(location, SharedScalar):
+            others = [text.in_state(member, location.name) for member in location.members[1:]]
+            unequal = [f"{o} is not {scalar} and {o} != {scalar}" for o in others]
             if unequal:
-                text.write("if (", *_alternatives(unequal), "):", "    return MISS")
+                text.scalars += ["if (", *alternatives(unequal), "):", "    return MISS"]
     for decided, truth in text.trace.decisions:
-        place = getattr(decided.read, "__self__", None)
-        known = place is not None and decided.read.__name__ == "get"
-        now = text.spell(place) if known else f"{text.name('read', decided.read)}({text.given()})"
-        text.write(f"if {'not ' if truth else ''}{now}:", "    return MISS")
-    _write_generators(text)
-    text.write("if look:", "    return variant.arrays")
-
-
-def _write_generators(text: CallText) -> None:
-    """The state of random streams is captured memory: [seed, offset]."""
-    for number, generator in text.variant.generators.items():
-        state: Any = text.variant.arrays[number]
+        if decided.location is not None:
+            now = text.read(decided.location)
+        else:
+            now = f"{text.name('read', decided.read)}({text.given()})"
+        text.scalars += [f"if {'not ' if truth else ''}{now}:", "    return MISS"]
+    for number, generator in text.specialization.generators.items():
+        state: Any = text.specialization.arrays[number]  # [seed, offset]
         text.things[f"words{number}"] = memoryview(state).cast("B").cast("Q")
-        text.write(
+        text.scalars += [
             f"stream{number} = {text.name('generator', generator)}.stream",
             f"words{number}[0] = stream{number}.seed % 2**64",
             f"words{number}[1] = stream{number}.offset",
-        )
+        ]

@@ -1,4 +1,4 @@
-"""The node of a compiled function whose results are differentiated outside of it."""
+"""The graph node of a compiled function whose results are differentiated outside of it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gradwalk.graph.source import caller
 from gradwalk.graph.versions import clock
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
 
 Array = np.ndarray[Any, Any]
 
 
 class CompiledOp:
-    """The op of such a node: its rule is the second program."""
+    """The op of such a node: its rule is the program of the gradient."""
 
     elementwise = False
     broadcasts = False
@@ -31,12 +31,12 @@ class CompiledOp:
     inputs = ("input",)
     outputs: tuple[str, ...] = ()
 
-    def __init__(self, name: str, variant: Variant) -> None:
+    def __init__(self, name: str, specialization: Specialization) -> None:
         self.name = name
-        self.variant = variant
+        self.specialization = specialization
 
     def pull(self, node: Any, g: list[Any], wrap: Callable[..., Any] | None) -> list[Any]:
-        """Run the second program on the gradients of the outputs."""
+        """Run the program of the gradient on the gradients of the outputs."""
         if wrap is not None:
             raise AutogradError(
                 f"a second derivative through the compiled function {self.name}: only its first "
@@ -51,12 +51,12 @@ class CompiledOp:
             np.require(array, requirements=("C", "A"))
             for array in (*node.saved["residuals"], *seeds)
         ]
-        results, _ = self.variant.gradient()(given, [], [])
+        results, _ = self.specialization.gradient()(given, [], [])
         return list(results)
 
 
 def attach(
-    variant: Variant,
+    specialization: Specialization,
     gradient: Gradient,
     tensors: list[Any],
     values: list[Any],
@@ -72,10 +72,10 @@ def attach(
         elif isinstance(source, Argument):
             residuals.append(arguments[source.position])
         else:
-            residuals.append(variant.arrays[source.number])
-    leaves = [place.get(values) for place in gradient.leaves]
+            residuals.append(specialization.arrays[source.number])
+    leaves = [location.get(values) for location in gradient.leaves]
     node = Node()
-    node.op = CompiledOp(variant.name, variant)
+    node.op = CompiledOp(specialization.name, specialization)
     node.plan = None
     node.inputs = tuple(leaf._node or leaf for leaf in leaves)
     node.picks = tuple(leaf._index for leaf in leaves)

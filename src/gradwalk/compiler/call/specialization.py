@@ -1,8 +1,7 @@
-"""Variant: one program of a compiled function, and what a call of it needs around it.
+"""Specialization: one program of a compiled function, and what a call of it needs around it.
 
-The call itself is a function written for this program (compiler/call): it returns MISS if the
-program is not right for the call. What is rare is here: finding captured memory that has moved,
-tensors that are views, the program of the gradient.
+The call itself is a function generated for this program. Here is what it rarely needs: finding
+captured memory that has moved, tensors that are views, the program of the gradient.
 """
 
 from __future__ import annotations
@@ -12,64 +11,70 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.call import MISS, write_call
-from gradwalk.compiler.capture.locations import OfGenerator, OfState
-from gradwalk.compiler.ir.program import Argument, Memory, Program, Term
+from gradwalk.compiler.call import guards, run
+from gradwalk.compiler.call.writer import MISS, CallText
+from gradwalk.compiler.capture.locations import GeneratorLocation, StateLocation
+from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program
 from gradwalk.compiler.tracing.aliasing import check_apart, overlap
 from gradwalk.compiler.tracing.arguments import Arguments
-from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, Trace
+from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, TracedProgram
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
 from gradwalk.ops.index.indexing import through
 from gradwalk.tensors.apply import wrap
 
 Array = np.ndarray[Any, Any]
-Build = Callable[[Program, dict[Term, tuple[int, ...]]], Any]
+Build = Callable[[Program, Layout], Any]
 
 
-class Variant:
+class Specialization:
     """A traced program with its executable."""
 
     def __init__(
         self,
         name: str,
-        trace: Trace,
+        trace: TracedProgram,
         build: Build,
         given: Arguments,
-        call: tuple[Any, Any],  # its positional arguments, and those by name
+        call: tuple[Any, Any],  # positional arguments, and arguments by name
         static: frozenset[Any],
     ) -> None:
         self.name = name
         self.trace = trace
         self.build = build
-        key: Any = given.key
-        self.key = key
-        self.tensor_key = key[len(key) - 4 * len(given.tensors) :]
+        self.signature = given.signature
         self.executable = build(trace.program, trace.layout)
-        self.arrays = [captured.array for captured in trace.captured]  # as last found
-        self.written = [
-            place.source.number
-            for place, _ in trace.program.updates
-            if isinstance(place.source, Memory)
-        ]
-        # Where the function changes them: an error in later eager code says so.
+        # The executable, if it offers the parts that a generated call uses.
+        self.native = self.executable if hasattr(self.executable, "start") else None
+        self.arrays = [memory.array for memory in trace.captured]  # as last found
+        self.written = trace.written
+        # Where the function changes them, for an error in later eager code.
         self._lines = {
-            place.source.number: value.call.line
-            for place, value in trace.program.updates
-            if isinstance(place.source, Memory) and value.call is not None and value.call.line
+            target.source.number: value.call.line
+            for target, value in trace.program.updates
+            if isinstance(target.source, Memory) and value.call is not None and value.call.line
         }
         check_apart(trace, self.written)
-        kinds = [{type(place) for place in captured.places} for captured in trace.captured]
+        kinds = [{type(location) for location in memory.locations} for memory in trace.captured]
         self.generators = {
-            number: captured.places[0].generator
-            for number, captured in enumerate(trace.captured)
-            if OfGenerator in kinds[number]
+            number: memory.locations[0].generator
+            for number, memory in enumerate(trace.captured)
+            if GeneratorLocation in kinds[number]
         }
-        # What only an optimizer's state has is saved by no graph: nobody asks for its stamp.
-        self.touched = [n for n in self.written if not {OfGenerator, OfState} & kinds[n]]
+        # No graph saves what only an optimizer's state has: it needs no stamp.
+        self.touched = [
+            n for n in self.written if not {GeneratorLocation, StateLocation} & kinds[n]
+        ]
         self._gradient: Any = None  # the executable of the second program, once it is needed
-        self._text = write_call(self, *call, static)
-        self._note_arrays()
+        self._text = CallText(self)
+        guards.write_arguments(self._text, *call, static)
+        guards.write_guards(self._text)
+        guards.write_scalars(self._text)
+        run.write_arrays(self._text)
+        run.write_run(self._text)
+        run.write_changes(self._text)
+        run.write_tensors(self._text)
+        self._rebind()
         self.call = self._text.function()
 
     @property
@@ -80,8 +85,8 @@ class Variant:
     @property
     def count(self) -> int:
         """Calls so far."""
-        found: int = self._text.things["count"]
-        return found
+        count: int = self._text.things["count"]
+        return count
 
     def gradient(self) -> Any:
         """The executable of the second program, built when it is first needed."""
@@ -93,43 +98,44 @@ class Variant:
     # -- captured memory ---------------------------------------------------------------------------
 
     def memories(self, args: Any, keywords: Any) -> list[Array] | None:
-        """The captured arrays as they are now; None if this program is not right for the call."""
-        found: Any = self.call(args, keywords, state.here, look=True)
-        return None if found is MISS else found
+        """The captured arrays as they are now; None if a guard does not hold for the call."""
+        arrays: Any = self.call(args, keywords, state.here, look=True)
+        return None if arrays is MISS else arrays
 
     def find_again(self, values: Any) -> bool:
-        """Find captured memory that is elsewhere than in the last call; False if the program is
-        not right for what is there now."""
+        """Find captured memory that has moved since the last call; False if the program is not
+        right for what is there now."""
         if not all(optimizer.holds() for optimizer in self.trace.optimizers):
             return False
         arrays = list(self.arrays)
-        for number, captured in enumerate(self.trace.captured):
+        for number, memory in enumerate(self.trace.captured):
             if number in self.generators:
                 continue
-            for i, place in enumerate(captured.places):
-                holder = place.get(values)
-                now = None if holder is None else holder._array
-                if now is not arrays[number]:  # all places must have moved, and in the same way
+            for i, location in enumerate(memory.locations):
+                tensor = location.get(values)
+                now = None if tensor is None else tensor._array
+                if now is not arrays[number]:  # all locations must have moved, and in the same way
                     if now is None or i > 0 or not _alike(now, arrays[number]):
                         return False
                     arrays[number] = now
         if overlap(arrays, self.written):
             return False
         self.arrays = arrays
-        self._note_arrays()
+        self._rebind()
         return True
 
-    def _note_arrays(self) -> None:
+    def _rebind(self) -> None:
+        """Let the call use the arrays as last found."""
         arrays = self.arrays
         self.written_owners = {id(owner_of(arrays[n])) for n in self.written}
         self.owners = {id(owner_of(array)) for array in arrays}
         self.together = self.join() if self.touched else None
-        self._text.found()
-        if hasattr(self.executable, "bind"):
-            self.executable.bind(arrays)
+        self._text.rebind()
+        if self.native is not None:
+            self.native.bind(arrays)
 
     def join(self) -> Together:
-        """Let the stamps of the memory that a call changes be changed at once."""
+        """Put the stamps of the memory that a call changes together, to be changed at once."""
         stamps = {n: stamp_for(self.arrays[n]) for n in self.touched}
         first = {stamp: n for n, stamp in reversed(stamps.items())}  # views may share one
         return put_together(list(first), [self._lines.get(n, (None, -1)) for n in first.values()])
@@ -146,12 +152,12 @@ class Variant:
         """A tensor that is not simply a new one on a result."""
         if isinstance(kind, Result):
             array = results[kind.number]
-            found = wrap(through(array, kind.chain) if kind.chain else array)
+            tensor = wrap(through(array, kind.chain) if kind.chain else array)
             if kind.requires_grad:
-                found.requires_grad = True
-            return found
+                tensor.requires_grad = True
+            return tensor
         if isinstance(kind, Itself):
-            return kind.place.get(values)
+            return kind.location.get(values)
         source: Any = kind.source.source
         if isinstance(source, Argument):
             return wrap(through(arguments[source.position], kind.chain))
@@ -159,7 +165,7 @@ class Variant:
 
 
 def _alike(now: Array, before: Array) -> bool:
-    """Whether an array can take the place of another: its shape, dtype and order in memory."""
+    """Whether an array can replace another: by shape, dtype and memory order."""
     return (
         now.shape == before.shape
         and now.dtype == before.dtype

@@ -1,71 +1,87 @@
-"""CallText: lines of a function, the things they name, and how places are spelled in them."""
+"""CallText: the parts of the generated function, the things they name, and locations as code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.capture.locations import (
-    KeptState,
-    OfArgument,
-    OfGradient,
-    OfGroup,
-    OfNumber,
-    OfState,
-    OfTensor,
+    ArgumentLocation,
+    GradientLocation,
+    OptionLocation,
+    ParameterState,
+    ScalarLocation,
+    StateLocation,
+    TensorLocation,
 )
-from gradwalk.compiler.capture.optimizers import SharedNumber
+from gradwalk.compiler.capture.optimizers import SharedScalar
 from gradwalk.compiler.capture.variables import Variable
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
 
-MISS: Any = object()  # what a call returns if the program is not right for it
+MISS: Any = object()  # what a call returns if a guard of the program does not hold
+# What reading an argument, an option or a variable raises if it is gone or of another type.
+_NOT_THERE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 class CallText:
-    """Lines of a function, and the things they name."""
+    """The function in parts: lines, or expressions of which none may be true."""
 
-    def __init__(self, variant: Variant) -> None:
-        self.variant = variant
-        self.trace = variant.trace
-        self.lines: list[str] = []
+    def __init__(self, specialization: Specialization) -> None:
+        self.specialization = specialization
+        self.trace = specialization.trace
         self.values: list[str] = []  # names of the tensors, then the floats, it is called with
-        self.conditions: list[str] = []  # each says that the program is not right
-        self.moved: list[str] = []  # each says that captured memory must be looked for
+        # The parts, in the order in which they run:
+        self.unpack: list[str] = []  # lines that give names to arguments and parameter groups
+        self.conditions: list[str] = []  # expressions: the program is not right
+        self.moved: list[str] = []  # expressions: captured memory must be found again
+        self.scalars: list[str] = []  # lines that read the runtime scalars
+        self.run: list[str] = []  # lines that run the program
+        self.results: list[str] = []  # lines that put results where they belong
+        self.answer = "None"  # the expression that is returned
         self.rebound: list[str] = []  # globals that a call assigns to
-        self.used_again: set[int] = set()  # tensors that exist before the run
+        self.reused: set[int] = set()  # slots of the tensors that exist before the run
         self.things: dict[str, Any] = {
             "MISS": MISS,
+            "NOT_THERE": _NOT_THERE,
             "count": 0,  # of the calls so far
-            "variant": variant,
+            "specialization": specialization,
+            "find_again": specialization.find_again,
         }
         self._names: dict[int, str] = {}
         self._counts: dict[str, int] = {}
+        self._states: dict[str, ParameterState] = {}  # by the name of the global for its dictionary
 
     def __str__(self) -> str:
-        head = ["def call(args, keywords, here, look=False):"]
-        if self.rebound:
-            head.append(f"    global {', '.join(self.rebound)}")
-        return "\n".join([*head, *("    " + line for line in self.lines)]) + "\n"
+        lines = [f"global {', '.join(self.rebound)}"] if self.rebound else []
+        guards = [*self.unpack, "if (", *alternatives(self.conditions), "):", "    return MISS"]
+        if self.moved:
+            guards += ["moved = (", *alternatives(self.moved), ")"]
+        lines += ["try:", *indented(guards), "except NOT_THERE:", "    return MISS"]
+        if self.moved:
+            lines += [f"if moved and not find_again({self.given()}):", "    return MISS"]
+        lines += [*self.scalars, "if look:", "    return specialization.arrays"]
+        lines += [*self.run, *self.results, f"return {self.answer}"]
+        return "\n".join(["def call(args, keywords, here, look=False):", *indented(lines)]) + "\n"
 
     def function(self) -> Callable[..., Any]:
         """The function that the text defines."""
-        # The file name says that it is gradwalk's own code, which `caller` looks past.
-        exec(compile(str(self), f"{__file__}: {self.variant.name}", "exec"), self.things)
+        # The file name marks gradwalk's own code, which `caller` looks past.
+        exec(compile(str(self), f"{__file__}: {self.specialization.name}", "exec"), self.things)
         made: Callable[..., Any] = self.things["call"]
         return made
 
-    def write(self, *lines: str) -> None:
-        """Add lines."""
-        self.lines += lines
+    def new_name(self, kind: str) -> str:
+        """A name that the text does not use yet."""
+        number = self._counts[kind] = self._counts.get(kind, -1) + 1
+        return f"{kind}{number}"
 
     def name(self, kind: str, thing: Any) -> str:
-        """The name under which the text finds this very thing."""
+        """The global that is this very thing."""
         known = self._names.get(id(thing))
         if known is None:
-            number = self._counts[kind] = self._counts.get(kind, -1) + 1
-            known = self._names[id(thing)] = f"{kind}{number}"
+            known = self._names[id(thing)] = self.new_name(kind)
             self.things[known] = thing
         return known
 
@@ -74,76 +90,101 @@ class CallText:
         self.things |= things
 
     def given(self) -> str:
-        """What the call was given, as `place.get` takes it."""
+        """What the call was given, as `location.get` takes it."""
         return f"({', '.join(self.values)},)" if self.values else "()"
 
     def differs(self, now: str, then: Any) -> str:
-        """That something is neither the same as it was nor equal."""
+        """The condition that something is neither the same object as before nor equal."""
         before = repr(then) if then is None or type(then) is bool else self.name("fixed", then)
         return f"{now} is not {before} and {now} != {before}"
 
-    def spell(self, place: Any) -> str:
-        """What a place holds."""
-        return self._spelled(place) or f"{self.name('place', place)}.get({self.given()})"
+    def differs_in_type(self, now: str, then: Any) -> str:
+        """The same for plain values, where 1, 1.0 and True differ."""
+        before = self.name("fixed", then)
+        same = f"{now}.__class__ is {before}.__class__ and {now} == {before}"
+        return f"{now} is not {before} and not ({same})"
 
-    def put(self, place: Any, value: str) -> str:
-        """The line that replaces what a place holds."""
-        spelled = None if getattr(place, "part", None) is not None else self._spelled(place)
-        if spelled is not None:
-            return f"{spelled} = {value}"
-        return f"{self.name('place', place)}.set({value}, {self.given()})"
+    # -- locations ---------------------------------------------------------------------------------
 
-    def _spelled(self, place: Any) -> str | None:
-        match place:
-            case OfTensor(tensor):
+    def read(self, location: Any) -> str:
+        """The expression for what is at a location."""
+        return self._direct(location) or f"{self.name('location', location)}.get({self.given()})"
+
+    def write(self, location: Any, value: str) -> str:
+        """The line that replaces what is at a location."""
+        direct = None if getattr(location, "part", None) is not None else self._direct(location)
+        if direct is not None:
+            return f"{direct} = {value}"
+        return f"{self.name('location', location)}.set({value}, {self.given()})"
+
+    def _direct(self, location: Any) -> str | None:
+        """An expression that can be read and assigned to; None if there is none."""
+        match location:
+            case TensorLocation(tensor):
                 return self.name("tensor", tensor)
             case Variable():
-                return self.variable(place)
-            case OfArgument(position) | OfNumber(position):
+                return self._variable(location)
+            case ArgumentLocation(position) | ScalarLocation(position):
                 return self.values[position]
-            case OfGradient(of):
-                return f"{self.spell(of)}._grad"
-            case SharedNumber():
-                return self.in_state(place.members[0], place.name)
-            case OfState(state, name) if state.kept is not None:
+            case GradientLocation(of):
+                return f"{self.read(of)}._grad"
+            case SharedScalar():
+                return self.in_state(location.members[0], location.name)
+            case StateLocation(state, name) if state.entries is not None:
                 return self.in_state(state, name)
-            case OfGroup(optimizer, group, name, part) if name in optimizer.param_groups[group]:
+            case OptionLocation(optimizer, group, name, part) if (
+                name in optimizer.param_groups[group]
+            ):
                 index = "" if part is None else f"[{part}]"
                 return f"{self.group(optimizer, group)}[{name!r}]{index}"
         return None
 
-    def variable(self, variable: Variable) -> str:
-        """What a variable holds."""
-        of = {"cell": "cell", "item": "variables", "attribute": "object"}[variable.how]
-        where = self.name(of, variable.holder)
-        if variable.how == "cell":
-            return f"{where}.cell_contents"
-        if variable.how == "item":
-            key = variable.name
-            plain = type(key) in (str, int)
-            return f"{where}[{repr(key) if plain else self.name('key', key)}]"
-        return f"{where}.{variable.name}"
+    def _variable(self, variable: Variable) -> str:
+        match variable.how:
+            case "cell":
+                return f"{self.name('cell', variable.holder)}.cell_contents"
+            case "item":
+                key = variable.name
+                plain = repr(key) if type(key) in (str, int) else self.name("key", key)
+                return f"{self.name('variables', variable.holder)}[{plain}]"
+        return f"{self.name('object', variable.holder)}.{variable.name}"
 
     def group(self, optimizer: Any, number: int) -> str:
         """The local variable for a parameter group."""
         return f"group_{number}_of_{self.name('optimizer', optimizer)}"
 
-    def kept(self, state: KeptState) -> str:
+    def state(self, state: ParameterState) -> str:
         """The global for the dictionary of a parameter's state."""
-        found = self.name("slot", state).replace("slot", "state")
-        self.things.setdefault(found, state.kept)
-        return found
+        known = self._names.get(id(state))
+        if known is None:
+            known = self._names[id(state)] = self.new_name("state")
+            self._states[known] = state
+            self.things[known] = state.entries
+        return known
 
-    def in_state(self, state: KeptState, name: str) -> str:
+    def in_state(self, state: ParameterState, name: str) -> str:
         """What a parameter's state has under a name."""
-        return f"{self.kept(state)}[{name!r}]"
+        return f"{self.state(state)}[{name!r}]"
 
-    def found(self) -> None:
-        """Note where captured arrays and states are now."""
-        for number, array in enumerate(self.variant.arrays):
+    def rebind(self) -> None:
+        """Let the globals be the captured arrays and states as they are now."""
+        specialization = self.specialization
+        for number, array in enumerate(specialization.arrays):
             self.things[f"array{number}"] = array
-        for slot in [n for n in self.things if n.startswith("slot")]:
-            self.things[slot.replace("slot", "state")] = self.things[slot].kept
-        self.things["together"] = self.variant.together
-        self.things["owners"] = self.variant.owners
-        self.things["written"] = self.variant.written_owners
+        for name, state in self._states.items():
+            self.things[name] = state.entries
+        self.use(
+            together=specialization.together,
+            owners=specialization.owners,
+            written=specialization.written_owners,
+        )
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """Lines one level deeper."""
+    return ["    " + line for line in lines]
+
+
+def alternatives(conditions: list[str]) -> list[str]:
+    """Conditions of which one suffices, a line each."""
+    return [f"    {'or ' * (i > 0)}({c})" for i, c in enumerate(conditions)]

@@ -1,8 +1,7 @@
-"""What the code of a function reads: variables, and what it reaches from them.
+"""What the bytecode of a function reads: variables, and what it reaches from them.
 
-`config.rates[0]` is the chain `global config, attribute rates, item 0`. Chains are read off the
-bytecode, so that functions typed at a prompt have them too. A local variable that was given a chain
-stands for it.
+`config.rates[0]` is the chain `global config, attribute rates, item 0`. Functions typed at a prompt
+have bytecode too. A local variable that was given a chain stands for it.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import NamedTuple
 
 
 class Link(NamedTuple):
-    """A step from one thing to the next: how ("global", "free", "local" for the first; then
-    "attribute" or "item"), and by which name or key."""
+    """One link of a chain: "global", "free" or "local" for the first, then "attribute" or "item";
+    and its name or key."""
 
     how: str
     name: object
@@ -26,31 +25,31 @@ Chain = tuple[Link, ...]
 
 @lru_cache(maxsize=1000)
 def chains(code: CodeType) -> tuple[Chain, ...]:
-    """What a function, or one inside it, reads and uses."""
-    reader = _Reader(code)
+    """The chains that a function, or one inside it, reads."""
+    reader = _BytecodeReader(code)
     for instruction in dis.get_instructions(code):
         reader.step(instruction)
     reader.use()
-    found = reader.found
+    read = reader.chains
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             for first, *rest in chains(inner):
                 if first.how == "local":
                     continue
                 if first.how == "global" or first.name in code.co_freevars:
-                    found[(first, *rest)] = None
+                    read[(first, *rest)] = None
                 else:  # a variable of this function
                     for head in ((Link("local", first.name),), *reader.aliases.get(first.name, ())):
-                        found[(*head, *rest)] = None
-    return tuple(found)
+                        read[(*head, *rest)] = None
+    return tuple(read)
 
 
-class _Reader:
-    """Goes through instructions and notes chains."""
+class _BytecodeReader:
+    """Collects chains, instruction by instruction."""
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        self.found: dict[Chain, None] = {}
+        self.chains: dict[Chain, None] = {}
         self.aliases: dict[object, dict[Chain, None]] = {}  # of local variables
         self.now: list[Chain] = []  # what the last instruction put on the stack, if it is a chain
         self.key: list[object] = []  # a constant on top of it
@@ -103,7 +102,7 @@ class _Reader:
         self.now = [(*chain, link) for chain in self.now if len(chain) < 8]
 
     def use(self) -> None:
-        """The value is used: the chain ends here."""
+        """End the chain: its value is used."""
         for chain in self.now:
-            self.found[chain] = None
+            self.chains[chain] = None
         self.now, self.key = [], []

@@ -1,4 +1,4 @@
-"""What a trace takes hold of outside: tensors, and the memory they have."""
+"""What a trace captures: tensors from outside, and their memory."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.capture.locations import OfArgument
+from gradwalk.compiler.capture.locations import ArgumentLocation
 from gradwalk.compiler.ir.program import Term
 
 if TYPE_CHECKING:
     from gradwalk.compiler.tracing.traced import Traced
 
 
-class Held:
-    """A tensor whose array is replaced while the trace lasts, and how it was before."""
+class CapturedTensor:
+    """A tensor whose array is replaced during a trace, and how it was before."""
 
-    def __init__(self, tensor: Any, place: Any) -> None:
+    def __init__(self, tensor: Any, location: Any) -> None:
         self.tensor = tensor
-        self.place = place
+        self.location = location
         self.array = tensor._array
         self.node, self.index = tensor._node, tensor._index
         self.attributes = dict(tensor.__dict__)
@@ -31,7 +31,7 @@ class Held:
     def restore(self) -> None:
         """Put everything back; a stand-in for an argument stays abstract, in case it was kept."""
         tensor = self.tensor
-        if isinstance(self.place, OfArgument):
+        if isinstance(self.location, ArgumentLocation):
             self.array = tensor._grad = None
             return
         tensor._array, tensor._node, tensor._index = self.array, self.node, self.index
@@ -43,10 +43,10 @@ class Held:
 
 
 class Storage:
-    """Captured memory: the array that owns it, where that is found, and what stands for it."""
+    """Captured memory: the array that owns it, its locations, and the traced array for it."""
 
     def __init__(self, array: np.ndarray[Any, Any], traced: Traced, source: Term) -> None:
         self.array = array
-        self.places: list[Any] = []  # of the tensors that have just this array
+        self.locations: list[Any] = []  # of the tensors that have just this array
         self.traced = traced
         self.source = source

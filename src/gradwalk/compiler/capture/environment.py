@@ -1,12 +1,9 @@
-"""What a function sees besides its arguments: through closures, globals, and from object to object.
+"""The environment: what a function reads besides its arguments, through closures and globals, and
+from object to object.
 
-A trace freezes it, so it is a condition of the program: a call after some of it has changed traces
-anew. Of plain values the value counts, of everything else which object it is. Which of it the
-function reads is known from its code (capture/bytecode.py), and from that of the functions and
-methods it uses.
-
-Optimizers among it are held from the beginning, so that reading a learning rate before the step is
-as late as reading it in the step.
+A trace freezes it, so every part is guarded: a call after one has changed traces anew. Plain values
+are compared by value, everything else by identity. The bytecode of the function, and of the
+functions and methods it uses, says which parts it reads (capture/bytecode.py).
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ import functools
 import io
 import os
 import random
+import sys
 import time
 import warnings
 from collections import deque
@@ -59,7 +57,7 @@ _CLOCKS = (
     time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic,
     time.monotonic_ns, time.process_time, time.thread_time, os.urandom, os.getenv,
 )  # fmt: skip
-_NUMPY_DRAWS = "numpy.random._generator.Generator"
+_NUMPY_GENERATOR = "numpy.random._generator.Generator"
 _MOST = 10_000  # elements of containers that are looked at
 _DEEPEST = 4  # containers in containers
 _NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")  # by name: imports cost time
@@ -67,7 +65,7 @@ _CONTAINERS = (list, dict, set, deque)
 
 
 class Environment:
-    """What a function, and the functions it uses, can see."""
+    """What a function, and the functions it uses, can read."""
 
     def __init__(
         self, function: Callable[..., Any], given: Mapping[str, Any] | None = None
@@ -77,19 +75,23 @@ class Environment:
         self.optimizers: list[Optimizer] = []
         self.modules: list[Module] = []
         self.arrays: list[ArrayOutside] = []
-        self.once: list[tuple[str, Callable[[], Any], Any]] = []  # (what, its state, as it was)
-        # By the id of a tensor the one variable that holds it; None if there are several.
+        self.once: list[
+            tuple[str, Callable[[], Any], Any]
+        ] = []  # (what, how to read its state, the state before)
+        # By the id of a tensor: the one variable that refers to it; None if there are several.
         self.tensors: dict[int, Variable | None] = {}
         self.objects: list[tuple[Any, dict[str, Any]]] = []  # with their attributes before
-        self._kept: list[Any] = []  # what must live as long as its id is known
+        self._kept: list[Any] = []  # objects whose ids are known
         self._seen: set[Any] = set()
         self._names: set[str] = set()  # of attributes, in all code
         self._passed_on: list[Any] = []
         package = (getattr(function, "__module__", None) or "").partition(".")[0]
         self._package = None if is_basic(package) else package
+        for what, state in (("random", random.getstate), ("np.random", _numpy_random_state)):
+            self.once.append((what, state, state()))
         self._use(function, given or {})
         texts = {v.value for v in self.variables if isinstance(v.value, str)}
-        for thing in self._passed_on:  # who has it may read any of these
+        for thing in self._passed_on:  # code that gets it may read any of these
             of_classes = {n for kind in type(thing).__mro__[:-1] for n in vars(kind)}
             for name in (self._names | texts) & (of_classes | vars(thing).keys()):
                 self._use(self._attribute(thing, name))
@@ -99,10 +101,10 @@ class Environment:
     def settle(
         self, code: CodeType | None, set_again: Iterable[tuple[Any, str]]
     ) -> list[tuple[Variable, Any]]:
-        """After the run: put back what it set, and warn of what happened only once. Returns the
+        """After the run: put back what it set, and warn of what happens only once. Return the
         variables that were given a tensor, which every call will do.
 
-        Attributes of modules that a call sets again are no conditions.
+        Attributes of modules that a call sets again are not guarded.
         """
         again = {(id(thing), name) for thing, name in set_again}
         self.variables = [
@@ -125,8 +127,8 @@ class Environment:
         return assigned
 
     def put_back(self) -> list[tuple[Variable, Any]]:
-        """Put back what there was where now there is what was made in the trace; the variables
-        that were given a tensor, and it. Anything else that was is refused."""
+        """Put back what was there before the trace. Return the variables that were given a tensor,
+        and the tensor; reject anything else that was put somewhere."""
         assigned: list[tuple[Variable, Any]] = []
         refused: list[tuple[str, Any]] = []
         for thing, before in self.objects:
@@ -159,19 +161,19 @@ class Environment:
                 "would not do that.",
                 "return it, and put it there outside; or change a tensor there in place, as with "
                 "copy_().",
-                **{"made at": _traced_in(thing)[0]._array.place},
+                **{"made at": _traced_in(thing)[0]._array.line},
             )
         return assigned
 
     def without(
         self,
-        places: Iterable[Any],
+        locations: Iterable[Any],
         assigned: Iterable[tuple[Variable, Any]],
         captured: Collection[int],
     ) -> None:
-        """Variables at which a call finds any tensor, or to which it assigns, are no conditions,
-        nor are the elements of arrays that are captured (ids), as long as NumPy leaves them."""
-        free = {(id(v.holder), v.name) for v in places if isinstance(v, Variable)}
+        """Remove guards of variables where a call finds any tensor, or to which it assigns, and of
+        captured arrays (ids) that NumPy does not compute with."""
+        free = {(id(v.holder), v.name) for v in locations if isinstance(v, Variable)}
         free |= {(id(v.holder), v.name) for v, _ in assigned}
         self.variables = [
             v
@@ -194,7 +196,7 @@ class Environment:
     # -- searching ---------------------------------------------------------------------------------
 
     def _foreign(self, module: str | None) -> bool:
-        """Whether a module is a library's, and not of the package that the function is of."""
+        """Whether a module is a library's, and not in the package of the function."""
         return is_library(module) and (module or "").partition(".")[0] != self._package
 
     def _first_time(self, *things: Any) -> bool:
@@ -206,19 +208,19 @@ class Environment:
         return True
 
     def _note(self, how: str, holder: Any, name: Any, value: Any) -> Any:
-        """A value that was read: a condition."""
+        """Guard a value that was read."""
         if (id(holder), name) not in self._seen:
             self._kept.append(holder)
             self._seen.add((id(holder), name))
             variable = Variable(how, holder, name, value)
-            # What is made anew whenever it is read is no condition.
+            # What is made anew whenever it is read cannot be compared.
             if not isinstance(value, ModuleType) and same(variable.now(), value):
                 self.variables.append(variable)
-                self._holds(variable)
+                self._note_tensor(variable)
         return value
 
-    def _holds(self, variable: Variable) -> None:
-        """A variable that may hold another tensor in the next call."""
+    def _note_tensor(self, variable: Variable) -> None:
+        """Note a variable that may refer to another tensor in the next call."""
         tensor = variable.value
         if not isinstance(tensor, Tensor) or isinstance(variable.holder, Module):
             return
@@ -229,7 +231,7 @@ class Environment:
         self.tensors[id(tensor)] = variable if alone and plain else None
 
     def _function(self, function: FunctionType, given: Mapping[str, Any]) -> None:
-        """What the code of a function reads."""
+        """Note what the code of a function reads."""
         code = function.__code__
         if not self._first_time(code, function, *given.values()):
             return
@@ -279,35 +281,35 @@ class Environment:
         thing = given.get(code.co_varnames[0]) if code.co_varnames else None
         for name in code.co_names if thing is not None else ():
             for kind in type(thing).__mro__:
-                found = vars(kind).get(name)
-                if isinstance(found, FunctionType) and not self._foreign(kind.__module__):
-                    self._use(MethodType(found, thing))
+                value = vars(kind).get(name)
+                if isinstance(value, FunctionType) and not self._foreign(kind.__module__):
+                    self._use(MethodType(value, thing))
 
     def _computes_with(self, array: Any) -> None:
-        """NumPy computes with an array: its elements count."""
+        """Guard the elements of an array that NumPy computes with."""
         self._use(array)
         next(a for a in self.arrays if a.holder is array).read = True
 
     def _happens_once(self, what: str) -> None:
-        """Something that gives another value whenever it is asked."""
+        """Note something that returns another value at every call."""
         if (what,) not in self._seen:
             self._seen.add((what,))
             self.once.append((what, object, None))
 
     def _attribute(self, thing: Any, name: Any) -> Any:
-        """An attribute that is read."""
+        """Note an attribute that is read, and return it."""
         if isinstance(thing, _CONTAINERS):
             self._use(thing)
             return MISSING
         if isinstance(thing, ModuleType):
-            found = vars(thing).get(name, MISSING)
-            if found is os.environ:
-                return found
-            if found in _CLOCKS:
+            value = vars(thing).get(name, MISSING)
+            if value is os.environ:
+                return value
+            if value in _CLOCKS:
                 self._happens_once(f"{thing.__name__}.{name}")
             if self._foreign(thing.__name__):
-                return found if isinstance(found, type) else MISSING
-            if found is MISSING:
+                return value if isinstance(value, type) else MISSING
+            if value is MISSING:
                 return MISSING
             return self._note("item", vars(thing), name, vars(thing)[name])
         if isinstance(thing, np.ndarray):
@@ -318,7 +320,7 @@ class Environment:
             if name in ("now", "today", "utcnow"):
                 self._happens_once(f"{thing.__name__}.{name}")
             return MISSING
-        if isinstance(thing, random.Random) or _kind(thing) == _NUMPY_DRAWS:
+        if isinstance(thing, random.Random) or _kind(thing) == _NUMPY_GENERATOR:
             self._use(thing)
             return MISSING
         kind = thing if isinstance(thing, type) else type(thing)
@@ -327,10 +329,10 @@ class Environment:
         self._object(thing)
         for owner in kind.__mro__:
             if name in vars(owner):
-                found = vars(owner)[name]
-                if isinstance(found, property):
-                    if found.fget is not None:
-                        self._use(found.fget, bound(found.fget, thing))
+                value = vars(owner)[name]
+                if isinstance(value, property):
+                    if value.fget is not None:
+                        self._use(value.fget, bound(value.fget, thing))
                     return MISSING
                 break
         try:
@@ -344,7 +346,7 @@ class Environment:
         return self._note("attribute", thing, name, value)
 
     def _item(self, thing: Any, key: Any) -> Any:
-        """An element that is read."""
+        """Note an element that is read, and return it."""
         if isinstance(thing, np.ndarray):
             self._computes_with(thing)
             return MISSING
@@ -359,14 +361,14 @@ class Environment:
         return MISSING
 
     def _object(self, thing: Any) -> None:
-        """Remember the attributes of an object, to see if the function changes them."""
+        """Note the attributes of an object, to see if the function changes them."""
         if isinstance(thing, (Module, type)) or not hasattr(thing, "__dict__"):
             return
         if self._first_time("object", thing):
             self.objects.append((thing, dict(vars(thing))))
 
     def _use(self, thing: Any, given: Mapping[str, Any] | None = None, depth: int = 0) -> None:
-        """Something is called, gone through or passed on."""
+        """Note something that is called, iterated over or passed on."""
         if thing is MISSING or is_plain(thing) or isinstance(thing, (Tensor, ModuleType)):
             return
         if isinstance(thing, np.ndarray):
@@ -390,7 +392,7 @@ class Environment:
             return
         elif isinstance(thing, random.Random):
             self.once.append(("a random.Random", thing.getstate, thing.getstate()))
-        elif _kind(thing) == _NUMPY_DRAWS:
+        elif _kind(thing) == _NUMPY_GENERATOR:
             state = functools.partial(_generator_state, thing)
             self.once.append(("a generator of NumPy", state, state()))
         elif isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
@@ -419,7 +421,7 @@ class Environment:
                 self._use(MethodType(type(thing).__call__, thing))
 
     def _hooks(self, kinds: Mapping[Any, Mapping[Any, Any]]) -> None:
-        """Functions that are called on the way."""
+        """Note hooks."""
         for functions in kinds.values():
             for hook in functions.values():
                 self._use(getattr(hook, "hook", hook))
@@ -430,7 +432,7 @@ class Environment:
         if not isinstance(thing, tuple) and len(thing) <= _MOST:
             self.containers.append(Container(thing))
             for variable in self.containers[-1].variables():
-                self._holds(variable)
+                self._note_tensor(variable)
         elements = thing.values() if isinstance(thing, dict) else thing
         for element in islice(elements, _MOST):
             if not is_plain(element):
@@ -438,13 +440,21 @@ class Environment:
 
 
 def _traced_in(thing: Any) -> list[Any]:
-    """The tensors in it that were made in a trace."""
+    """The tensors in a thing that a trace made."""
     nested = leaves(thing) if isinstance(thing, (tuple, list, dict)) else [thing]
     return [t for t in nested if isinstance(getattr(t, "_array", None), AbstractArray)]
 
 
 def _kind(thing: Any) -> str:
     return f"{type(thing).__module__}.{type(thing).__name__}"
+
+
+def _numpy_random_state() -> Any:
+    module = sys.modules.get("numpy.random")
+    if module is None:
+        return None
+    kind, keys, *rest = module.get_state()
+    return kind, keys.tobytes(), rest
 
 
 def _generator_state(generator: Any) -> str:

@@ -1,7 +1,7 @@
-"""Places: where captured things are found at each call, and where results go.
+"""Locations: where captured things are found at each call, and where results go.
 
-Tensors are captured by what holds them, not by their array: assigning to `.data`, `.grad` or
-loading an optimizer's state gives them another, and the next call must find it.
+Tensors are captured by what holds them, not by their array: assigning to `.data` or `.grad`, or
+loading an optimizer's state, replaces the array, and the next call must find the new one.
 """
 
 from __future__ import annotations
@@ -12,92 +12,107 @@ from typing import Any
 import numpy as np
 
 
+class Location:
+    """Something to read, and perhaps to replace, given the arguments of a call: its tensors, then
+    its floats."""
+
+    def get(self, arguments: Any) -> Any:
+        """What is there; None if nothing is."""
+        raise NotImplementedError
+
+    def set(self, value: Any, arguments: Any) -> None:
+        """Replace what is there."""
+        raise NotImplementedError
+
+
 @dataclass(eq=False)
-class OfTensor:
+class TensorLocation(Location):
     """A tensor that the function knows by itself."""
 
     tensor: Any
 
-    def get(self, arguments: list[Any]) -> Any:
-        """The tensor."""
+    def get(self, arguments: Any) -> Any:
         return self.tensor
 
 
 @dataclass(eq=False)
-class OfArgument:
-    """A tensor the function was called with."""
+class ArgumentLocation(Location):
+    """A tensor that the function is called with."""
 
     position: int
 
-    def get(self, arguments: list[Any]) -> Any:
-        """The tensor."""
+    def get(self, arguments: Any) -> Any:
         return arguments[self.position]
 
 
 @dataclass(eq=False)
-class OfGradient:
-    """The `.grad` of a tensor."""
+class ScalarLocation(ArgumentLocation):
+    """A float that the function is called with."""
 
-    of: Any  # the place of the tensor
+    name: str
 
-    def get(self, arguments: list[Any]) -> Any:
-        """The gradient, or None."""
-        return self.of.get(arguments)._grad
-
-    def set(self, value: Any, arguments: list[Any]) -> None:
-        """Replace the gradient."""
-        self.of.get(arguments)._grad = value
-
-
-class KeptState:
-    """The dictionary of one parameter's state, as last found (OptimizerAsBefore looks again)."""
-
-    __slots__ = ("kept", "optimizer", "parameter")
-
-    def __init__(self, optimizer: Any, parameter: Any, kept: dict[str, Any] | None) -> None:
-        self.optimizer = optimizer
-        self.parameter = parameter
-        self.kept: Any = kept  # None if a first step makes it
+    def __str__(self) -> str:
+        return f"the argument {self.name}"
 
 
 @dataclass(eq=False)
-class OfState:
+class GradientLocation(Location):
+    """The `.grad` of a tensor."""
+
+    of: Any  # the location of the tensor
+
+    def get(self, arguments: Any) -> Any:
+        return self.of.get(arguments)._grad
+
+    def set(self, value: Any, arguments: Any) -> None:
+        self.of.get(arguments)._grad = value
+
+
+class ParameterState:
+    """The dictionary of one parameter's state, as OptimizerGuard last found it."""
+
+    __slots__ = ("entries", "optimizer", "parameter")
+
+    def __init__(self, optimizer: Any, parameter: Any, entries: dict[str, Any] | None) -> None:
+        self.optimizer = optimizer
+        self.parameter = parameter
+        self.entries: Any = entries  # None if a first step makes it
+
+
+@dataclass(eq=False)
+class StateLocation(Location):
     """A tensor or number in the state of an optimizer."""
 
-    state: KeptState
+    state: ParameterState
     name: str
 
-    def get(self, arguments: list[Any]) -> Any:
-        """What is there, or None."""
-        return None if self.state.kept is None else self.state.kept.get(self.name)
+    def get(self, arguments: Any) -> Any:
+        return None if self.state.entries is None else self.state.entries.get(self.name)
 
-    def set(self, value: Any, arguments: list[Any]) -> None:
-        """Replace it; a first step makes the dictionary."""
-        kept = self.state.kept
-        if kept is None:
-            kept = self.state.optimizer.state[self.state.parameter]
-        kept[self.name] = value
+    def set(self, value: Any, arguments: Any) -> None:
+        entries = self.state.entries
+        if entries is None:
+            entries = self.state.optimizer.state[self.state.parameter]
+        entries[self.name] = value
 
     def __str__(self) -> str:
         return f"'{self.name}' in the state of {type(self.state.optimizer).__name__}"
 
 
 @dataclass(eq=False)
-class OfGroup:
-    """An option of a parameter group; `part` counts within a tuple such as betas."""
+class OptionLocation(Location):
+    """An option of a parameter group; `part` is a position in a tuple such as betas."""
 
     optimizer: Any
     group: int
     name: str
     part: int | None = None
 
-    def get(self, arguments: list[Any]) -> Any:
-        """The number."""
-        found = self.optimizer.param_groups[self.group].get(self.name)
-        return found if self.part is None else found[self.part]
+    def get(self, arguments: Any) -> Any:
+        option = self.optimizer.param_groups[self.group].get(self.name)
+        return option if self.part is None else option[self.part]
 
-    def set(self, value: Any, arguments: list[Any]) -> None:
-        """Replace it."""
+    def set(self, value: Any, arguments: Any) -> None:
         group = self.optimizer.param_groups[self.group]
         if self.part is None:
             group[self.name] = value
@@ -110,15 +125,14 @@ class OfGroup:
         return f"{self.name} of {type(self.optimizer).__name__}"
 
 
-class OfGenerator:
+class GeneratorLocation(Location):
     """The state of a random generator: [seed, offset], each 64 bits, in an int64 array."""
 
     def __init__(self, generator: Any) -> None:
         self.generator = generator
 
-    def get(self, arguments: list[Any]) -> Any:
-        """The place itself, which has the array."""
-        return self
+    def get(self, arguments: Any) -> Any:
+        return self  # which has the array
 
     @property
     def _array(self) -> Any:
@@ -126,22 +140,3 @@ class OfGenerator:
             return None
         stream = self.generator._stream
         return np.array([stream.seed % 2**64, stream.offset], np.uint64).view(np.int64)
-
-    def drew(self, array: Any) -> None:
-        """Go on where compiled code ended."""
-        self.generator._stream.move_to(int(array[1]))
-
-
-@dataclass(eq=False)
-class OfNumber:
-    """A float the function was called with."""
-
-    position: int
-    name: str
-
-    def get(self, arguments: list[Any]) -> Any:
-        """The number; it stands behind the tensors."""
-        return arguments[self.position]
-
-    def __str__(self) -> str:
-        return f"the argument {self.name}"

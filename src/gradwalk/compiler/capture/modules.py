@@ -1,8 +1,7 @@
-"""Modules while a function is traced: what they are decides what is done, and may be changed.
+"""Modules during a trace: their attributes decide what is done, and may be changed.
 
-The attributes of every module that is called are a condition of the program. An attribute that
-the function sets (a hidden state, a weight made of others) is put back after the trace and set
-again in every call.
+A guard compares the attributes of every module that is called. An attribute that the function sets
+(a hidden state, a weight made of others) is put back after the trace and set again in every call.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.compiler.capture.locations import Location
 from gradwalk.nn.module import Module, changes
 
 if TYPE_CHECKING:
@@ -27,33 +27,32 @@ def hooks_of(thing: Any) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class OfAttribute:
-    """An attribute of a module, as a place."""
+class AttributeLocation(Location):
+    """An attribute of a module."""
 
     module: Any
     name: str
 
-    def get(self, arguments: list[Any]) -> Any:
-        """What is there, or None."""
+    def get(self, arguments: Any) -> Any:
         return self.module.__dict__.get(self.name)
 
-    def set(self, value: Any, arguments: list[Any]) -> None:
-        """Replace it; not an event for other compiled functions, which read what they find."""
+    def set(self, value: Any, arguments: Any) -> None:
+        # Guards of other compiled functions compare plain values; a tensor they read anyway.
         if not hasattr(value, "_array") and self.get([]) != value:
-            changes.now += 1  # a plain value is a condition
+            changes.now += 1
         if self.name in self.module._buffers:
             self.module._buffers[self.name] = value
         object.__setattr__(self.module, self.name, value)
 
 
-class HeldModules:
-    """The modules of a trace: as they were when first met, and which attributes were set."""
+class CapturedModules:
+    """The modules of a trace as they were when first met, and the attributes that were set."""
 
     def __init__(self) -> None:
         self.met: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self.hooked: list[tuple[Any, tuple[Any, ...]]] = []  # whatever may have hooks, and which
+        self.hooked: list[tuple[Any, tuple[Any, ...]]] = []  # modules, tensors, optimizers
         self.new: dict[int, Any] = {}  # made by the function itself
-        self.before: dict[tuple[int, str], tuple[OfAttribute, Any]] = {}
+        self.before: dict[tuple[int, str], tuple[AttributeLocation, Any]] = {}
 
     def enter(self, module: Any) -> None:
         """A module is called."""
@@ -63,7 +62,7 @@ class HeldModules:
             self.enter_lists(module)
 
     def enter_lists(self, module: Any) -> None:
-        """The modules inside that are never called, such as a ModuleList: what they have counts."""
+        """Note the modules inside that are never called, such as a ModuleList."""
         for inner in module.modules():
             if type(inner).forward is Module.forward and id(inner) not in self.met:
                 self.met[id(inner)] = (inner, dict(inner.__dict__))
@@ -73,62 +72,61 @@ class HeldModules:
         key = (id(module), name)
         if id(module) not in self.new and key not in self.before:
             old = module.__dict__.get(name, _MISSING)
-            self.before[key] = (OfAttribute(module, name), old)
+            self.before[key] = (AttributeLocation(module, name), old)
 
     def restore(self) -> None:
         """Put all attributes back."""
-        for place, old in self.before.values():
+        for location, old in self.before.values():
             if old is not _MISSING:
-                place.set(old, [])
-            elif place.name in place.module.__dict__:
-                object.__delattr__(place.module, place.name)
+                location.set(old, [])
+            elif location.name in location.module.__dict__:
+                object.__delattr__(location.module, location.name)
 
     def set_attributes(self) -> list[tuple[Any, str]]:
         """(module, name) of every attribute that was set."""
-        return [(place.module, place.name) for place, _ in self.before.values()]
+        return [(location.module, location.name) for location, _ in self.before.values()]
 
-    def written(self) -> list[tuple[OfAttribute, Any, Any]]:
-        """(place, value before, value now) of every attribute that was set."""
+    def written(self) -> list[tuple[AttributeLocation, Any, Any]]:
+        """(location, value before, value now) of every attribute that was set."""
         return [
-            (place, None if old is _MISSING else old, place.get([]))
-            for place, old in self.before.values()
+            (location, None if old is _MISSING else old, location.get([]))
+            for location, old in self.before.values()
         ]
 
 
-class ModulesAsBefore:
-    """Whether the modules of a trace still have the attributes they had, and everything the hooks.
+class ModulesGuard:
+    """Whether the modules of a trace still have their attributes, and everything its hooks.
 
-    What needs looking at only when `changes` has moved is here.
+    It compares them only if `changes` counted something since the last time.
     """
 
-    def __init__(self, held: HeldModules) -> None:
-        self.seen = -1  # the count of changes when this was last found to be so
-        written = held.before.keys()
+    def __init__(self, captured: CapturedModules) -> None:
+        self.seen = -1  # the count of changes when the guard last held
+        written = captured.before.keys()
         self.attributes = [
             (module, name, value)
-            for module, attributes in held.met.values()
+            for module, attributes in captured.met.values()
             for name, value in attributes.items()
             if name not in _OWN and (id(module), name) not in written
         ]
-        # One that the function replaces is a condition only by being a tensor or not, and if it
-        # is none, by its value.
+        # Of one that the function replaces only its value counts, or that it is a tensor.
         self.attributes += [
-            (place.module, place.name, None if old is _MISSING else old)
-            for place, old in held.before.values()
+            (location.module, location.name, None if old is _MISSING else old)
+            for location, old in captured.before.values()
             if not hasattr(old, "_array")
         ]
-        self.tensors = [p for p, old in held.before.values() if hasattr(old, "_array")]
-        self.hooked = held.hooked
+        self.tensors = [p for p, old in captured.before.values() if hasattr(old, "_array")]
+        self.hooked = captured.hooked
 
     def holds(self) -> bool:
-        """Whether they have."""
+        """Whether they do."""
         if changes.now == self.seen and not self.tensors:
             return True
         for module, name, value in self.attributes:
             now = module.__dict__.get(name)
             if now is not value and not (type(now) is type(value) in _PLAIN and now == value):
                 return False
-        if any(not hasattr(place.get([]), "_array") for place in self.tensors):
+        if any(not hasattr(location.get([]), "_array") for location in self.tensors):
             return False
         if any(hooks_of(thing) != before for thing, before in self.hooked):
             return False
@@ -136,10 +134,10 @@ class ModulesAsBefore:
         return True
 
 
-def replaced_places(tracer: Tracer) -> dict[int, OfAttribute]:
-    """Where tensors are found that a module's attribute held, if the function replaces that."""
+def replaced_locations(tracer: Tracer) -> dict[int, AttributeLocation]:
+    """The locations of tensors in attributes of modules that the function replaces, by id."""
     return {
-        id(old): place
-        for place, old in tracer.modules.before.values()
-        if hasattr(old, "_array") and place.get([]) is not old
+        id(old): location
+        for location, old in tracer.modules.before.values()
+        if hasattr(old, "_array") and location.get([]) is not old
     }

@@ -1,17 +1,22 @@
-"""Optimizers while a function is traced: their numbers are read late, their state is captured.
+"""Optimizers during a trace: their numbers become runtime scalars, their state is captured.
 
 `Optimizer.step` runs as it is, NumPy code on traced arrays. Before that, every number among its
-options and in its state is replaced by a Number, and state that a first step would make is made,
-as a first step makes it, so that the first and the second call are one program.
+options and in its state is replaced by a RuntimeScalar, and state that a first step would make is
+made, so that the first and the second call are one program.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.capture.locations import KeptState, OfGroup, OfState
+from gradwalk.compiler.capture.locations import (
+    Location,
+    OptionLocation,
+    ParameterState,
+    StateLocation,
+)
 from gradwalk.compiler.capture.modules import hooks_of
-from gradwalk.compiler.capture.runtime_scalars import Number
+from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.engine.modes import state as modes
 
@@ -19,8 +24,8 @@ if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
 
 
-class HeldOptimizer:
-    """An optimizer as it was, and what stands in it while the trace lasts."""
+class CapturedOptimizer:
+    """An optimizer as it was, and what replaces its numbers during the trace."""
 
     def __init__(self, tracer: Tracer, optimizer: Any) -> None:
         self.tracer = tracer
@@ -28,133 +33,122 @@ class HeldOptimizer:
         self.stepped = False
         self.groups = [(group, dict(group)) for group in optimizer.param_groups]
         self.params = [list(group["params"]) for group in optimizer.param_groups]
-        self.states: dict[Any, dict[str, Any]] = {}  # of each parameter, before
-        self.fresh: dict[Any, dict[str, Any]] = {}  # those that the first step makes
-        self.shared: dict[Any, SharedNumber] = {}  # numbers that are equal for many parameters
-        self.slots: dict[Any, KeptState] = {}  # of each parameter that moves
+        self.before: dict[Any, dict[str, Any]] = {}  # the state of each parameter that moves
+        self.fresh: dict[Any, dict[str, Any]] = {}  # states that the first step makes
+        self.shared: dict[Any, SharedScalar] = {}  # numbers that are equal for many parameters
+        self.states: dict[Any, ParameterState] = {}  # of each parameter that moves
         self.known = dict(optimizer.state)
-        self.names = {p: set(kept) for p, kept in optimizer.state.items()}  # before, or fresh
-        self.entry: dict[int, dict[str, Any]] = {}  # what was put into each dictionary
-        for i, (group, before) in enumerate(self.groups):
-            put = {k: self._option(i, k, v) for k, v in before.items() if k != "params"}
-            self.entry[id(group)] = put
-            group.update(put)
+        self.names = {p: set(entries) for p, entries in optimizer.state.items()}  # before, or fresh
+        self.replaced: dict[int, dict[str, Any]] = {}  # the new entries of each dictionary
+        for i, (group, options) in enumerate(self.groups):
+            new = {k: self._option(i, k, v) for k, v in options.items() if k != "params"}
+            self.replaced[id(group)] = new
+            group.update(new)
 
     def _option(self, group: int, name: str, value: Any) -> Any:
         if type(value) in (int, float):
-            return self.tracer.late(OfGroup(self.optimizer, group, name), value)
-        if isinstance(value, tuple) and value and all(type(v) in (int, float) for v in value):
+            return self.tracer.runtime_scalar(OptionLocation(self.optimizer, group, name), value)
+        if isinstance(value, tuple) and value and _is_scalar(value):
             return tuple(
-                self.tracer.late(OfGroup(self.optimizer, group, name, part), v)
+                self.tracer.runtime_scalar(OptionLocation(self.optimizer, group, name, part), v)
                 for part, v in enumerate(value)
             )
         return value
 
-    def hold_states(self) -> None:
-        """Capture the state of every parameter that will move, made if it is not there."""
-        for (_, before), parameters in zip(self.groups, self.params, strict=True):
+    def capture_states(self) -> None:
+        """Capture the state of every parameter that will move; make it if it is not there."""
+        for (_, options), parameters in zip(self.groups, self.params, strict=True):
             for parameter in parameters:
-                if parameter._grad is None or parameter in self.states:
+                if parameter._grad is None or parameter in self.before:
                     continue
-                kept = self.optimizer.state.get(parameter)
-                if kept is None:
-                    kept = self._fresh(parameter, before)
-                    if not kept:
+                entries = self.optimizer.state.get(parameter)
+                if entries is None:
+                    entries = self._fresh(parameter, options)
+                    if not entries:
                         continue
-                    self.fresh[parameter] = dict(kept)
-                    self.names[parameter] = set(kept)
-                    self.optimizer.state[parameter] = kept
-                self.states[parameter] = dict(kept)
-                self.slots[parameter] = KeptState(self.optimizer, parameter, kept)
-                put = {k: self._entry(parameter, k, v) for k, v in kept.items()}
-                self.entry[id(kept)] = put
-                kept.update(put)
+                    self.fresh[parameter] = dict(entries)
+                    self.names[parameter] = set(entries)
+                    self.optimizer.state[parameter] = entries
+                self.before[parameter] = dict(entries)
+                self.states[parameter] = ParameterState(self.optimizer, parameter, entries)
+                new = {k: self._entry(parameter, k, v) for k, v in entries.items()}
+                self.replaced[id(entries)] = new
+                entries.update(new)
 
-    def _fresh(self, parameter: Any, group: dict[str, Any]) -> dict[str, Any]:
-        """What a first step would make, of the real array, outside the trace."""
+    def _fresh(self, parameter: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """What a first step would make of the real array, outside the trace."""
         traced, here = parameter._array, modes.here
-        parameter._array = self.tracer.held[id(parameter)].array
+        parameter._array = self.tracer.captured[id(parameter)].array
         here.tracer = here.watcher = None
         try:
-            made: dict[str, Any] = self.optimizer.fresh_state(parameter, group)
+            made: dict[str, Any] = self.optimizer.fresh_state(parameter, options)
             return made
         finally:
             here.tracer = here.watcher = self.tracer
             parameter._array = traced
 
     def _entry(self, parameter: Any, name: str, value: Any) -> Any:
-        place = OfState(self.slots[parameter], name)
+        location = StateLocation(self.states[parameter], name)
         if hasattr(value, "_array"):
-            self.tracer.hold_at(value, place)
+            self.tracer.capture_at(value, location)
         elif type(value) in (int, float):
             shared = self.shared.get((name, value))
             if shared is None:
-                shared = self.shared[name, value] = SharedNumber(place)
-                shared.number = self.tracer.late(shared, value)
+                shared = self.shared[name, value] = SharedScalar(location)
+                shared.scalar = self.tracer.runtime_scalar(shared, value)
             else:
-                shared.members.append(place.state)
-            return shared.number
+                shared.members.append(location.state)
+            return shared.scalar
         return value
 
     def restore(self) -> None:
         """Put everything back."""
-        for group, before in self.groups:
+        for group, options in self.groups:
             group.clear()
-            group.update(before)
-        for parameter, before in self.states.items():
-            kept = self.optimizer.state.get(parameter)
-            if kept is not None:
-                kept.clear()
-                kept.update(before)
+            group.update(options)
+        for parameter, before in self.before.items():
+            entries = self.optimizer.state.get(parameter)
+            if entries is not None:
+                entries.clear()
+                entries.update(before)
         self.optimizer.state.clear()
         self.optimizer.state.update(self.known)
 
 
-class SharedNumber:
+class SharedScalar(Location):
     """A number that the state of several parameters has, such as the step count."""
 
-    def __init__(self, place: OfState) -> None:
-        self.name = place.name
-        self.members = [place.state]
-        self.number: Number | None = None
+    def __init__(self, location: StateLocation) -> None:
+        self.name = location.name
+        self.members = [location.state]
+        self.scalar: RuntimeScalar | None = None
 
-    def get(self, arguments: list[Any]) -> Any:
-        """The number, of the first."""
-        return self.members[0].kept[self.name]
-
-    def equal(self) -> bool:
-        """Whether all still have the same."""
-        name = self.name
-        first = self.members[0].kept[name]
-        for member in self.members:
-            now = member.kept[name]
-            if now is not first and now != first:
-                return False
-        return True
+    def get(self, arguments: Any) -> Any:
+        return self.members[0].entries[self.name]
 
     def __str__(self) -> str:
-        return str(OfState(self.members[0], self.name))
+        return str(StateLocation(self.members[0], self.name))
 
 
-class OptimizerAsBefore:
+class OptimizerGuard:
     """Whether an optimizer has the parameters, the fixed options and the kinds of state it had."""
 
-    def __init__(self, held: HeldOptimizer) -> None:
-        self.optimizer = held.optimizer
-        self.params = [(group["params"], len(group["params"])) for _, group in held.groups]
+    def __init__(self, captured: CapturedOptimizer) -> None:
+        self.optimizer = captured.optimizer
+        self.params = [(group["params"], len(group["params"])) for _, group in captured.groups]
         without = self.optimizer._without_meaning
         self.fixed = [
             (i, name, value)
-            for i, (_, group) in enumerate(held.groups)
+            for i, (_, group) in enumerate(captured.groups)
             for name, value in group.items()
-            if name != "params" and name not in without and not _is_late(value)
+            if name != "params" and name not in without and not _is_scalar(value)
         ]
-        self.slots = [(slot, len(held.names[p])) for p, slot in held.slots.items()]
+        self.states = [(state, len(captured.names[p])) for p, state in captured.states.items()]
         # Of all parameters, also those that do not move; None if no step is made.
-        self.names = held.names if held.stepped else None
+        self.names = captured.names if captured.stepped else None
 
     def holds(self) -> bool:
-        """Whether it still has."""
+        """Whether it still has; note where its state is now."""
         groups = self.optimizer.param_groups
         if len(groups) != len(self.params):
             return False
@@ -165,36 +159,34 @@ class OptimizerAsBefore:
             now = groups[i].get(name)
             if now is not value and now != value:
                 return False
-        return self.names is None or self._state_as_before()
+        return self.names is None or self._state_holds(self.names)
 
-    def _state_as_before(self) -> bool:
-        state, names = self.optimizer.state, self.names
-        assert names is not None
-        if len(state) != len(names):
+    def _state_holds(self, names: dict[Any, set[str]]) -> bool:
+        now = self.optimizer.state
+        if len(now) != len(names):
             return False
-        for slot, count in self.slots:
-            kept = state.get(slot.parameter)
-            if kept is not slot.kept or len(kept) != count:
+        for state, count in self.states:
+            entries = now.get(state.parameter)
+            if entries is not state.entries or len(entries) != count:
                 break
         else:  # those that do not move stay as they are
-            if len(self.slots) == len(names):
+            if len(self.states) == len(names):
                 return True
-        if any(names.get(parameter) != kept.keys() for parameter, kept in state.items()):
+        if any(names.get(parameter) != entries.keys() for parameter, entries in now.items()):
             return False
-        for slot, _ in self.slots:
-            slot.kept = state[slot.parameter]
+        for state, _ in self.states:
+            state.entries = now[state.parameter]
         return True
 
 
-def _is_late(value: Any) -> bool:
-    """Whether an option is read at every call (see capture/optimizers.py)."""
-    if isinstance(value, tuple):
-        return all(type(v) in (int, float) for v in value)
-    return type(value) in (int, float)
+def _is_scalar(value: Any) -> bool:
+    """Whether an option is read at every call: a number, or a tuple of numbers."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return all(type(v) in (int, float) for v in parts)
 
 
-def hold_optimizer(tracer: Tracer, optimizer: Any) -> None:
-    """Replace its numbers, and capture the state of the parameters that will move."""
+def capture_step(tracer: Tracer, optimizer: Any) -> None:
+    """Before a step: replace its numbers, and capture the state of the parameters that move."""
     if optimizer._flat_state:
         raise untraceable(
             f"{type(optimizer).__name__}.step inside a compiled function: it looks at numbers to "
@@ -204,17 +196,17 @@ def hold_optimizer(tracer: Tracer, optimizer: Any) -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             tracer.reads_grad(parameter)
-    held = held_optimizer(tracer, optimizer)
-    if not held.stepped:
+    captured = capture_optimizer(tracer, optimizer)
+    if not captured.stepped:
         tracer.modules.hooked.append((optimizer, hooks_of(optimizer)))
-    held.stepped = True
-    held.hold_states()
+    captured.stepped = True
+    captured.capture_states()
 
 
-def held_optimizer(tracer: Tracer, optimizer: Any) -> HeldOptimizer:
-    """The optimizer with its numbers replaced."""
-    held: HeldOptimizer | None = tracer.optimizers.get(id(optimizer))
-    if held is None:
-        held = tracer.optimizers[id(optimizer)] = HeldOptimizer(tracer, optimizer)
-        tracer.undo.append(held.restore)
-    return held
+def capture_optimizer(tracer: Tracer, optimizer: Any) -> CapturedOptimizer:
+    """Replace the numbers of an optimizer."""
+    captured: CapturedOptimizer | None = tracer.optimizers.get(id(optimizer))
+    if captured is None:
+        captured = tracer.optimizers[id(optimizer)] = CapturedOptimizer(tracer, optimizer)
+        tracer.undo.append(captured.restore)
+    return captured

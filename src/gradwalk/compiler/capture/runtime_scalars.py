@@ -1,8 +1,8 @@
-"""Number: a Python number that is read at every call of the compiled function.
+"""RuntimeScalar: a Python number that is read at every call of the compiled function.
 
-Learning rates, step counts and float arguments change from call to call. While a function is
-traced a Number takes their place: arithmetic with it becomes part of the program, and a branch on
-it (`if decay:`) becomes a condition under which the program is right.
+Learning rates, step counts and float arguments change from call to call. During a trace a
+RuntimeScalar takes their place: arithmetic with it becomes part of the program, and a branch on it
+(`if decay:`) becomes a guard.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.compiler.capture.locations import Location
 from gradwalk.compiler.ir.program import Term
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.graph.abstract import AbstractArray, AbstractNumber
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from gradwalk.compiler.tracing.tracer import Tracer
 
 
-class Number(AbstractNumber, Arithmetic):
-    """A number known at the call, or made of such by arithmetic."""
+class RuntimeScalar(AbstractNumber, Arithmetic):
+    """A number known at the call, or computed from such by arithmetic."""
 
-    __slots__ = ("key", "name", "read", "term", "tracer", "value")
+    __slots__ = ("key", "location", "name", "read", "term", "tracer", "value")
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Number(AbstractNumber, Arithmetic):
         term: Term,
         value: Any,
         read: Callable[[list[Any]], Any],
+        location: Location | None = None,
     ) -> None:
         self.tracer = tracer
         self.name = name  # for errors
@@ -40,6 +42,7 @@ class Number(AbstractNumber, Arithmetic):
         self.term = term
         self.value = value  # now, in this trace
         self.read = read  # computes it from the arguments of a later call
+        self.location = location  # None for an expression
 
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -50,8 +53,8 @@ class Number(AbstractNumber, Arithmetic):
             if isinstance(argument, AbstractArray):
                 array: Any = argument
                 return array.tracer.compute(op, args, attrs)
-        one = next(a for a in args if isinstance(a, Number))
-        return one.tracer.combine(op, args, attrs)
+        scalar = next(a for a in args if isinstance(a, RuntimeScalar))
+        return scalar.tracer.combine(op, args, attrs)
 
     def __bool__(self) -> bool:
         return self.tracer.decide(self)

@@ -1,4 +1,4 @@
-"""Which code is the user's, and what its functions and objects have."""
+"""Which code is the user's, and the parameters and attributes of its functions and objects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def vars_of(thing: Any) -> dict[str, Any]:
 
 
 def bound(function: Any, thing: Any) -> dict[str, Any]:
-    """The first parameter of a method is its object."""
+    """The first parameter of a method, which is its object."""
     names = getattr(getattr(function, "__code__", None), "co_varnames", ())
     return {names[0]: thing} if names else {}
 
 
 def defaults(function: FunctionType) -> dict[str, Any]:
-    """What parameters have that are not given."""
+    """The default values of parameters."""
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     return {**dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)),
@@ -37,13 +37,13 @@ def defaults(function: FunctionType) -> dict[str, Any]:
 
 
 def is_basic(package: str) -> bool:
-    """Whether a package is Python's, NumPy's or ours."""
+    """Whether a package is Python's, NumPy's or gradwalk."""
     return package in ("gradwalk", "numpy") or package in sys.stdlib_module_names
 
 
 @functools.cache
 def is_library(module: str | None) -> bool:
-    """Whether a module is Python's, ours or installed: nobody changes what it has."""
+    """Whether a module is Python's, gradwalk's or installed: its variables do not change."""
     if is_basic((module or "").partition(".")[0]):
         return True
     file = getattr(sys.modules.get(module or ""), "__file__", None)
@@ -51,15 +51,15 @@ def is_library(module: str | None) -> bool:
 
 
 def is_installed(file: str) -> bool:
-    """Whether a file is Python's own, or that of an installed package."""
+    """Whether a file belongs to Python or to an installed package."""
     return file.startswith(_INSTALLED)
 
 
 def is_compiled(thing: Any) -> bool:
     """Whether it is a compiled function."""
-    from gradwalk.compiler.introspect.methods import Looking
+    from gradwalk.compiler.introspect.methods import Introspection
 
-    return isinstance(thing, Looking)
+    return isinstance(thing, Introspection)
 
 
 def is_filled(cell: CellType) -> bool:
@@ -72,7 +72,7 @@ def is_filled(cell: CellType) -> bool:
 
 
 def names(code: CodeType) -> Iterable[str]:
-    """The names of globals and attributes in a function and in those inside it, and its texts."""
+    """The globals, attributes and strings in a function and in the functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""What holds a value that a traced function reads: a variable, or a whole container."""
+"""Where a traced function reads values: variables, containers and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.capture.locations import Location
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None), slice, range)
 MISSING: Any = object()
 
 
 def is_plain(value: Any) -> bool:
-    """Whether its value counts, and not which object it is."""
+    """Whether a guard compares it by value, and not by identity."""
     return type(value) in PLAIN or isinstance(value, (np.generic, np.dtype))
 
 
 def same(now: Any, before: Any) -> bool:
-    """Whether a value counts as the same: this object, or an equal plain value."""
+    """Whether a guard accepts a value: the same object, or an equal plain value."""
     if now is before:
         return True
     return type(now) is type(before) and is_plain(before) and bool(now == before)
 
 
-class Variable:
+class Variable(Location):
     """A cell of a closure, an element of a dictionary or list (globals too), or an attribute.
 
-    Of a tensor it is a place as well: the next call may find another tensor there.
+    It is the location of a tensor if the next call may find another tensor there.
     """
 
     __slots__ = ("holder", "how", "name", "value")
@@ -38,7 +40,7 @@ class Variable:
         self.value = value  # in the trace
 
     def now(self) -> Any:
-        """What it holds now; MISSING if there is no such thing."""
+        """Its value now; MISSING if it has none."""
         try:
             if self.how == "cell":
                 return self.holder.cell_contents
@@ -47,12 +49,11 @@ class Variable:
             return MISSING
 
     def get(self, arguments: Any) -> Any:
-        """The tensor, or None."""
-        found = self.now()
-        return found if hasattr(found, "_array") else None
+        """The tensor, or None if it is none."""
+        value = self.now()
+        return value if hasattr(value, "_array") else None
 
     def set(self, value: Any, arguments: Any = ()) -> None:
-        """Put something there."""
         if self.how == "cell":
             self.holder.cell_contents = value
         elif self.how == "item":
@@ -61,7 +62,7 @@ class Variable:
             setattr(self.holder, self.name, value)
 
     def put_back(self) -> None:
-        """Put what it held in the beginning there."""
+        """Restore the value it had in the beginning."""
         if self.value is not MISSING:
             self.set(self.value)
         elif self.how == "attribute":
@@ -74,7 +75,7 @@ class Variable:
 
 
 class Container:
-    """A list, dictionary or set that the function goes through: its elements count."""
+    """A list, dictionary or set that the function iterates over: its elements are guarded."""
 
     __slots__ = ("elements", "free", "holder", "keys")
 
@@ -84,17 +85,16 @@ class Container:
         self.note()
 
     def note(self) -> None:
-        """Let it be as it is now."""
+        """Note its elements as they are now."""
         self.elements = self.now()
         count = range(len(self.elements))
         self.keys: list[Any] = list(self.holder if isinstance(self.holder, dict) else count)
 
     def now(self) -> list[Any]:
-        """Its elements."""
         return list(self.holder.values() if isinstance(self.holder, dict) else self.holder)
 
     def changed(self) -> bool:
-        """Whether there are others in it."""
+        """Whether it has other elements than noted."""
         now = self.now()
         if len(now) == len(self.elements) and all(map(is_, now, self.elements)):
             return isinstance(self.holder, dict) and list(self.holder) != self.keys
@@ -108,7 +108,7 @@ class Container:
         return list(new) != list(old) or not all(map(same, new.values(), old.values()))
 
     def variables(self) -> list[Variable]:
-        """Its elements as variables; those of a set, or of one that grew or shrank, are none."""
+        """Its elements as variables; none for a set, or a list that grew or shrank."""
         if isinstance(self.holder, dict):
             old = dict(zip(self.keys, self.elements, strict=True))
             return [Variable("item", self.holder, k, old.get(k, MISSING)) for k in self.holder]
@@ -117,7 +117,7 @@ class Container:
         return []
 
     def put_back(self) -> None:
-        """Put its elements back."""
+        """Restore its elements."""
         if isinstance(self.holder, list):
             self.holder[:] = self.elements
             return
@@ -130,7 +130,7 @@ class Container:
 
 
 class ArrayOutside:
-    """An ndarray that the function reads: if NumPy computes with it, its elements count."""
+    """An ndarray that the function reads; if NumPy computes with it, its elements are guarded."""
 
     __slots__ = ("elements", "holder", "read")
 
@@ -140,5 +140,4 @@ class ArrayOutside:
         self.elements = holder.tobytes()
 
     def changed(self) -> bool:
-        """Whether it has others."""
         return self.holder.tobytes() != self.elements

@@ -1,7 +1,7 @@
-"""How much work a kernel is: floating-point operations and bytes, by its shapes.
+"""Estimates of a kernel's work by its shapes: floating-point operations and bytes.
 
-An elementwise op counts as one operation, whatever it is; a multiplication and the addition of its
-result as two. Bytes are those of every array that is read or written, once; caches may serve them.
+An elementwise op counts as one operation, a multiply-add as two. Bytes are those of every array
+that is read or written, once; caches may serve them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Place, bytes_of
-from gradwalk.compiler.plan.loop_nest import Apply, Draw, Loops, Reduce
+from gradwalk.compiler.plan.buffers import Slice, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Loops, Reduce, Sample
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Entry
 from gradwalk.compiler.plan.synchronization import operations as of_product
@@ -29,20 +29,19 @@ def operations(entry: Entry) -> int:
 
 
 def _of_loops(loops: Loops) -> int:
-    """Steps that vary run for every element, the others once per row."""
+    """Steps that vary run for every element, others once per row."""
     rows = math.prod((*loops.outer, *loops.reduced))
     elements = rows * math.prod(loops.row)
-    found = 0
+    total = 0
     for step, varies in zip(loops.steps, loops.varies(), strict=True):
-        if isinstance(step, Reduce):
-            found += elements
-        elif isinstance(step, (Apply, Draw)):
-            found += elements if varies else rows
-    return found
+        if isinstance(step, (Apply, Sample, Reduce)):
+            total += elements if varies or isinstance(step, Reduce) else rows
+    return total
 
 
 def _of_call(call: Call) -> int:
-    """Of the gradient of a filter: each number of y meets all of it; else every element once."""
+    """For the gradient of a convolution's weight: every element of y times all of the weight. For
+    other calls every element once."""
     if call.op is conv_weight:
         _, y = call.terms
         return 2 * y.size * math.prod(call.outputs[0].shape[1:])
@@ -50,16 +49,16 @@ def _of_call(call: Call) -> int:
 
 
 def traffic(entry: Entry) -> int:
-    """The bytes an entry reads and writes, without its scratch memory."""
-    read = {_identity(place): place for place in entry.reads}
-    written = {_identity(place): place for place in entry.writes if not is_scratch(place)}
-    return sum(bytes_of(place) for place in (*read.values(), *written.values()))
+    """The bytes that an entry reads and writes, without its scratch memory."""
+    read = {_identity(array): array for array in entry.reads}
+    written = {_identity(array): array for array in entry.writes if not is_scratch(array)}
+    return sum(bytes_of(array) for array in (*read.values(), *written.values()))
 
 
-def is_scratch(place: Place) -> bool:
+def is_scratch(array: Slice) -> bool:
     """Whether only the kernel itself uses it."""
-    return place.buffer.in_arena and not place.buffer.readers
+    return array.buffer.in_arena and not array.buffer.readers
 
 
-def _identity(place: Place) -> tuple[object, ...]:
-    return id(place.buffer), place.offset, place.shape, place.strides
+def _identity(array: Slice) -> tuple[object, ...]:
+    return id(array.buffer), array.offset, array.shape, array.strides

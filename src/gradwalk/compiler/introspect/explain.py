@@ -1,4 +1,4 @@
-"""explain: what a compiled function captured, and what runs when it is called."""
+"""explain: what a compiled function captured, and what runs at a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gradwalk.compiler.introspect.estimates import operations, traffic
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import WIDTH, columns, lines_of, shortened
-from gradwalk.compiler.ir.program import Call, Memory, Program
+from gradwalk.compiler.ir.program import Argument, Program
 from gradwalk.compiler.plan.buffers import ALIGNMENT
 from gradwalk.compiler.plan.loop_nest import Loops
 from gradwalk.compiler.plan.lowering import ProductSteps
@@ -23,12 +23,14 @@ from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.ops.linear.matmul import matmul_op
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.function import Compiled
 
+# Of calls with a kernel of their own; all others scatter.
 CALL_KINDS = {
-    "conv": "convolve", "pool": "pool", "max": "pool", "gather": "pick", "cumsum": "scan",
-    "running": "scan", "sort": "sort", "topk": "sort",
+    "conv_weight": "convolve", "max_pool_indices": "pool", "pool_sum": "pool",
+    "pool_spread": "pool", "gather_last": "pick", "cumsum": "scan", "running_max": "scan",
+    "running_min": "scan", "sort": "sort", "topk": "sort",
 }  # fmt: skip
 
 
@@ -54,8 +56,8 @@ class KernelReport(Report):
     number: int
     kind: str  # map, rows, columns, product, ..., or NumPy
     function: str  # of the library, "" where NumPy runs it
-    ops: list[str]  # what was fused into it, in order
-    lines: list[SourceLine]  # of the user, that it stands for
+    ops: list[str]  # fused into it, in order
+    lines: list[SourceLine]  # of the user
     shared: bool  # by all threads; otherwise thread 0 runs it alone
     meets: bool  # all threads wait for one another before it
     operations: int
@@ -76,13 +78,13 @@ class ProgramReport(Report):
     without_reuse: int  # bytes that the buffers would take side by side
     threads: int
     functions: int  # of native code, each for one or more kernels
-    compiled: int  # of those, not found in memory or on disk
+    compiled: int  # of those, not in a cache
     stages: dict[str, float] = field(default_factory=dict)  # seconds
-    backend: str = "llvm"
+    backend: str = ""
 
     def __str__(self) -> str:
-        if self.backend != "llvm":
-            return f"{self.title}: {self.calls} calls, each run by NumPy"
+        if not self.stages:
+            return f"{self.title}: {_many(self.calls, 'call')}, run by {self.backend}"
         return "\n".join([*self._head(), *self._table(), *self._tail()])
 
     def _head(self) -> list[str]:
@@ -101,7 +103,7 @@ class ProgramReport(Report):
         files = {line.file for k in self.kernels for line in k.lines}
         head = f"{'#':>4} {'kind':8} {'time':>8} " if timed else f"{'#':>4} {'kind':8} "
         head += f"{'by':>5} {'FLOP':>7} {'bytes':>9}  "
-        found = [f"{head}fused ops [lines]"]
+        table = [f"{head}fused ops [lines]"]
         for k in self.kernels:
             time = f"{_in_seconds(k.seconds):>8} " if timed else ""
             threads = ("| " if k.meets else "") + ("all" if k.shared else "one")
@@ -109,39 +111,39 @@ class ProgramReport(Report):
                 f"{k.number:4} {k.kind:8} {time}{threads:>5} "
                 f"{in_operations(k.operations, ''):>7} {in_bytes(k.bytes):>9}  "
             )
-            places = _places(k.lines, len(files) > 1)
-            text = f"{_counted(k.ops)}{f' [{places}]' if places else ''}"
+            lines = _line_numbers(k.lines, len(files) > 1)
+            text = f"{_counted(k.ops)}{f' [{lines}]' if lines else ''}"
             wrapped = textwrap.wrap(text, WIDTH - len(head)) or [""]
-            found.append((row + wrapped[0]).rstrip())
-            found += [" " * len(head) + more for more in wrapped[1:]]
-        return found
+            table.append((row + wrapped[0]).rstrip())
+            table += [" " * len(head) + more for more in wrapped[1:]]
+        return table
 
     def _tail(self) -> list[str]:
-        lines = list(dict.fromkeys(line for k in self.kernels for line in k.lines))
-        found = [shortened(f"  {line}") for line in sorted(lines, key=lambda x: (x.file, x.line))]
+        users = dict.fromkeys(line for k in self.kernels for line in k.lines)
+        lines = [shortened(f"  {line}") for line in sorted(users, key=lambda x: (x.file, x.line))]
         for k in self.kernels:
             if k.reason:
-                found += textwrap.wrap(
+                lines += textwrap.wrap(
                     f"kernel {k.number} runs as NumPy: {k.reason}", WIDTH,
                     initial_indent="  ", subsequent_indent="    ",
                 )  # fmt: skip
-        found.append(
+        lines.append(
             f"  {_many(self.buffers, 'buffer')} in {in_bytes(self.arena)} "
             f"({in_bytes(self.without_reuse)} without reuse)"
         )
         if any(k.seconds is not None for k in self.kernels):
-            found.append("  time: the shortest of five runs, with about 1 µs to start each kernel")
+            lines.append("  time: the shortest of five runs, with about 1 µs to start each kernel")
         known = self.functions - self.compiled
-        found.append(
+        lines.append(
             f"  {_many(self.functions, 'native function')}: {self.compiled} compiled, "
             f"{known} from the cache"
         )
         stages = ", ".join(f"{name} {_in_seconds(s)}" for name, s in self.stages.items())
         total = _in_seconds(sum(self.stages.values()))
-        found += textwrap.wrap(
+        lines += textwrap.wrap(
             f"compiled in {total}: {stages}", WIDTH, initial_indent="  ", subsequent_indent="    "
         )
-        return found
+        return lines
 
 
 @dataclass
@@ -149,7 +151,7 @@ class Explanation(Report):
     """What a compiled function is made of; `print` it."""
 
     name: str
-    variants: int  # programs compiled so far, for other shapes and the like
+    specializations: int  # programs compiled so far, for other shapes and the like
     calls: int  # of this one
     arguments: list[Array]
     captured: list[Array]
@@ -157,7 +159,9 @@ class Explanation(Report):
     programs: list[ProgramReport]  # the function, then its gradient if that was asked for
 
     def __str__(self) -> str:
-        others = f", the newest of {self.variants} programs" if self.variants > 1 else ""
+        others = (
+            f", the newest of {self.specializations} programs" if self.specializations > 1 else ""
+        )
         parts = [f"{self.name}: called {_many(self.calls, 'time')}{others}"]
         parts += ["arguments", *_indented(self.arguments)] if self.arguments else []
         parts += ["captured", *_indented(self.captured)] if self.captured else []
@@ -167,63 +171,53 @@ class Explanation(Report):
         return "\n".join([*parts, *map(str, self.programs)])
 
 
-def explain(compiled: Compiled, variant: Variant, time: bool = False) -> Explanation:
-    """What `Compiled.explain` gives."""
-    trace = variant.trace
-    updated = {
-        (type(t.source), getattr(t.source, "number", None)) for t, _ in trace.program.updates
-    }
+def explain(compiled: Compiled, specialization: Specialization, time: bool = False) -> Explanation:
+    """What `Compiled.explain` returns."""
+    trace = specialization.trace
     names = captured_names(compiled.function, trace)
     captured = [
-        Array(name, held.array.dtype.name, held.array.shape, (Memory, number) in updated)
-        for number, (name, held) in enumerate(zip(names, trace.captured, strict=True))
+        Array(name, memory.array.dtype.name, memory.array.shape, number in trace.written)
+        for number, (name, memory) in enumerate(zip(names, trace.captured, strict=True))
     ]
-    found = Explanation(
+    executables = [("program", specialization.executable)]
+    if specialization._gradient is not None:
+        executables.append(("gradient program", specialization._gradient))
+    explanation = Explanation(
         compiled.name,
-        sum(map(len, compiled.variants.values())),
-        variant.count,
-        _arguments(compiled, variant),
+        sum(map(len, compiled.specializations.values())),
+        specialization.count,
+        _arguments(compiled, specialization),
         captured,
-        list(dict.fromkeys(map(str, trace.lates))),
-        [program_report("program", variant.executable)],
+        list(dict.fromkeys(map(str, trace.scalars))),
+        [program_report(title, one, compiled.backend) for title, one in executables],
     )
-    if variant._gradient is not None:
-        found.programs.append(program_report("gradient program", variant._gradient))
     if time:
         from gradwalk.compiler.backends.llvm.kernel_timing import seconds
 
-        arrays = variant.arrays
-        for report, executable in zip(found.programs, _executables(variant), strict=True):
-            if not report.kernels:
-                continue
-            for kernel, taken in zip(report.kernels, seconds(executable, arrays), strict=True):
+        for report, (_, executable) in zip(explanation.programs, executables, strict=True):
+            times = seconds(executable, specialization.arrays) if report.kernels else []
+            for kernel, taken in zip(report.kernels, times, strict=True):
                 kernel.seconds = taken
-    return found
+    return explanation
 
 
-def _executables(variant: Variant) -> list[Any]:
-    return [e for e in (variant.executable, variant._gradient) if e is not None]
+def _arguments(compiled: Compiled, specialization: Specialization) -> list[Array]:
+    """The tensors it is called with, if the program uses them."""
+    trace = specialization.trace
+    names = argument_names(compiled.names, trace)
+    used = {t.source.position: t for t in trace.program.sources() if isinstance(t.source, Argument)}
+    return [
+        Array(names[n], term.dtype.name, term.shape, n in trace.written_arguments)
+        for n, term in sorted(used.items())
+    ]
 
 
-def _arguments(compiled: Compiled, variant: Variant) -> list[Array]:
-    """The tensors it is called with, as far as the program uses them."""
-    names = argument_names(compiled.names, variant.trace)
-    found = {}
-    written = variant.trace.written_arguments
-    for term in variant.trace.program.sources():
-        position = getattr(term.source, "position", None)
-        if position is not None:
-            name = names[position]
-            found[position] = Array(name, term.dtype.name, term.shape, position in written)
-    return [found[position] for position in sorted(found)]
-
-
-def program_report(title: str, executable: Any) -> ProgramReport:
+def program_report(title: str, executable: Any, backend: str) -> ProgramReport:
     """The kernels of one executable, with their memory and the stages that made them."""
     program: Program = executable.program
-    plan: Plan | None = getattr(executable, "plan", None)
+    plan: Plan | None = executable.plan
     if plan is None:
-        return ProgramReport(title, len(program.calls), [], 0, 0, 0, 1, 0, 0, {}, "numpy")
+        return ProgramReport(title, len(program.calls), [], 0, 0, 0, 1, 0, 0, {}, backend)
     from gradwalk.compiler.backends.llvm.runtime import thread_pool
 
     threads = thread_pool.get_num_threads()
@@ -244,8 +238,8 @@ def program_report(title: str, executable: Any) -> ProgramReport:
             zip(plan.entries, executable.kernels, sharing(plan.entries, threads), strict=True)
         )
     ]
-    places = [p for e in plan.entries for p in (*e.reads, *e.writes) if p.buffer.in_arena]
-    buffers = {id(p.buffer): p.buffer for p in places}
+    slices = (p for e in plan.entries for p in (*e.reads, *e.writes))
+    buffers = {id(p.buffer): p.buffer for p in slices if p.buffer.in_arena}
     return ProgramReport(
         title,
         len(program.calls),
@@ -257,23 +251,18 @@ def program_report(title: str, executable: Any) -> ProgramReport:
         len(executable.library.addresses),
         executable.library.compiled,
         dict(executable.stages),
+        backend,
     )
 
 
 def kind_of_entry(entry: Entry) -> str:
-    """Which generator wrote an entry's kernel."""
+    """The kind of an entry's kernel."""
     work = entry.work
     if isinstance(work, ProductSteps):
         return "product" if work.call.op is matmul_op else "convolve"
     if isinstance(work, Loops):
         return "columns" if work.reduced else "rows" if work.reduces else "map"
-    return kind_of_call(work)
-
-
-def kind_of_call(call: Call) -> str:
-    """The same for a call that has a kernel of its own."""
-    start = call.op.name.partition("_")[0]
-    return CALL_KINDS.get(start, "scatter")
+    return CALL_KINDS.get(work.op.name, "scatter")
 
 
 def _indented(arrays: Sequence[Array]) -> list[str]:
@@ -281,7 +270,7 @@ def _indented(arrays: Sequence[Array]) -> list[str]:
 
 
 def _counted(ops: Sequence[str]) -> str:
-    """Names in order of first use; how often where that is more than once."""
+    """Names in order of first use, with counts above one."""
     counts = {name: ops.count(name) for name in ops}
     return " ".join(name if n == 1 else f"{n}×{name}" for name, n in counts.items())
 
@@ -290,8 +279,8 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _places(lines: Sequence[SourceLine], with_files: bool) -> str:
-    """Numbers of lines, those of each file behind its name: moons.py:10,11 net.py:7."""
+def _line_numbers(lines: Sequence[SourceLine], with_files: bool) -> str:
+    """Line numbers, after the name of their file: moons.py:10,11 net.py:7."""
     by_file: dict[str, list[str]] = {}
     for line in lines:
         by_file.setdefault(line.file, []).append(str(line.line))

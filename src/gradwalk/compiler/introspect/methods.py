@@ -1,4 +1,4 @@
-"""What a compiled function tells about itself: explain(), source(), graph."""
+"""The introspection of a compiled function: explain(), source(), graph."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import lines_of, listing
+from gradwalk.compiler.ir.program import Argument, Memory, Scalar, Source
 from gradwalk.graph.source import caller, source_line
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.introspect.explain import Explanation
     from gradwalk.inspect.trace.trace import Trace
 
 FORMS = ("llvm", "assembly")
 
 
-class Text(str):
-    """A text that a prompt shows as it is printed."""
+class PrintedText(str):
+    """A string that a prompt shows as it is printed."""
 
     __slots__ = ()
 
@@ -26,16 +27,17 @@ class Text(str):
         return str(self)
 
 
-class Looking:
-    """The part of `Compiled` that looks at what was compiled: at its newest program."""
+class Introspection:
+    """The part of `Compiled` that shows what was compiled: its newest program."""
 
     function: Any
+    backend: str
     name: str
     names: list[str]
-    variants: dict[Any, list[Variant]]
-    newest: Variant | None
+    specializations: dict[Any, list[Specialization]]
+    newest: Specialization | None
 
-    def _newest(self) -> Variant:
+    def _newest(self) -> Specialization:
         if self.newest is None:
             raise RuntimeError(
                 f"{self.name} has not been compiled yet: that happens at its first call. "
@@ -44,10 +46,10 @@ class Looking:
         return self.newest
 
     def explain(self, *, time: bool = False) -> Explanation:
-        """What was captured, and what runs: kernels, what was fused into each, memory, FLOPs.
+        """What was captured, and what runs: kernels, the ops fused into each, memory, FLOPs.
 
-        With `time`, each kernel is run by itself on copies and made-up arguments; the shortest of
-        five runs is told. Nothing of yours changes.
+        With `time`, each kernel runs by itself on copies and made-up arguments; the shortest of
+        five runs counts. Nothing of yours changes.
 
         >>> import gradwalk as gw
         >>> @gw.compile
@@ -61,16 +63,15 @@ class Looking:
 
         return explain(self, self._newest(), time)  # type: ignore[arg-type]
 
-    def source(self, kernel: int | None = None, form: str | None = None) -> Text:
-        """The kernels as LLVM text and as this machine's assembly.
-
-        Of all kernels or one, by its number in `explain()`; `form` is "llvm" or "assembly", or
-        both.
-        """
+    def source(self, kernel: int | None = None, form: str | None = None) -> PrintedText:
+        """The kernels as LLVM text and as this machine's assembly: all, or the one with this number
+        in `explain()`. `form` is "llvm" or "assembly"; by default both."""
         check_form(form)
         executable = self._newest().executable
-        if not hasattr(executable, "kernels"):
-            return Text(f"; {self.name} runs as NumPy, op by op: there is no code")
+        if executable.plan is None:
+            return PrintedText(
+                f"; {self.name} is run by {self.backend}, op by op: there is no code"
+            )
         kernels = executable.kernels
         if kernel is not None and not -len(kernels) <= kernel < len(kernels):
             raise IndexError(f"there is no kernel {kernel}: explain() has {len(kernels)}")
@@ -85,36 +86,36 @@ class Looking:
                 same = [k for k in chosen if getattr(kernels[k], "name", None) == one.name]
                 head = f"; kernel {', '.join(map(str, same))}\n"
                 parts[one.name] = head + code_of(one, form)
-        return Text("\n\n".join(parts.values()))
+        return PrintedText("\n\n".join(parts.values()))
 
     @property
     def graph(self) -> Trace:
-        """The program as a trace, which `gradwalk.studio.show` and the tools of `inspect` read.
+        """The program as a trace, for `gradwalk.studio.show` and the tools of `inspect`.
 
         It is the program that runs, after all passes: forward, backward and optimizer in one
-        graph, and every kernel a group. Its arrays have shapes and no numbers, as no call is
-        recorded; `graph_of(*arguments)` has them.
+        graph, and every kernel a group. Its arrays have shapes and no numbers, since no call is
+        recorded; those of `graph_of(*arguments)` have.
         """
         from gradwalk.compiler.introspect.program_trace import trace_of
 
         return trace_of(self, self._newest())  # type: ignore[arg-type]
 
     def graph_of(self, *args: Any, **keywords: Any) -> Trace:
-        """The same with the numbers of one call, which the reference computes op by op; nothing
-        that the function would change is changed."""
+        """The same with the numbers of one call, computed op by op by NumPy. Nothing changes that
+        the function would change."""
         from gradwalk.compiler.introspect.program_trace import trace_of
 
         return trace_of(self, self._newest(), (args, keywords))  # type: ignore[arg-type]
 
     @property
-    def program(self) -> Text:
+    def program(self) -> PrintedText:
         """The traced program, before all passes, as text."""
-        variant = self._newest()
-        return Text(listing(variant.trace.program, meanings(self, variant)))
+        specialization = self._newest()
+        return PrintedText(listing(specialization.trace.program, meanings(self, specialization)))
 
 
 def check_form(form: str | None) -> None:
-    """Complain of a form of code that there is not."""
+    """Reject unknown forms."""
     if form not in (None, *FORMS):
         raise ValueError(f"form is one of {', '.join(FORMS)}, not {form!r}")
 
@@ -129,23 +130,28 @@ def code_of(kernel: Any, form: str | None) -> str:
     return "\n".join(part.rstrip("\n") for part in parts)
 
 
-def meanings(compiled: Any, variant: Variant) -> dict[str, str]:
-    """What the sources of a listing are, by their names in it."""
-    trace = variant.trace
-    found = {f"a{i}": name for i, name in enumerate(argument_names(compiled.names, trace))}
-    found |= {f"m{i}": name for i, name in enumerate(captured_names(compiled.function, trace))}
-    return found | {f"n{i}": str(place) for i, place in enumerate(trace.lates)}
+def meanings(compiled: Any, specialization: Specialization) -> dict[Source, str]:
+    """What the sources of a program are to the user."""
+    trace = specialization.trace
+    names: dict[Source, str] = {}
+    for kind, listed in (
+        (Argument, argument_names(compiled.names, trace)),
+        (Memory, captured_names(compiled.function, trace)),
+        (Scalar, map(str, trace.scalars)),
+    ):
+        names |= {kind(number): name for number, name in enumerate(listed)}
+    return names
 
 
 def warn_of_numpy(name: str, executable: Any) -> bool:
-    """Warn of ops that have no native kernel; whether there were some."""
+    """Warn of ops that have no native kernel; return whether there are some."""
     reasons: dict[int, str] = getattr(executable, "reasons", {})
     if not reasons:
         return False
     lines = []
     for number, reason in reasons.items():
-        places = lines_of(executable.plan.entries[number].calls)
-        lines += [f"  {place}\n    {reason}" for place in places] or [f"  {reason}"]
+        locations = lines_of(executable.plan.entries[number].calls)
+        lines += [f"  {location}\n    {reason}" for location in locations] or [f"  {reason}"]
     message = "\n".join(
         [
             f"{name} needs ops that have no native kernel:",

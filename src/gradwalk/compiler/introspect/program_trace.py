@@ -1,4 +1,4 @@
-"""The program that runs, as a trace: what the studio and the tools of `inspect` read."""
+"""The program that runs, as a trace for the studio and the tools of `inspect`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradwalk.compiler.backends.numpy import run
-from gradwalk.compiler.capture.locations import OfGenerator
+from gradwalk.compiler.capture.locations import GeneratorLocation
 from gradwalk.compiler.introspect.explain import kind_of_entry
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import line_of
-from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.ir.program import Call, Constant, Program, Term, source_values
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.engine.modes import state
 from gradwalk.inspect.trace.recorder import AUTOMATIC
@@ -20,18 +20,16 @@ from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Group, Trace, TraceNode
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.call.specialization import Variant
+    from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.function import Compiled
 
-Array = np.ndarray[Any, Any]
 
-
-def trace_of(compiled: Compiled, variant: Variant, call: Any = None) -> Trace:
+def trace_of(compiled: Compiled, specialization: Specialization, call: Any = None) -> Trace:
     """A trace of the newest program; with (args, keywords), of one call of it."""
-    executable = variant.executable
+    executable = specialization.executable
     program: Program = executable.program
-    values = {} if call is None else _values(compiled, variant, program, *call)
-    writer = _Writer(compiled.name, values, _names(compiled, variant, program))
+    values = {} if call is None else _values(compiled, specialization, program, *call)
+    writer = _TraceWriter(compiled.name, values, _names(compiled, specialization, program))
     groups = _kernels(executable)
     for term in program.sources():
         if not isinstance(term.source, Constant) or term.ndim:
@@ -39,80 +37,68 @@ def trace_of(compiled: Compiled, variant: Variant, call: Any = None) -> Trace:
     for one in program.calls:
         group = groups.get(one)
         writer.call(one, None if group is None else writer.group(*group))
-    trace = writer.trace
-    for place, term in program.updates:
-        writer.note(term, f"becomes {writer.names.get(place, 'a number')}")
+    for target, term in program.updates:
+        writer.note(term, f"becomes {writer.names.get(target, 'a number')}")
     for term in program.results:
         writer.note(term, "result")
-    return trace
+    return writer.trace
 
 
-def _names(compiled: Compiled, variant: Variant, program: Program) -> dict[Term, str]:
-    """Sources by what the user calls them."""
-    arguments = argument_names(compiled.names, variant.trace)
-    memories = captured_names(compiled.function, variant.trace)
-    lates = list(map(str, variant.trace.lates))
-    found = {}
-    for term in program.sources():
-        match term.source:
-            case Argument(position):
-                found[term] = arguments[position]
-            case Memory(number):
-                found[term] = memories[number]
-            case Late(number):
-                found[term] = lates[number]
-    return found
+def _names(compiled: Compiled, specialization: Specialization, program: Program) -> dict[Term, str]:
+    """The user's names of sources."""
+    traced = specialization.trace
+    arguments = argument_names(compiled.names, traced)
+    memories = captured_names(compiled.function, traced)
+    names = source_values(program, arguments, memories, list(map(str, traced.scalars)))
+    return {t: name for t, name in names.items() if not isinstance(t.source, Constant)}
 
 
 def _kernels(executable: Any) -> dict[Call, tuple[int, str]]:
     """The kernel that each call is in: its number and its kind."""
-    plan = getattr(executable, "plan", None)
-    if plan is None:
+    if executable.plan is None:
         return {}
+    entries = zip(executable.plan.entries, executable.kernels, strict=True)
     return {
         call: (number, kind_of_entry(entry) if kernel is not None else "NumPy")
-        for number, (entry, kernel) in enumerate(zip(plan.entries, executable.kernels, strict=True))
+        for number, (entry, kernel) in enumerate(entries)
         for call in entry.calls
     }
 
 
 def _values(
-    compiled: Compiled, variant: Variant, program: Program, args: Any, keywords: Any
+    compiled: Compiled, specialization: Specialization, program: Program, args: Any, keywords: Any
 ) -> dict[Term, Any]:
-    """Every quantity of one call, by the reference, on copies of what it would change."""
+    """The value of every term in one call, computed by NumPy on copies of what it would change."""
     given = Arguments(args, keywords, compiled.static, state.here.grad_enabled)
-    memories = variant.memories(args, keywords) if given.key == variant.key else None
+    memories = (
+        specialization.memories(args, keywords)
+        if given.signature == specialization.signature
+        else None
+    )
     if memories is None:
         raise ValueError(
             f"the newest program of {compiled.name} is not for these arguments. "
             "Fix: call it with them first."
         )
-    found: dict[Term, Any] = {}
-    for term in program.sources():
-        match term.source:
-            case Argument(position):
-                found[term] = given.values[position]._array.copy()
-            case Memory(number):
-                held = variant.trace.captured[number].places
-                drawn = held[0]._array if held and isinstance(held[0], OfGenerator) else None
-                found[term] = memories[number].copy() if drawn is None else drawn
-            case Late(number):
-                found[term] = variant.trace.lates[number].get(given.values)
-            case Constant(array):
-                found[term] = array
+    arguments = [tensor._array.copy() for tensor in given.tensors]
+    scalars = [location.get(given.values) for location in specialization.trace.scalars]
+    copies = [memory.copy() for memory in memories]
+    for number, generator in specialization.generators.items():
+        copies[number] = GeneratorLocation(generator)._array
+    values = source_values(program, arguments, copies, scalars)
     with np.errstate(all="ignore"):
         for call in program.calls:
-            operands = [found[a] if isinstance(a, Term) else a for a in call.args]
-            found.update(zip(call.outputs, run(call, operands), strict=True))
-    return found
+            operands = [values[a] if isinstance(a, Term) else a for a in call.args]
+            values.update(zip(call.outputs, run(call, operands), strict=True))
+    return values
 
 
-class _Writer:
-    """Writes nodes; arrays are kept up to 64 MiB, then their statistics."""
+class _TraceWriter:
+    """Adds nodes to a trace; keeps arrays up to 64 MiB, then their statistics."""
 
     def __init__(self, title: str, values: dict[Term, Any], names: dict[Term, str]) -> None:
         self.trace = Trace()
-        # Nothing lies in it, so that kernels are seen at once; it names the trace.
+        # It names the trace, and is empty, so that kernels are the outermost groups.
         self.trace.groups.append(Group(title, "scope", 1, None))
         self.values = values
         self.names = names
@@ -153,7 +139,7 @@ class _Writer:
         return self.groups[number]
 
     def note(self, term: Term, label: str) -> None:
-        """Say what becomes of a quantity."""
+        """Label a term with what becomes of it."""
         edge = self.nodes.get(term)
         if edge is not None and not self.trace.nodes[edge.node].label:
             self.trace.nodes[edge.node].label = label
@@ -168,10 +154,10 @@ class _Writer:
         return operand.source.array.item()
 
     def _kept(self, terms: Iterable[Term]) -> list[Any]:
-        found: list[Any] = []
+        kept: list[Any] = []
         for term in terms:
             if term not in self.values:
-                found.append(None)
+                kept.append(None)
                 continue
             array = np.asarray(self.values[term], term.dtype)
             room = self.trace.bytes_kept + array.nbytes <= AUTOMATIC
@@ -179,5 +165,5 @@ class _Writer:
                 self.trace.bytes_kept += array.nbytes
             else:
                 self.trace.reduced.setdefault("values", []).append(len(self.trace.nodes))
-            found.append(array.copy() if room else Statistics.of(array))
-        return found
+            kept.append(array.copy() if room else Statistics.of(array))
+        return kept

@@ -1,4 +1,4 @@
-"""What to call the tensors that a compiled function knows by itself: by the user's own variables.
+"""Names for captured tensors, from the user's own variables.
 
 model.0.weight        a parameter of the module in the variable `model`
 exp_avg of w          the state that an optimizer keeps for the tensor in `w`
@@ -10,46 +10,54 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from gradwalk.compiler.capture.locations import OfGenerator, OfGradient, OfState, OfTensor
-from gradwalk.compiler.capture.modules import OfAttribute
+from gradwalk.compiler.capture.locations import (
+    GeneratorLocation,
+    GradientLocation,
+    StateLocation,
+    TensorLocation,
+)
+from gradwalk.compiler.capture.modules import AttributeLocation
 from gradwalk.compiler.capture.variables import Variable
-from gradwalk.compiler.tracing.outcome import Captured, Trace
+from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.nn.module import Module
 
 
-def captured_names(function: Callable[..., Any], trace: Trace) -> list[str]:
+def captured_names(function: Callable[..., Any], trace: TracedProgram) -> list[str]:
     """A name for each captured memory, by its number."""
     known = _tensors_of(function, trace)
-    return [_name(number, held, known) for number, held in enumerate(trace.captured)]
+    return [
+        _name(memory.locations[0], number, known) if memory.locations else f"memory {number}"
+        for number, memory in enumerate(trace.captured)
+    ]
 
 
-def argument_names(parameters: list[str], trace: Trace) -> list[str]:
+def argument_names(parameters: list[str], trace: TracedProgram) -> list[str]:
     """A name for each tensor argument: the parameter's, where each parameter is one tensor."""
     if len(parameters) == trace.arguments:
         return parameters
     return [f"argument {position}" for position in range(trace.arguments)]
 
 
-def _tensors_of(function: Callable[..., Any], trace: Trace) -> dict[int, str]:
-    """Names by the identity of tensors."""
-    found: dict[int, str] = {}
+def _tensors_of(function: Callable[..., Any], trace: TracedProgram) -> dict[int, str]:
+    """Names by the ids of tensors."""
+    names: dict[int, str] = {}
     for name, thing in _variables(function):
         if isinstance(thing, Module):
-            _add_module(found, name, thing)
+            _add_module(names, name, thing)
         elif hasattr(thing, "_array"):
-            found.setdefault(id(thing), name)
-    # Modules that no variable of the function holds, such as those of `self`: outer ones first.
+            names.setdefault(id(thing), name)
+    # Modules that no variable of the function refers to, such as those of `self`: outer ones first.
     modules = list(dict.fromkeys(module for module, _, _ in trace.modules.attributes))
     inner = {id(m) for module in modules for m in module.modules() if m is not module}
     for module in modules:
         if id(module) not in inner:
-            _add_module(found, type(module).__name__, module)
-    return found
+            _add_module(names, type(module).__name__, module)
+    return names
 
 
-def _add_module(found: dict[int, str], name: str, module: Module) -> None:
+def _add_module(names: dict[int, str], name: str, module: Module) -> None:
     for path, tensor in (*module.named_parameters(), *module.named_buffers()):
-        found.setdefault(id(tensor), f"{name}.{path}")
+        names.setdefault(id(tensor), f"{name}.{path}")
 
 
 def _variables(function: Any) -> Iterator[tuple[str, Any]]:
@@ -67,24 +75,18 @@ def _variables(function: Any) -> Iterator[tuple[str, Any]]:
             yield name, function.__globals__[name]
 
 
-def _name(number: int, held: Captured, known: dict[int, str]) -> str:
-    if not held.places:
-        return f"memory {number}"
-    return _of_place(held.places[0], number, known)
-
-
-def _of_place(place: Any, number: int, known: dict[int, str]) -> str:
-    match place:
-        case OfTensor(tensor):
+def _name(location: Any, number: int, known: dict[int, str]) -> str:
+    match location:
+        case TensorLocation(tensor):
             return known.get(id(tensor)) or tensor.label or f"tensor {number}"
         case Variable():
-            return str(place.name)
-        case OfGradient(of):
-            return f"{_of_place(of, number, known)}.grad"
-        case OfState(state, name):
+            return str(location.name)
+        case GradientLocation(of):
+            return f"{_name(of, number, known)}.grad"
+        case StateLocation(state, name):
             return f"{name} of {known.get(id(state.parameter), 'a parameter')}"
-        case OfAttribute(module, name):
+        case AttributeLocation(module, name):
             return f"{type(module).__name__}.{name}"
-        case OfGenerator():
+        case GeneratorLocation():
             return "random generator"
-    return str(place)
+    return str(location)

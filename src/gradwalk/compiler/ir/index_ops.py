@@ -1,4 +1,4 @@
-"""An index that is checked where it is used: an op that the compiler itself adds."""
+"""checked_index: an op that the compiler adds to check an index where it is used."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def _forward(index: Any, *, length: int) -> Any:
     return np.where(index < 0, index + length, index)
 
 
-# Counts (int64) from the end become counts from the start; what is out of range is an error.
+# An index (int64) from the end becomes one from the start; one out of range raises.
 checked_index = Op("checked_index", _forward, None, [None], elementwise=True)

@@ -5,25 +5,35 @@
     # step.py:9: loss = F.cross_entropy(model(x), y)
     t0 = linear(a0, m0, m1)                                       float32 (100, 16)
 
-a: an argument, m: captured memory, n: a number read at every call, c: a constant, t: computed.
+a: argument, m: captured memory, n: runtime scalar, c: constant, t: computed.
 """
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gradwalk.compiler.ir.program import Argument, Call, Constant, Late, Memory, Program, Term
+from gradwalk.compiler.ir.program import (
+    Argument,
+    Call,
+    Constant,
+    Memory,
+    Program,
+    Scalar,
+    Source,
+    Term,
+)
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
-    Draw,
     Given,
     Load,
     Number,
     Pick,
     Position,
     Reduce,
+    Sample,
     Step,
     Store,
 )
@@ -33,28 +43,26 @@ from gradwalk.graph.source import SourceLine, source_line
 
 WIDTH = 80
 _STUCK = "\N{NO-BREAK SPACE}"
-_LETTERS = {Argument: "a", Memory: "m", Late: "n", Constant: "c"}
 
 
 class Listing:
-    """The names that the terms of a program have in its listing."""
+    """The names of a program's terms in its listing."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.names: dict[Term, str] = {}
-        constants = 0
+        constants = itertools.count()
         for term in program.sources():
             match term.source:
                 case Argument(position):
                     self.names[term] = f"a{position}"
-                case Memory(number) | Late(number):
-                    self.names[term] = f"{_LETTERS[type(term.source)]}{number}"
+                case Memory(number):
+                    self.names[term] = f"m{number}"
+                case Scalar(number):
+                    self.names[term] = f"n{number}"
                 case Constant(array):
-                    if array.ndim:
-                        self.names[term] = f"c{constants}"
-                        constants += 1
-                    else:
-                        self.names[term] = repr(array.item())
+                    named = f"c{next(constants)}" if array.ndim else repr(array.item())
+                    self.names[term] = named
         outputs = (term for call in program.calls for term in call.outputs)
         for number, term in enumerate(outputs):
             self.names[term] = f"t{number}"
@@ -72,24 +80,19 @@ class Listing:
         kind = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
         return _aligned(f"{outputs} = {call.op.name}({', '.join(inside)})", kind)
 
-    def sources(self, meanings: dict[str, str]) -> list[str]:
-        """Where the program's terms come from: name, what it means, type."""
+    def sources(self, meanings: dict[Source, str]) -> list[str]:
+        """A row for each source: its name, what it is to the user, its type."""
         updated = {term for term, _ in self.program.updates}
         rows = []
-        for term in sorted(self.program.sources(), key=self._source_order):
+        for term in sorted(self.program.sources(), key=_source_order):
             if isinstance(term.source, Constant) and not term.ndim:
-                continue  # it stands in the calls as a number
-            name = self.names[term]
+                continue  # calls show it as a number
+            meaning = meanings.get(term.source, "") if term.source is not None else ""
             note = "updated" if term in updated else ""
-            rows.append((name, meanings.get(name, ""), typed(term), note))
+            rows.append((self.names[term], meaning, typed(term), note))
         return columns(rows)
 
-    def _source_order(self, term: Term) -> tuple[int, int]:
-        name = self.names[term]
-        known = [*_LETTERS.values()]
-        return (known.index(name[0]), int(name[1:])) if name[0] in known else (len(known), 0)
-
-    def text(self, meanings: dict[str, str] | None = None) -> str:
+    def text(self, meanings: dict[Source, str] | None = None) -> str:
         """The whole program."""
         program = self.program
         lines = self.sources(meanings or {})
@@ -103,13 +106,24 @@ class Listing:
         if program.results:
             lines += _wrapped("return", (self.names[t] for t in program.results))
         if program.updates:
-            pairs = (f"{self.names[place]} ← {self.names[v]}" for place, v in program.updates)
+            pairs = (f"{self.names[target]} ← {self.names[v]}" for target, v in program.updates)
             lines += _wrapped("update", pairs)
         return "\n".join(lines)
 
 
-def listing(program: Program, meanings: dict[str, str] | None = None) -> str:
-    """A program as text; `meanings` say what its arguments and memories are, by a0, m0, n0."""
+def _source_order(term: Term) -> tuple[int, int]:
+    match term.source:
+        case Argument(number):
+            return 0, number
+        case Memory(number):
+            return 1, number
+        case Scalar(number):
+            return 2, number
+    return 3, 0  # constants, in order of use
+
+
+def listing(program: Program, meanings: dict[Source, str] | None = None) -> str:
+    """A program as text; `meanings` say what its sources are to the user."""
     return Listing(program).text(meanings)
 
 
@@ -119,7 +133,7 @@ def typed(term: Any) -> str:
 
 
 def line_of(call: Call) -> SourceLine | None:
-    """The user's line that a call stands for."""
+    """The user's line that a call belongs to."""
     return None if call.line is None else source_line(*call.line)
 
 
@@ -129,8 +143,8 @@ def lines_of(calls: Sequence[Call]) -> list[SourceLine]:
 
 
 def kernel_listing(work: Work) -> str:
-    """What a kernel does (`work` of an entry of the plan): its loops, and what one turn of them
-    loads, computes and stores."""
+    """What a kernel does (`work` of an entry of the plan): its loops, and what one iteration loads,
+    computes and stores."""
     if isinstance(work, Call):
         kinds = ", ".join(typed(term) for term in work.terms)
         return shortened(f"{work.op.name} of {kinds}")
@@ -160,7 +174,7 @@ def _step(step: Step) -> str:
         case Apply(op, args, attrs, _):
             inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
             return f"apply   {op.name} {', '.join(inside)}"
-        case Draw(access, op, args, skip, attrs, _):
+        case Sample(access, op, args, skip, attrs, _):
             inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
             where = f"array {access}, {skip} blocks on"
             return f"draw    {op.name} {', '.join([where, *inside])}"
@@ -175,7 +189,7 @@ def _attribute(value: Any) -> str:
 
 
 def _aligned(left: str, right: str) -> str:
-    """Two texts, the second at the right edge; on a line of its own if there is no room."""
+    """Two texts, the second at the right edge, on a line of its own if there is no room."""
     if len(left) + 2 + len(right) <= WIDTH:
         return left + right.rjust(WIDTH - len(left))
     lines = textwrap.wrap(left, WIDTH, subsequent_indent=" " * 6)
@@ -189,11 +203,11 @@ def _aligned(left: str, right: str) -> str:
 def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Rows with each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    found = []
+    lines = []
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
-        found.append(shortened("  ".join(cells).rstrip()))
-    return found
+        lines.append(shortened("  ".join(cells).rstrip()))
+    return lines
 
 
 def _wrapped(head: str, parts: Iterable[str]) -> list[str]:
@@ -205,5 +219,5 @@ def _wrapped(head: str, parts: Iterable[str]) -> list[str]:
 
 
 def shortened(line: str) -> str:
-    """A line that fits."""
+    """A line cut to the width."""
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

@@ -2,16 +2,17 @@
 
     Term     one array-valued (or 0-d) quantity: its shape, its dtype and where it comes from
     Call     one op applied to terms and plain numbers, with its outputs
-    Source   where a term that no call made comes from: an argument, captured memory, a late-bound
-             Python number, or a constant
+    Source   where a term that no call made comes from: an argument, captured memory, a runtime
+             scalar, or a constant
 
-A pass takes a program and returns another; it never changes one, except a copy that was made for
-it (`copied`). `Builder` makes calls, with the shape and dtype rules of the op table; `rewrite` is
-the loop that most passes are.
+A pass takes a program and returns another; it changes only a program that owns its calls
+(`copied`). `Builder` makes calls, with the shape and dtype rules of the op table; `rewrite` is the
+loop of most passes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,11 +21,12 @@ import numpy as np
 
 from gradwalk.ops.core.op import Op, Shape
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
+from gradwalk.ops.shape.reshaping import reshape
 
 Dtype = np.dtype[Any]
 
 
-# Not NamedTuples: sources of different kinds with the same number are different.
+# Not NamedTuples: an Argument and a Memory with the same number differ.
 @dataclass(frozen=True)
 class Argument:
     """The array at this position among the tensors the function was called with."""
@@ -40,7 +42,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Late:
+class Scalar:
     """A Python number read at every call: the learning rate, a step count."""
 
     number: int
@@ -53,7 +55,7 @@ class Constant:
     array: np.ndarray[Any, Any]
 
 
-Source = Argument | Memory | Late | Constant
+Source = Argument | Memory | Scalar | Constant
 
 
 class Term:
@@ -77,16 +79,11 @@ class Term:
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
-        found = 1
-        for n in self.shape:
-            found *= n
-        return found
+        return math.prod(self.shape)
 
     def __repr__(self) -> str:
         made = self.call.op.name if self.call is not None else type(self.source).__name__
@@ -94,10 +91,12 @@ class Term:
 
 
 Operand = Term | int | float | bool
+# The strides, in elements, of sources whose elements do not lie in memory in order.
+Layout = dict[Term, tuple[int, ...]]
 
 
 class Call:
-    """One op applied: what goes in, what comes out, and the user's line it stands for."""
+    """One op applied to operands: its outputs, and the user's line it belongs to."""
 
     __slots__ = ("args", "attrs", "kind", "line", "op", "outputs", "terms")
 
@@ -112,14 +111,14 @@ class Call:
         self.op = op
         self.attrs = attrs
         self.line = line
-        self.kind: Any = None  # what loops it needs, once the planner asked (plan/loop_kinds.py)
+        self.kind: Any = None  # of its loops, once it is classified (plan/loop_kinds.py)
         self.take(args)
         self.outputs = tuple(
             [Term(shape, dtype, self, i) for i, (shape, dtype) in enumerate(metas)]
         )
 
     def take(self, args: tuple[Operand, ...]) -> None:
-        """Have these operands."""
+        """Replace the operands."""
         self.args = args
         self.terms = tuple([a for a in args if isinstance(a, Term)])
 
@@ -129,36 +128,30 @@ class Call:
 
 @dataclass(eq=False)
 class Program:
-    """Calls in an order in which each finds its operands made, and what becomes of the results.
+    """Calls in topological order, and what becomes of their outputs.
 
-    `updates` are (source term of a Memory or Late, its value after the call).
+    `updates` are (source term of a Memory or Scalar, its value after the call).
     """
 
     calls: list[Call]
     results: list[Term]
     updates: list[tuple[Term, Term]] = field(default_factory=list)
-    owned: bool = False  # nobody else has its calls: a pass may give them other operands
+    owned: bool = False  # no other program has its calls: a pass may replace their operands
 
     def __str__(self) -> str:
-        """The calls one below the other, to be read."""
         from gradwalk.compiler.ir.listing import listing
 
         return listing(self)
 
     def ends(self) -> list[Term]:
-        """The terms the program is run for."""
+        """The terms that the program computes: results and new values."""
         return [*self.results, *(value for _, value in self.updates)]
 
     def sources(self) -> list[Term]:
         """The terms that no call made, in order of first use; those only written come last."""
-        found: dict[Term, None] = {}
-        for call in self.calls:
-            for term in call.terms:
-                if term.call is None:
-                    found[term] = None
-        found.update((t, None) for t in self.ends() if t.call is None)
-        found.update((t, None) for t, _ in self.updates)
-        return list(found)
+        used = (t for call in self.calls for t in call.terms)
+        read = dict.fromkeys(t for t in (*used, *self.ends()) if t.call is None)
+        return list(read | dict.fromkeys(t for t, _ in self.updates))
 
     def with_calls(self, calls: list[Call], now: dict[Term, Term]) -> Program:
         """This program with other calls, and some terms replaced by others."""
@@ -166,16 +159,16 @@ class Program:
             self,
             calls=calls,
             results=[now.get(t, t) for t in self.results],
-            updates=[(place, now.get(t, t)) for place, t in self.updates],
+            updates=[(target, now.get(t, t)) for target, t in self.updates],
         )
 
     def consumers(self) -> dict[Term, list[Call]]:
-        """The calls that use each term; one that uses it twice is there twice."""
-        found: dict[Term, list[Call]] = {}
+        """The calls that use each term; a call that uses it twice is there twice."""
+        consumers: dict[Term, list[Call]] = {}
         for call in self.calls:
             for term in call.terms:
-                found.setdefault(term, []).append(call)
-        return found
+                consumers.setdefault(term, []).append(call)
+        return consumers
 
 
 class Builder:
@@ -183,11 +176,11 @@ class Builder:
 
     def __init__(self, changes: bool = False) -> None:
         self.calls: list[Call] = []
-        self.changes = changes  # whether it may give other operands to calls that are there
+        self.changes = changes  # whether it may replace the operands of existing calls
         self.line: Any = None  # of the user's program, for the calls made from now on
 
     def apply(self, op: Op, args: Sequence[Operand], attrs: dict[str, Any] | None = None) -> Any:
-        """The output of a new call, or a tuple of them for an op with several."""
+        """Add a call; return its output, or a tuple of them for an op with several."""
         attrs = attrs or {}
         shapes = output_shapes(op, tuple(args), attrs)
         dtypes = output_dtypes(op, tuple(args), attrs, len(shapes))
@@ -205,35 +198,71 @@ class Builder:
         self.calls.append(call)
         return call.outputs if op.multiple else call.outputs[0]
 
+    def reshape(self, term: Term, shape: Shape) -> Term:
+        """A term in another shape; itself if it has that already."""
+        if term.shape == shape:
+            return term
+        reshaped: Term = self.apply(reshape, (term,), {"shape": shape})
+        return reshaped
+
     def again(self, call: Call, args: Sequence[Operand]) -> tuple[Term, ...]:
-        """The same call on other operands; the call itself if they are the same, or may change."""
+        """Add the same call on other operands: a copy, unless they are equal or may be replaced."""
         if args is not call.args and tuple(map(id, args)) != tuple(map(id, call.args)):
             if self.changes:
                 call.take(tuple(args))
             else:
-                metas = [(t.shape, t.dtype) for t in call.outputs]
-                call = Call(call.op, tuple(args), call.attrs, metas, call.line)
+                call = copy_call(call, tuple(args))
         self.calls.append(call)
         return call.outputs
 
 
-# What a pass does with one call: given its new operands, the terms that take the place of its
-# outputs, or None to keep it.
+def forward(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Any:
+    """What the op's own forward returns, without residuals."""
+    outputs = op.forward(*arrays, **attrs)
+    if not op.residuals:
+        return outputs
+    return outputs[: -len(op.residuals)] if op.multiple else outputs[0]
+
+
+def source_values(
+    program: Program, arguments: Sequence[Any], memories: Sequence[Any], scalars: Sequence[Any]
+) -> dict[Term, Any]:
+    """The value of each source, given those of arguments, memories and scalars by number."""
+    values: dict[Term, Any] = {}
+    for term in program.sources():
+        match term.source:
+            case Argument(position):
+                values[term] = arguments[position]
+            case Memory(number):
+                values[term] = memories[number]
+            case Scalar(number):
+                values[term] = scalars[number]
+            case Constant(array):
+                values[term] = array
+    return values
+
+
+# What a pass does with one call: given its new operands, return the terms that replace its outputs,
+# or None to keep it.
 Visit = Callable[[Call, tuple[Operand, ...], Builder], Sequence[Term] | None]
 
 
+def copy_call(call: Call, args: tuple[Operand, ...]) -> Call:
+    """The same call on other operands of the same shapes and dtypes."""
+    return Call(call.op, args, call.attrs, [(t.shape, t.dtype) for t in call.outputs], call.line)
+
+
 def replaced(call: Call, now: dict[Term, Term]) -> tuple[Operand, ...]:
-    """The operands of a call after some terms were replaced by others."""
+    """The operands of a call after terms were replaced by others."""
     if now.keys().isdisjoint(call.terms):
         return call.args
     return tuple([now.get(a, a) if isinstance(a, Term) else a for a in call.args])
 
 
 def rewrite(program: Program, visit: Visit, ops: Collection[Op] | None = None) -> Program:
-    """Go through the calls in order and replace what `visit` wants replaced.
+    """Replace calls, in order, by what `visit` returns for them.
 
-    It is asked about calls of `ops` only, if those are given. Where nothing changes, the program
-    is the given one.
+    With `ops` it visits calls of those only. If nothing changes it returns the program itself.
     """
     if ops is not None and not any(call.op in ops for call in program.calls):
         return program
@@ -246,37 +275,36 @@ def rewrite(program: Program, visit: Visit, ops: Collection[Op] | None = None) -
             build.calls.append(call)  # most calls, in most passes
             continue
         args = replaced(call, now)
-        found = None
+        outputs = None
         if asked:
             build.line = call.line
-            found = visit(call, args, build)
-        if found is None:
-            found = build.again(call, args)
-        if found is not call.outputs:
-            now |= zip(call.outputs, found, strict=True)
+            outputs = visit(call, args, build)
+        if outputs is None:
+            outputs = build.again(call, args)
+        if outputs is not call.outputs:
+            now |= zip(call.outputs, outputs, strict=True)
     if not now and build.calls == program.calls:
         return program
     return program.with_calls(build.calls, now)
 
 
 def copied(program: Program) -> Program:
-    """The same program in calls of its own, which passes may change."""
+    """The same program with calls of its own, which passes may change."""
     calls = []
     now: dict[Term, Term] = {}
     for call in program.calls:
-        metas = [(t.shape, t.dtype) for t in call.outputs]
-        made = Call(call.op, replaced(call, now), call.attrs, metas, call.line)
+        made = copy_call(call, replaced(call, now))
         calls.append(made)
         now |= zip(call.outputs, made.outputs, strict=True)
     return replace(program.with_calls(calls, now), owned=True)
 
 
 def in_order(calls: Sequence[Call]) -> list[Call]:
-    """Calls put in an order in which each finds its operands made, as near as can be to the given
-    one: a pass may have used a term before the call that makes it."""
+    """Calls in topological order, near the given one: a pass may have used a term before the call
+    that makes it."""
     made = set(calls)
     done: set[Call] = set()
-    found: list[Call] = []
+    order: list[Call] = []
     for call in calls:
         waiting = [call]
         while waiting:
@@ -288,5 +316,5 @@ def in_order(calls: Sequence[Call]) -> list[Call]:
             waiting.pop()
             if here not in done:
                 done.add(here)
-                found.append(here)
-    return found
+                order.append(here)
+    return order

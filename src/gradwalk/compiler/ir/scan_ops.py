@@ -1,4 +1,4 @@
-"""Running extremes: ops that the compiler itself adds, of which cummax and cummin are made."""
+"""Running extremes: ops that the compiler adds to define cummax and cummin."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def _running(name: str, best: np.ufunc) -> Op:
     return Op(name, forward, None, [None], elementwise=False, shape=lambda x, *, axis: x)
 
 
-# The largest and the smallest of all elements up to each; a NaN stays.
+# The largest and the smallest of all elements up to each; NaN propagates.
 running_max = _running("running_max", np.maximum)
 running_min = _running("running_min", np.minimum)

@@ -1,4 +1,4 @@
-"""Algebra that changes no bit of any result: x × 1, x / 1, x − 0, −(−x), casts to the own dtype."""
+"""Algebra that changes no bit of a result: x × 1, x / 1, x − 0, −(−x), casts to the same dtype."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ _OPS = {
 
 
 def simplify_algebra(program: Program) -> Program:
-    """Leave out operations that do nothing."""
+    """Remove operations that do nothing; a square is a product."""
     return rewrite(program, _visit, _OPS)
 
 
 def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-    (out, *others) = call.outputs
-    if others:
+    (out,) = call.outputs
+    simpler = _simpler(call, args, build)
+    if simpler is None or simpler.shape != out.shape or simpler.dtype != out.dtype:
         return None
-    found = _simpler(call, args, build)
-    same = found is not None and found.shape == out.shape and found.dtype == out.dtype
-    return [found] if found is not None and same else None
+    return [simpler]
 
 
 def _simpler(call: Call, args: tuple[Operand, ...], build: Builder) -> Term | None:
@@ -51,7 +50,7 @@ def _simpler(call: Call, args: tuple[Operand, ...], build: Builder) -> Term | No
 
 
 def _is(operand: Operand, number: int) -> bool:
-    """Whether an operand is this number; −0 is not 0."""
+    """Whether an operand is this number; −0 differs from 0."""
     if isinstance(operand, Term):
         if not isinstance(operand.source, Constant) or operand.size != 1:
             return False

@@ -1,4 +1,4 @@
-"""Broadcasts: an elementwise op broadcasts by itself, so nothing need be expanded for it."""
+"""Broadcasts: an elementwise op broadcasts by itself, and needs no expanded operands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gradwalk.ops.shape.reshaping import expand_op
 
 
 def drop_broadcasts(program: Program) -> Program:
-    """Let elementwise calls read what was expanded for them as it was before, and of a constant
-    that is one number everywhere that number."""
+    """Make elementwise calls read operands as they were before they were expanded, and the number
+    of a constant that is one number everywhere."""
     expanded = {call.outputs[0] for call in program.calls if call.op is expand_op}
     constants = [term for term in program.sources() if isinstance(term.source, Constant)]
     numbers = {term: number for term in constants if (number := _number_of(term)) is not None}
@@ -42,7 +42,7 @@ def drop_broadcasts(program: Program) -> Program:
 
 
 def _number_of(term: Term) -> Term | None:
-    """The number that a constant is everywhere, bit by bit."""
+    """The number of a constant whose elements all have the same bits; else None."""
     array = term.source.array  # type: ignore[union-attr]
     if array.size < 2:
         return None

@@ -1,7 +1,7 @@
 """Reductions in one form: dimensions stay with length 1, a mean is a sum and a division.
 
-What was reduced then broadcasts against what it was made of, without a reshape between the two, and
-both can be one kernel.
+The result then broadcasts against the operand, without a reshape in between, and both can be one
+kernel.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Progr
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise.arithmetic import div
 from gradwalk.ops.reduce.reduction import all_op, amax_op, amin_op, any_op, mean_op, sum_op
-from gradwalk.ops.shape.reshaping import expand_op, reshape
+from gradwalk.ops.shape.reshaping import expand_op
 
 _KEEPING = {sum_op, amax_op, amin_op, all_op, any_op, mean_op}
-# Of no numbers at all; the largest of none is an error, which NumPy raises.
+# The results for no elements; the largest of none is an error, which NumPy raises.
 _OF_NOTHING: dict[Op, float] = {sum_op: 0, all_op: True, any_op: False, mean_op: math.nan}
 
 
 def keep_dimensions(program: Program) -> Program:
-    """Write every reduction with keepdim=True, and a reshape where the caller wants less."""
+    """Write every reduction with keepdim=True, and a reshape where dimensions are dropped."""
     return rewrite(program, _visit, _KEEPING)
 
 
@@ -41,9 +41,7 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
     if call.op is mean_op:
         total = build.apply(sum_op, (x,), attrs)
         count = x.size // total.size if total.size else 1
-        found = build.apply(div, (total, float(count)))
+        kept = build.apply(div, (total, float(count)))
     else:
-        found = build.apply(call.op, (x,), attrs)
-    return [
-        found if found.shape == out.shape else build.apply(reshape, (found,), {"shape": out.shape})
-    ]
+        kept = build.apply(call.op, (x,), attrs)
+    return [build.reshape(kept, out.shape)]

@@ -1,4 +1,4 @@
-"""Constants: calls whose operands are all known are computed once, when the program is made."""
+"""Constant folding: compute calls of constants once, when the program is compiled."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwalk.compiler.backends.numpy import forward
-from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.ir.program import (
+    Builder,
+    Call,
+    Constant,
+    Operand,
+    Program,
+    Term,
+    forward,
+    rewrite,
+)
 
-LARGEST = 1 << 16  # elements; a larger constant would cost more to keep than to make
+LARGEST = 1 << 16  # elements; to keep a larger constant costs more than to compute it
 
 
 def fold_constants(program: Program) -> Program:
@@ -23,9 +31,9 @@ def _fold(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Ter
         return None
     arrays = [a.source.array if isinstance(a, Term) else a for a in args]  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
-        found = forward(call.op, arrays, call.attrs)
-    many = found if call.op.multiple else (found,)
+        outputs = forward(call.op, arrays, call.attrs)
+    outputs = outputs if call.op.multiple else (outputs,)
     return [
         Term(out.shape, out.dtype, source=Constant(np.array(array, out.dtype, order="C")))
-        for out, array in zip(call.outputs, many, strict=True)
+        for out, array in zip(call.outputs, outputs, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Dead code: calls whose results nobody asks for."""
+"""Dead code: remove calls whose outputs nothing needs."""
 
 from __future__ import annotations
 

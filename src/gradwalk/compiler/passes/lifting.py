@@ -1,8 +1,8 @@
-"""Lifting: elementwise work on reduced numbers is done in the shape of the reduction.
+"""Lifting: compute elementwise work on reduced numbers in the shape of the reduction.
 
-A loss of shape (rows,) that came from a reduction of (rows, classes), kept as (rows, 1), goes on as
-(rows, 1), and what it meets is brought to that shape before, not after, it is computed. So one
-kernel can do both. Only dimensions of length 1 come and go; no element moves.
+A loss of shape (rows,) that comes from a reduction of (rows, classes), kept as (rows, 1), stays
+(rows, 1), and its other operands are computed in that shape. So one kernel can do both. Only
+dimensions of length 1 come and go; no element moves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gradwalk.compiler.ir.program import Builder, Call, Operand, Program, Term, 
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.shape.reshaping import cast, reshape
 
-DEEPEST = 8  # how far back what is met is computed anew
+DEEPEST = 8  # calls back that operands are computed anew
 
 
 def lift_to_reductions(program: Program) -> Program:
@@ -29,8 +29,8 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
     if shape is None:
         return None
     lifted = [_lifted(a, out.shape, shape, build, DEEPEST) for a in args]
-    found = build.apply_as(call.op, lifted, call.attrs, [(shape, out.dtype)])
-    return [build.apply(reshape, (found,), {"shape": out.shape})]
+    computed = build.apply_as(call.op, lifted, call.attrs, [(shape, out.dtype)])
+    return [build.reshape(computed, out.shape)]
 
 
 def _is_elementwise(call: Call) -> bool:
@@ -38,23 +38,22 @@ def _is_elementwise(call: Call) -> bool:
 
 
 def _kept_shape(args: Sequence[Operand], shape: Shape) -> Shape | None:
-    """The larger shape in which an operand was before dimensions of length 1 were dropped."""
-    found = None
+    """The larger shape that an operand had before dimensions of length 1 were dropped."""
+    kept = None
     for operand in args:
         if not isinstance(operand, Term):
             continue
         if operand.shape != shape and operand.size != 1:
-            return None  # it is broadcast: another shape would broadcast it otherwise
+            return None  # it broadcasts, and would do so otherwise in another shape
         made = operand.call
         if made is not None and made.op is reshape and operand.shape == shape:
-            (before,) = made.args
-            assert isinstance(before, Term)
+            (before,) = made.terms
             longer = before.ndim > len(shape) and _long(before.shape) == _long(shape)
             if before.shape[-len(shape) :] == shape:
                 continue  # without its leading ones it broadcasts as it did with them
-            if longer and (found is None or before.ndim > len(found)):
-                found = before.shape
-    return found
+            if longer and (kept is None or before.ndim > len(kept)):
+                kept = before.shape
+    return kept
 
 
 def _long(shape: Shape) -> Shape:
@@ -65,18 +64,17 @@ def _lifted(operand: Operand, old: Shape, new: Shape, build: Builder, depth: int
     """An operand in the new shape, computed there if it is elementwise work itself."""
     if not isinstance(operand, Term) or operand.shape == new:
         return operand
-    if operand.shape != old:  # a single number: it goes with every shape
-        return operand if operand.ndim == 0 else build.apply(reshape, (operand,), {"shape": ()})
+    if operand.shape != old:  # a single number, which broadcasts to every shape
+        return build.reshape(operand, ())
     call = operand.call
     if call is not None and call.op is reshape:
-        (before,) = call.args
-        assert isinstance(before, Term)
+        (before,) = call.terms
         if before.shape == new:
             return before
     if call is not None and depth and _is_elementwise(call) and _all_of(call, old):
         args = [_lifted(a, old, new, build, depth - 1) for a in call.args]
         return build.apply_as(call.op, args, call.attrs, [(new, operand.dtype)])
-    return build.apply(reshape, (operand,), {"shape": new})
+    return build.reshape(operand, new)
 
 
 def _all_of(call: Call, shape: Shape) -> bool:

@@ -1,8 +1,8 @@
-"""Masks: a truth value that was drawn becomes a number only where that number is used.
+"""Masks: a random truth value becomes a number only where that number is used.
 
 Dropout casts its mask to floats and divides them by 1 − p; forward and backward multiply by the
-same. But these are only two numbers: each use chooses one of them by the mask itself. No division
-is left, and what backward has to remember is a byte for each element, not a float.
+result. These are only two numbers: each use chooses one of them by the mask itself. No division is
+left, and backward keeps a byte for each element instead of a float.
 """
 
 from __future__ import annotations
@@ -12,8 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.numpy import forward
-from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Program, Term, rewrite
+from gradwalk.compiler.ir.program import (
+    Builder,
+    Call,
+    Constant,
+    Operand,
+    Program,
+    Term,
+    forward,
+    rewrite,
+)
 from gradwalk.compiler.ir.random_ops import random_bernoulli, random_bernoulli_each
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast
@@ -22,7 +30,7 @@ MASKS = (random_bernoulli, random_bernoulli_each)
 
 
 def choose_by_masks(program: Program) -> Program:
-    """Replace floats made of a drawn truth value by choices between two constants."""
+    """Replace floats made of a random truth value by choices between two constants."""
     if not any(call.op in MASKS for call in program.calls):
         return program
     return rewrite(program, _Choices().visit)
@@ -34,10 +42,10 @@ class _Choices:
         self.known: dict[Term, tuple[Term, np.ndarray[Any, Any]]] = {}
 
     def visit(self, call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-        found = self._either(call, args)
-        if found is not None:  # it may have uses that stay; if not, it is dead
+        either = self._either(call, args)
+        if either is not None:  # it may have uses that stay; if not, it is dead
             outputs = build.again(call, args)
-            self.known[outputs[0]] = found
+            self.known[outputs[0]] = either
             return outputs
         if any(isinstance(a, Term) and a in self.known for a in args):
             return build.again(call, [self._chosen(a, build) for a in args])
@@ -46,7 +54,7 @@ class _Choices:
     def _either(
         self, call: Call, args: tuple[Operand, ...]
     ) -> tuple[Term, np.ndarray[Any, Any]] | None:
-        """What a call makes of a mask, if it is made of nothing else."""
+        """The mask and the two numbers of a call on a mask and constants; else None."""
         out = call.outputs[0]
         if out.dtype.kind != "f":
             return None
@@ -73,7 +81,7 @@ class _Choices:
 
 
 def _constant(operand: Operand) -> Any:
-    """A number, or what is the same number everywhere; None for all else."""
+    """A number, or the number of a constant with one element; else None."""
     if not isinstance(operand, Term):
         return operand
     known = isinstance(operand.source, Constant) and operand.size == 1

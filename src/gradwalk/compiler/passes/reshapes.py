@@ -1,4 +1,4 @@
-"""Views of views: reshapes of reshapes, permutations of permutations, and those that do nothing."""
+"""Views of views: merge reshapes of reshapes and permutations of permutations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradwalk.ops.shape.reshaping import expand_op, permute, reshape
 
 
 def merge_reshapes(program: Program) -> Program:
-    """One reshape or permutation in place of several, none in place of an idle one."""
+    """Replace chains of reshapes or permutations by one, and by none if it does nothing."""
     return rewrite(program, _visit, (reshape, permute, expand_op))
 
 
@@ -28,8 +28,7 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
     if x.shape == out.shape:
         return [x]
     if x.call is not None and x.call.op is call.op:
-        before = x.call.args[0]
-        assert isinstance(before, Term)
+        before = x.call.terms[0]
         if call.op is reshape and before.shape == out.shape:
             return [before]
         return [_applied(build, call.op, x.call, shape=out.shape)]
@@ -38,9 +37,9 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
 
 def _applied(build: Builder, op: object, inner: Call, **attrs: object) -> Term:
     """The op on the operand of the inner call."""
-    found = build.apply(op, (inner.args[0],), attrs)  # type: ignore[arg-type]
+    view = build.apply(op, (inner.args[0],), attrs)  # type: ignore[arg-type]
     axes = attrs.get("axes")
     if axes is not None and axes == tuple(range(len(axes))):  # type: ignore[arg-type]
         build.calls.pop()
         return inner.args[0]  # type: ignore[return-value]
-    return found
+    return view

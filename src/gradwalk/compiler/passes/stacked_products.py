@@ -1,10 +1,10 @@
-"""A sum of many products as one product of what is stacked.
+"""Stacked products: a sum of many products as one product of stacked factors.
 
     Σ_t x_tᵀ @ g_t   is   [x_1; x_2; ...]ᵀ @ [g_1; g_2; ...]
 
 The gradient of a weight that is used at every time step is such a sum. One long product runs at
-full speed, and nothing has to be added up afterwards. The pieces are written into the stack by the
-kernels that compute them, so stacking costs nothing. (The sum is taken in another order.)
+full speed, and nothing is added up afterwards. The kernels that compute the pieces write them into
+the stack, so stacking costs nothing. (The order of the sum changes.)
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.ops.shape.reshaping import concatenate, permute, reshape
 
-Stacks = dict[Term, dict[Call, int]]  # piece -> concatenation -> its place there
+Stacks = dict[Term, dict[Call, int]]  # piece -> concatenation -> its position there
 
-FEWEST = 4  # products of a sum that are worth stacking
+FEWEST = 4  # products that are worth stacking
 
 
 def stack_products(program: Program) -> Program:
@@ -41,12 +41,12 @@ def stack_products(program: Program) -> Program:
             others = [now.get(t, t) for t in leaves if t not in set(products)]
             turned = _straight(products[0]) is not products[0]
             known = _ready(stacks, positions, position)
-            found = _stacked(build, [_straight(t) for t in products], turned, known, now)
+            total = _stacked(build, [_straight(t) for t in products], turned, known, now)
             for other in others:
-                found = build.apply(add, (found, other))
+                total = build.apply(add, (total, other))
+            made: tuple[Term, ...] = (total,)
         else:
-            found = None
-        made = (found,) if found is not None else build.again(call, replaced(call, now))
+            made = build.again(call, replaced(call, now))
         if made is not call.outputs:
             now |= zip(call.outputs, made, strict=True)
     if not now:
@@ -56,13 +56,13 @@ def stack_products(program: Program) -> Program:
 
 def _goes_on(term: Term, users: dict[Term, list[Call]]) -> bool:
     """Whether a sum is only a part of a longer one."""
-    found = users.get(term, [])
-    return len(found) == 1 and found[0].op is add and found[0].outputs[0].shape == term.shape
+    calls = users.get(term, [])
+    return len(calls) == 1 and calls[0].op is add and calls[0].outputs[0].shape == term.shape
 
 
 def _leaves(term: Term, users: dict[Term, list[Call]], ends: set[Term]) -> list[Term]:
-    """What a chain of additions adds up, in order."""
-    found: list[Term] = []
+    """The terms that a chain of additions adds up, in order."""
+    leaves: list[Term] = []
     waiting = [term]
     while waiting:
         here = waiting.pop()
@@ -70,8 +70,8 @@ def _leaves(term: Term, users: dict[Term, list[Call]], ends: set[Term]) -> list[
         if inner and here.call is not None and here.call.op is add and _same_shapes(here):
             waiting += [a for a in reversed(here.call.args) if isinstance(a, Term)]
         else:
-            found.append(here)
-    return found
+            leaves.append(here)
+    return leaves
 
 
 def _same_shapes(term: Term) -> bool:
@@ -80,7 +80,7 @@ def _same_shapes(term: Term) -> bool:
 
 
 def _straight(term: Term) -> Term:
-    """A matrix before it was transposed: sums of transposes are the transpose of a sum."""
+    """A matrix before it was transposed: a sum of transposes is the transpose of a sum."""
     call = term.call
     if call is not None and call.op is permute and call.attrs["axes"] == (1, 0):
         return call.args[0]  # type: ignore[return-value]
@@ -92,18 +92,16 @@ def _is_transposed_product(term: Term) -> bool:
     call = term.call
     if call is None or call.op is not matmul_op or term.ndim != 2:
         return False
-    x, _ = call.args
-    assert isinstance(x, Term)
+    x, _ = call.terms
     return x.call is not None and x.call.op is permute and x.call.attrs["axes"] == (1, 0)
 
 
 def _operands(term: Term) -> tuple[Term, Term]:
     """x and g of xᵀ @ g."""
     assert term.call is not None
-    turned, g = term.call.args
-    assert isinstance(turned, Term) and isinstance(g, Term) and turned.call is not None
-    x = turned.call.args[0]
-    assert isinstance(x, Term)
+    turned, g = term.call.terms
+    assert turned.call is not None
+    x = turned.call.terms[0]
     return x, g
 
 
@@ -114,8 +112,8 @@ def _shapes(term: Term) -> tuple[object, ...]:
 def _stacked(
     build: Builder, products: list[Term], turned: bool, stacks: Stacks, now: dict[Term, Term]
 ) -> Term:
-    """One product in place of several, or its transpose; in the order of a stack that is there
-    already, if one is."""
+    """One product for several, or its transpose; in the order of an existing stack, if there is
+    one."""
     pairs = [_operands(t) for t in products]
     for side in (1, 0):
         known = _common_stack([p[side] for p in pairs], stacks)
@@ -136,7 +134,7 @@ def _common_stack(pieces: list[Term], stacks: Stacks) -> Call | None:
 
 
 def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, Term]) -> Term:
-    """The pieces one below the other: a part of a stack that is there, or a new one."""
+    """The pieces one below the other: a part of an existing stack, or a new one."""
     rows, *rest = pieces[0].shape
     known = _common_stack(pieces, stacks)
     if known is not None:
@@ -144,45 +142,44 @@ def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, T
         if [stacks[p][known] for p in pieces] == list(range(first, first + len(pieces))):
             whole = known.outputs[0]
             flat = (len(known.args) * rows, *rest)
-            found = build.apply(reshape, (now.get(whole, whole),), {"shape": flat})
+            stack = build.reshape(now.get(whole, whole), flat)
             part = ("slice", first * rows, (first + len(pieces)) * rows, None)
-            return build.apply(getitem, (found,), {"index": (part,)})
+            return build.apply(getitem, (stack,), {"index": (part,)})
     return build.apply(concatenate, [now.get(p, p) for p in pieces], {"axis": 0})
 
 
 def _stacks(program: Program) -> Stacks:
-    """For each term the concatenations of equal pieces that it is a piece of, and where."""
-    found: Stacks = {}
+    """For each term the concatenations of equal pieces that it is a piece of, and its position."""
+    stacks: Stacks = {}
     for call in program.calls:
         if call.op is concatenate and call.attrs["axis"] == 0 and len(call.args) >= FEWEST:
             pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
             if len({p.shape for p in pieces}) == 1:
                 for position, piece in enumerate(pieces):
-                    found.setdefault(piece, {})[call] = position
-    return found
+                    stacks.setdefault(piece, {})[call] = position
+    return stacks
 
 
 def _ready(stacks: Stacks, positions: dict[Call, int], position: int) -> Stacks:
-    """The concatenations whose pieces are all made before this position: a later piece may be made
-    of the very sum that would read it."""
+    """The concatenations whose pieces are all computed before this position: a later piece may
+    depend on the very sum that would read it."""
 
     def made(call: Call) -> bool:
         pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
         return all(p.call is None or positions[p.call] < position for p in pieces)
 
-    ready = {call for places in stacks.values() for call in places if made(call)}
+    ready = {call for positions_of in stacks.values() for call in positions_of if made(call)}
     return {
-        piece: {call: number for call, number in places.items() if call in ready}
-        for piece, places in stacks.items()
+        piece: {call: number for call, number in numbers.items() if call in ready}
+        for piece, numbers in stacks.items()
     }
 
 
 def _piece(term: Term) -> Term:
-    """What is stacked: a row of matrices is a matrix with one more dimension."""
+    """The matrix that is stacked, without a leading dimension of length 1."""
     call = term.call
     if call is not None and call.op is reshape and term.shape[0] == 1:
-        before = call.args[0]
-        assert isinstance(before, Term)
+        before = call.terms[0]
         if before.shape == term.shape[1:]:
             return before
     return term

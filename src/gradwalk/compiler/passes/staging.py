@@ -1,7 +1,7 @@
-"""Staging: a matrix that many products read transposed is transposed once, in memory.
+"""Staging: transpose a matrix in memory once, if many products read it transposed.
 
-A product whose second factor does not lie in rows copies it into panels first. A recurrent network
-does so with the same weight at every time step; here it is put in order before the first.
+A product whose second factor is not in row order copies it into panels first. A recurrent network
+would do so with the same weight at every time step.
 """
 
 from __future__ import annotations

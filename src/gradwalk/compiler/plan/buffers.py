@@ -1,7 +1,7 @@
-"""Where arrays live: buffers, and places in them with an offset and strides.
+"""Where arrays live: buffers, and slices of them with an offset and strides.
 
-A view op makes no kernel: its output is the same buffer seen with other strides. NumPy itself says
-which: the op's forward is run on a stand-in with the same strides that nobody reads.
+A view op needs no kernel: its output is the same buffer with other strides. NumPy computes them:
+the op's forward runs on a stand-in with the same strides, whose numbers are never read.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Buffer:
 
     @property
     def in_arena(self) -> bool:
-        """Whether the memory plan gives it its place."""
+        """Whether the memory plan decides on its offset."""
         return self.slot < 0
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """An array: a buffer, the element it starts at, and the strides in elements."""
+class Slice:
+    """An array in a buffer: the element it starts at, and its strides in elements."""
 
     buffer: Buffer
     dtype: np.dtype[Any]
@@ -47,83 +47,89 @@ class Place:
     offset: int = 0  # elements
 
     def broadcast(self, shape: Shape) -> Strides:
-        """The strides with which it is read as an array of a larger shape."""
+        """The strides for reading it as an array of a larger shape."""
         lead = len(shape) - len(self.shape)
         own = zip(self.shape, self.strides, strict=True)
         return (0,) * lead + tuple(0 if n == 1 else s for n, s in own)
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements lie one after the other, in order."""
+        """Whether the elements are C-contiguous."""
         return self.strides == contiguous_strides(self.shape) or 0 in self.shape
 
 
 def contiguous_strides(shape: Shape) -> Strides:
-    """Strides of an array in order; 0 for dimensions of length 1."""
-    found, step = [], 1
+    """The strides of a C-contiguous array; 0 for dimensions of length 1."""
+    strides, step = [], 1
     for n in reversed(shape):
-        found.append(0 if n == 1 else step)
+        strides.append(0 if n == 1 else step)
         step *= n
-    return tuple(reversed(found))
+    return tuple(reversed(strides))
 
 
-def fresh(term: Term, slot: int = -1) -> Place:
+def allocate(shape: Shape, dtype: np.dtype[Any], slot: int = -1) -> Slice:
+    """New memory for an array."""
+    buffer = Buffer(max(math.prod(shape), 1) * dtype.itemsize, slot)
+    return Slice(buffer, dtype, shape, contiguous_strides(shape))
+
+
+def fresh(term: Term, slot: int = -1) -> Slice:
     """New memory for a term."""
-    buffer = Buffer(max(term.size, 1) * term.dtype.itemsize, slot)
-    return Place(buffer, term.dtype, term.shape, contiguous_strides(term.shape))
+    return allocate(term.shape, term.dtype, slot)
 
 
-def views(call: Call, base: Place) -> list[Place] | None:
-    """The outputs of a view op as places in its operand's buffer; None if it has to copy."""
-    stand_in = _stand_in(base)
+def views(call: Call, base: Slice) -> list[Slice] | None:
+    """The outputs of a view op as slices of its operand's buffer; None if it has to copy."""
     if call.op is reshape:
-        try:
-            found: Any = np.reshape(stand_in, call.attrs["shape"], copy=False)
-        except ValueError:
-            return None
-    else:
-        found = call.op.forward(stand_in, *call.args[1:], **call.attrs)
-    start = stand_in.__array_interface__["data"][0]
-    places = []
-    for array in found if call.op.multiple else (found,):
-        if array.base is None and array is not stand_in:
-            return None
-        offset = array.__array_interface__["data"][0] - start if array.size else 0
-        strides = tuple(0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True))
-        places.append(Place(base.buffer, base.dtype, array.shape, strides, base.offset + offset))
-    return places
+        seen = reshaped(base, call.attrs["shape"])
+        return None if seen is None else [seen]
+    stand_in = _stand_in(base)
+    outputs = call.op.forward(stand_in, *call.args[1:], **call.attrs)
+    arrays = outputs if call.op.multiple else (outputs,)
+    if any(array.base is None and array is not stand_in for array in arrays):
+        return None
+    return [_seen_as(array, stand_in, base) for array in arrays]
 
 
-def reshaped(place: Place, shape: Shape) -> Place | None:
-    """The same memory as an array of another shape; None if strides cannot say that."""
-    stand_in = _stand_in(place)
+def reshaped(base: Slice, shape: Shape) -> Slice | None:
+    """The same memory as an array of another shape; None if no strides describe that."""
+    stand_in = _stand_in(base)
     try:
-        found = np.reshape(stand_in, shape, copy=False)
+        return _seen_as(np.reshape(stand_in, shape, copy=False), stand_in, base)
     except ValueError:
         return None
-    strides = tuple(0 if n == 1 else s for n, s in zip(found.shape, found.strides, strict=True))
-    return Place(place.buffer, place.dtype, tuple(shape), strides, place.offset)
 
 
-def sliced(place: Place, axis: int, start: int, length: int) -> Place:
+def _seen_as(array: Any, stand_in: Any, base: Slice) -> Slice:
+    start = stand_in.__array_interface__["data"][0]
+    offset = array.__array_interface__["data"][0] - start if array.size else 0
+    strides = _without_ones(array.shape, array.strides)
+    return Slice(base.buffer, base.dtype, array.shape, strides, base.offset + offset)
+
+
+def _without_ones(shape: Shape, strides: Strides) -> Strides:
+    """Strides with 0 for dimensions of length 1."""
+    return tuple(0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
+
+
+def sliced(base: Slice, axis: int, start: int, length: int) -> Slice:
     """A part along one axis."""
-    shape = (*place.shape[:axis], length, *place.shape[axis + 1 :])
-    offset = place.offset + start * place.strides[axis]
-    strides = tuple(0 if n == 1 else s for n, s in zip(shape, place.strides, strict=True))
-    return Place(place.buffer, place.dtype, shape, strides, offset)
+    shape = (*base.shape[:axis], length, *base.shape[axis + 1 :])
+    offset = base.offset + start * base.strides[axis]
+    return Slice(base.buffer, base.dtype, shape, _without_ones(shape, base.strides), offset)
 
 
-def spread(place: Place, shape: Shape) -> Place:
-    """The same array as one of a larger shape, to which it broadcasts."""
-    if place.shape == shape:
-        return place
-    extra = max(len(place.shape) - len(shape), 0)  # leading dimensions of length 1
-    own = Place(place.buffer, place.dtype, place.shape[extra:], place.strides[extra:])
-    return Place(place.buffer, place.dtype, shape, own.broadcast(shape), place.offset)
+def spread(base: Slice, shape: Shape) -> Slice:
+    """The same array broadcast to a larger shape."""
+    if base.shape == shape:
+        return base
+    extra = max(len(base.shape) - len(shape), 0)  # leading dimensions of length 1
+    own = Slice(base.buffer, base.dtype, base.shape[extra:], base.strides[extra:])
+    return Slice(base.buffer, base.dtype, shape, own.broadcast(shape), base.offset)
 
 
-def same(first: Place, second: Place) -> bool:
-    """Whether two places are the same memory in the same order."""
+def same(first: Slice, second: Slice) -> bool:
+    """Whether two slices are the same memory in the same order."""
     return (
         first.buffer is second.buffer
         and first.offset == second.offset
@@ -132,16 +138,15 @@ def same(first: Place, second: Place) -> bool:
     )
 
 
-def _stand_in(place: Place) -> np.ndarray[Any, Any]:
-    """An array of bytes with these strides; its memory is never touched."""
-    ways = [max(n - 1, 0) * s for n, s in zip(place.shape, place.strides, strict=True)]
-    before = -sum(way for way in ways if way < 0)
-    span = 1 + sum(map(abs, ways))
-    memory = np.empty(span, np.int8)[before:]
-    return np.lib.stride_tricks.as_strided(memory, place.shape, place.strides)
+def _stand_in(base: Slice) -> np.ndarray[Any, Any]:
+    """An array of bytes with these strides, whose memory is never touched."""
+    reaches = [max(n - 1, 0) * s for n, s in zip(base.shape, base.strides, strict=True)]
+    before = -sum(reach for reach in reaches if reach < 0)
+    memory = np.empty(1 + sum(map(abs, reaches)), np.int8)[before:]
+    return np.lib.stride_tricks.as_strided(memory, base.shape, base.strides)
 
 
-def bytes_of(place: Place) -> int:
+def bytes_of(base: Slice) -> int:
     """How much memory one pass over its elements touches."""
-    read = math.prod(n for n, s in zip(place.shape, place.strides, strict=True) if s)
-    return read * place.dtype.itemsize
+    read = math.prod(n for n, s in zip(base.shape, base.strides, strict=True) if s)
+    return read * base.dtype.itemsize

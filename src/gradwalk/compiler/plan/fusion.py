@@ -1,16 +1,16 @@
 """Fusion: which calls become one kernel.
 
-Every call starts as a group of its own; going through the program in order, a call joins the groups
-of its operands where one set of loops can serve both:
+Every call starts as a group of its own. In the order of the program, a call joins the groups of its
+operands where one set of loops serves both:
 
     map      elementwise: the loops run over its output
-    rows     a reduction along the last axis (and perhaps others) and whatever is as large as its
-             input or its output
-    columns  a reduction that keeps the last axis; what consumes its result comes later
-    product  a matrix product and what is done to its output element by element
+    rows     a reduction along the last axis (and perhaps others) and what is as large as its input
+             or its output
+    columns  a reduction that keeps the last axis; consumers of its result come later
+    product  a matrix product and elementwise work on its output
     alone    everything else
 
-Two groups may only become one if no third has to run between them: if no way leads from the second
+Two groups may become one only if no third has to run between them: if no path leads from the second
 back to the first through another group.
 """
 
@@ -23,18 +23,18 @@ from dataclasses import dataclass, field
 
 from gradwalk.compiler.ir.index_ops import checked_index
 from gradwalk.compiler.ir.program import Call, Program, Term, in_order
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
+from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.loop_kinds import Kind, classify, kind_of, picking
 from gradwalk.ops.core.op import Shape
 
-MOST_ARRAYS = 28  # of one kernel: more would not fit the registers
-MOST_CALLS = 128  # of one kernel: no stretch of code grows with the program
+MOST_ARRAYS = 28  # of one kernel: pointers to more do not fit the registers
+MOST_CALLS = 128  # of one kernel, so that no function grows with the program
 LARGE_SUM = 1 << 15  # elements reduced to one number: too many for a single thread's row
 
 
 @dataclass(eq=False)
-class Group:
+class FusionGroup:
     """Calls that become one kernel."""
 
     number: int
@@ -42,7 +42,7 @@ class Group:
     shape: Shape  # of the loops
     axes: tuple[int, ...] = ()  # of the loops that reductions run over
     calls: list[Call] = field(default_factory=list)
-    sources: set[Group] = field(default_factory=set)  # groups that have to come before
+    sources: set[FusionGroup] = field(default_factory=set)  # groups that have to come before
     wholes: list[Call] = field(default_factory=list)  # calls that need all of an operand at once
     first: int = 0  # positions in the program of its first and its last call
     last: int = 0
@@ -50,7 +50,7 @@ class Group:
 
     @property
     def row_shape(self) -> Shape:
-        """The shape of what is one number per row."""
+        """The shape of values that are one number per row."""
         return tuple(1 if i in self.axes else n for i, n in enumerate(self.shape))
 
 
@@ -64,16 +64,16 @@ class Fusion:
         self.ends = set(program.ends())
         self._positions = {call: i for i, call in enumerate(program.calls)}
         self._numbers = len(program.calls)  # of groups
-        self.groups: dict[Group, None] = {}
-        self.of: dict[Call, Group] = {}
-        self.users: dict[Group, set[Group]] = {}
+        self.groups: dict[FusionGroup, None] = {}
+        self.of: dict[Call, FusionGroup] = {}
+        self.users: dict[FusionGroup, set[FusionGroup]] = {}
         for position, call in enumerate(program.calls):
             self._add(position, call)
         self._join_numbers()
 
     def _add(self, position: int, call: Call) -> None:
         kind, shape, axes = classify(call, self.backend)
-        group = Group(position, kind, shape, axes, [call], first=position, last=position)
+        group = FusionGroup(position, kind, shape, axes, [call], first=position, last=position)
         if _needs_whole(call):
             group.wholes = [call]
         self.groups[group] = None
@@ -82,29 +82,29 @@ class Fusion:
         for term in call.terms:
             if term.call is not None:
                 self.depends(group, self.of[term.call])
-        # The latest first: what was computed just now is what a kernel should go on with.
+        # The latest first: a kernel should go on with what was computed just before.
         for source in sorted(group.sources, key=lambda g: -g.last):
             if source in self.groups and self._joins(source, group):
                 group = self._merge(source, group)
 
     def _join_numbers(self) -> None:
-        """Work on single numbers, such as an optimizer's corrections, in as few kernels as can be,
-        though nothing connects them."""
+        """Merge kernels of single numbers, such as an optimizer's corrections, though nothing
+        connects them."""
         single = [g for g in self.groups if g.kind is Kind.MAP and g.shape == ()]
         for position, group in enumerate(single):
             for other in single[position + 1 :]:
                 if group in self.groups and other in self.groups and self._joins(group, other):
                     self._merge(group, other)
 
-    def depends(self, group: Group, source: Group) -> None:
-        """Note that `group` comes after `source`."""
+    def depends(self, group: FusionGroup, source: FusionGroup) -> None:
+        """Make `group` run after `source`."""
         group.sources.add(source)
         self.users[source].add(group)
         if group.level <= source.level:
             self._raise(group, source.level + 1)
 
-    def _raise(self, group: Group, level: int) -> None:
-        """Note that a group is at this level or above, and all that come after it higher still."""
+    def _raise(self, group: FusionGroup, level: int) -> None:
+        """Raise a group to a level, and all that come after it to higher ones."""
         waiting = deque([(group, level)])
         while waiting:
             here, level = waiting.popleft()
@@ -113,7 +113,7 @@ class Fusion:
                 here.level = level
                 waiting += [(user, level + 1) for user in self.users[here] if user.level <= level]
 
-    def _leads_to(self, source: Group, group: Group, *, directly: bool) -> bool:
+    def _leads_to(self, source: FusionGroup, group: FusionGroup, *, directly: bool) -> bool:
         """Whether `group` has to come after `source`; without `directly`, because of a third."""
         if group.level <= source.level:
             return False
@@ -126,7 +126,7 @@ class Fusion:
             if source in here.sources:
                 return True
             for before in here.sources:
-                # What comes after the source is at a higher level.
+                # Only groups at a higher level can come after the source.
                 if before not in seen and before.level > source.level:
                     seen.add(before)
                     waiting.append(before)
@@ -134,7 +134,7 @@ class Fusion:
 
     # -- which groups go together ------------------------------------------------------------------
 
-    def _joins(self, first: Group, second: Group) -> bool:
+    def _joins(self, first: FusionGroup, second: FusionGroup) -> bool:
         """Whether two groups can be one kernel; `second` is the later one."""
         if first is second or first.kind not in _FUSED or second.kind not in _FUSED:
             return False
@@ -156,18 +156,18 @@ class Fusion:
             or self._leads_to(second, first, directly=False)
         )
 
-    def _same_loops(self, first: Group, second: Group) -> bool:
+    def _same_loops(self, first: FusionGroup, second: FusionGroup) -> bool:
         kinds = {first.kind, second.kind}
         if Kind.PRODUCT in kinds:
             other = first if first.kind is Kind.MAP else second
             fits = kinds == {Kind.PRODUCT, Kind.MAP} and first.shape == second.shape
-            # Its kernel picks nothing, and its epilogue has no way to tell an error.
+            # Its kernel does not gather, and its epilogue cannot report an error.
             return fits and not other.wholes and not any(map(may_fail, other.calls))
         if Kind.COLUMNS in kinds:
             if first.wholes or second.wholes:
-                return False  # nor does this one
+                return False  # its kernel does not gather, either
             if first.kind is Kind.COLUMNS:
-                # Its results are there only at the end; so nothing joins that uses them.
+                # Its results exist only at the end: no consumer of them can join.
                 uses = {t for c in second.calls for t in c.terms}
                 if any(o in uses for c in first.calls for o in c.outputs if _reduces(c)):
                     return False
@@ -183,21 +183,21 @@ class Fusion:
         return other.shape == rows.shape or (rows is first and other.shape == rows.row_shape)
 
     def arrays(self, calls: list[Call]) -> int:
-        """How many arrays a kernel of these calls would read and write."""
+        """The number of arrays that a kernel of these calls reads and writes."""
         inside = {o for c in calls for o in c.outputs}
         outside = {t for c in calls for t in c.terms if t not in inside}
         return len(outside) + len(self.stored(calls))
 
     def stored(self, calls: list[Call]) -> list[Term]:
-        """The outputs of some calls that others, or the caller, ask for."""
+        """The outputs of some calls that other calls, or the caller, read."""
         inside = set(calls)
         return [
             o for c in calls for o in c.outputs
             if o in self.ends or not inside.issuperset(self.consumers.get(o, ()))
         ]  # fmt: skip
 
-    def _merge(self, first: Group, second: Group) -> Group:
-        """One group of two; the first takes in the second."""
+    def _merge(self, first: FusionGroup, second: FusionGroup) -> FusionGroup:
+        """Merge the second group into the first."""
         if first.kind is Kind.MAP and second.kind is not Kind.MAP:
             first.kind, first.shape, first.axes = second.kind, second.shape, second.axes
         in_order = first.last < second.first
@@ -222,8 +222,8 @@ class Fusion:
         self.users[first].discard(second)
         return first
 
-    def move(self, calls: list[Call], group: Group, target: Group) -> None:
-        """Let another group, which comes later, have some calls of a group."""
+    def move(self, calls: list[Call], group: FusionGroup, target: FusionGroup) -> None:
+        """Move some calls of a group to a later one."""
         moved = set(calls)
         group.calls = [c for c in group.calls if c not in moved]
         group.wholes = [c for c in group.wholes if c not in moved]
@@ -235,22 +235,22 @@ class Fusion:
                 if term.call is not None and self.of[term.call] is not target:
                     self.depends(target, self.of[term.call])
 
-    def leads_to(self, first: Group, second: Group) -> bool:
+    def leads_to(self, first: FusionGroup, second: FusionGroup) -> bool:
         """Whether one group has to come after another."""
         return self._leads_to(first, second, directly=True)
 
-    # -- changes to the program (rematerialise.py) -------------------------------------------------
+    # -- changes to the program (rematerialization.py) ---------------------------------------------
 
-    def add_group(self, kind: Kind, shape: Shape, first: int) -> Group:
-        """A new group, at this position of the program; its calls are still to be added."""
+    def add_group(self, kind: Kind, shape: Shape, first: int) -> FusionGroup:
+        """Add an empty group at this position of the program."""
         self._numbers += 1
-        group = Group(self._numbers, kind, shape, first=first, last=first)
+        group = FusionGroup(self._numbers, kind, shape, first=first, last=first)
         self.groups[group] = None
         self.users[group] = set()
         return group
 
-    def add_calls(self, calls: list[Call], group: Group) -> None:
-        """Let a group compute new calls."""
+    def add_calls(self, calls: list[Call], group: FusionGroup) -> None:
+        """Add new calls to a group."""
         for call in calls:
             classify(call, self.backend)
             self.of[call] = group
@@ -262,7 +262,7 @@ class Fusion:
         group.calls = in_order([*group.calls, *calls])
 
     def replace(self, call: Call, old: Term, new: Term) -> None:
-        """Let a call read another term."""
+        """Make a call read another term."""
         for operand in call.terms:
             if operand is old:
                 self.consumers[old].remove(call)
@@ -276,7 +276,7 @@ class Fusion:
             self.depends(group, source)
 
     def prune(self, term: Term) -> None:
-        """Take away the call that makes a term, and what only it needs, if nobody uses it."""
+        """Remove the call that makes an unused term, and the calls that only it needs."""
         call = term.call
         if call is None or call not in self.of:
             return
@@ -296,38 +296,38 @@ class Fusion:
             self.prune(operand)
 
     def renew_program(self) -> None:
-        """Make a program of the calls that there are now."""
+        """Make a program of the present calls."""
         calls = list(self.of)
         if calls != self.program.calls:
             self.program = self.program.with_calls(in_order(calls), {})
 
-    def in_order(self) -> list[Group]:
-        """The groups in an order in which each finds its operands made, near the program's own.
+    def in_order(self) -> list[FusionGroup]:
+        """The groups in topological order, near that of the program.
 
-        Single numbers come as soon as they can: an optimizer's corrections, which nearly nothing
-        waits for in the program, would otherwise hold up every update, and all it reads.
+        Single numbers come as early as possible: an optimizer's corrections, which the program
+        computes late, would otherwise delay every update, and keep alive all that it reads.
         """
 
-        def key(group: Group) -> tuple[int, int, Group]:
+        def key(group: FusionGroup) -> tuple[int, int, FusionGroup]:
             return (group.first if group.shape else -1), group.number, group
 
         left = {group: len(group.sources) for group in self.groups}
         ready = [key(g) for g, count in left.items() if not count]
         heapq.heapify(ready)
-        found = []
+        order = []
         while ready:
             *_, group = heapq.heappop(ready)
-            found.append(group)
+            order.append(group)
             for user in self.users[group]:
                 left[user] -= 1
                 if not left[user]:
                     heapq.heappush(ready, key(user))
-        assert len(found) == len(self.groups), "groups wait for one another"
-        return found
+        assert len(order) == len(self.groups), "groups wait for one another"
+        return order
 
-    def put_after(self, group: Group, others: list[Group]) -> bool:
-        """Make a group wait for some others; False, and no change, if one has to wait for it."""
-        if any(self._leads_to(group, other, directly=True) for other in others):
+    def put_after(self, group: FusionGroup, others: list[FusionGroup]) -> bool:
+        """Make a group wait for others; return False, and do nothing, if one has to wait for it."""
+        if any(self.leads_to(group, other) for other in others):
             return False
         for other in others:
             self.depends(group, other)
@@ -341,15 +341,15 @@ _FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)
 
 
 def _needs_whole(call: Call) -> bool:
-    """Whether a call reads its operands elsewhere than at the place it computes."""
-    drawn = call.op in ELEMENTWISE_DRAWS  # from the state of a generator
-    return drawn or picking(call) is not None or kind_of(call)[0] is Kind.PRODUCT
+    """Whether a call reads its operands elsewhere than at the element it computes."""
+    random = call.op in ELEMENTWISE_RANDOM  # from the state of a generator
+    return random or picking(call) is not None or kind_of(call) is Kind.PRODUCT
 
 
 def may_fail(call: Call) -> bool:
-    """Whether a call may meet numbers that are an error."""
+    """Whether a call may raise."""
     return call.op is checked_index
 
 
 def _reduces(call: Call) -> bool:
-    return kind_of(call)[0] in (Kind.ROWS, Kind.COLUMNS)
+    return kind_of(call) in (Kind.ROWS, Kind.COLUMNS)

@@ -1,15 +1,16 @@
-"""What kind of loops a call needs, from its op."""
+"""The kind of loops that a call needs, by its op."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from gradwalk.compiler.ir.index_ops import checked_index
 from gradwalk.compiler.ir.program import Call, Operand, Term
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
+from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.partial_writes import writes_a_part
 from gradwalk.ops.core.op import Op, Shape
@@ -25,8 +26,8 @@ REDUCTIONS: dict[Op, str] = {
 }  # fmt: skip
 
 
-# Maps that read an operand elsewhere than at the place they compute.
-_ELSEWHERE = (getitem, embedding_op, *ELEMENTWISE_DRAWS)
+# Maps that read an operand elsewhere than at the element they compute.
+_ELSEWHERE = (getitem, embedding_op, *ELEMENTWISE_RANDOM)
 
 
 class Kind(enum.Enum):
@@ -37,20 +38,20 @@ class Kind(enum.Enum):
     ROWS = "rows"
     COLUMNS = "columns"
     PRODUCT = "product"
-    SCATTER = "scatter"  # adding or writing to places that index arrays name
+    SCATTER = "scatter"  # adds or writes at indices
     JOIN = "join"  # pieces written into one array: no kernel if they were computed in place
     ALONE = "alone"
 
-    __hash__ = object.__hash__  # the members are one each; enum's own is a Python function
+    __hash__ = object.__hash__  # enum's own is a Python function
 
 
 def is_map(call: Call) -> bool:
-    """Whether each element of the result comes from the elements at its place, by native code."""
-    return kind_of(call)[0] is Kind.MAP and call.op not in _ELSEWHERE
+    """Whether native code computes each element from the elements at the same indices."""
+    return kind_of(call) is Kind.MAP and call.op not in _ELSEWHERE
 
 
 def _is_map(call: Call, backend: Capabilities) -> bool:
-    if call.op is clone or call.op is checked_index or call.op in ELEMENTWISE_DRAWS:
+    if call.op is clone or call.op is checked_index or call.op in ELEMENTWISE_RANDOM:
         return True
     if not call.op.elementwise and call.op is not cast:
         return False
@@ -60,25 +61,21 @@ def _is_map(call: Call, backend: Capabilities) -> bool:
     return backend.is_native(call.op, dtypes, call.attrs)
 
 
-def is_convolution(call: Call) -> bool:
-    """Whether a call is a convolution that its native kernel takes."""
-    if call.op not in (conv, conv_input):
-        return False
-    first, weight = call.args[:2]
-    assert isinstance(first, Term) and isinstance(weight, Term)
-    dtypes = {first.dtype.name, weight.dtype.name}
+def is_native_convolution(call: Call) -> bool:
+    """Whether native kernels take the shapes and dtypes of a convolution, or of its gradients."""
+    first, second = call.terms[:2]
     return (
-        len(dtypes) == 1
-        and dtypes <= {"float32", "float64"}
+        first.dtype == second.dtype
+        and first.dtype.name in ("float32", "float64")
         and 3 <= first.ndim <= 5
-        and 0 not in (*first.shape, *weight.shape, *call.outputs[0].shape)
+        and 0 not in (*first.shape, *second.shape, *call.outputs[0].shape)
         and all(p >= 0 for pair in call.attrs["padding"] for p in pair)
     )
 
 
 @dataclass(frozen=True)
 class Picking:
-    """A gather (or its transpose) with index arrays side by side: x[lead..., arrays..., rest...].
+    """A gather (or its transpose) with adjacent index arrays: x[lead..., arrays..., rest...].
 
     The result has the shape lead + that of the indices + rest.
     """
@@ -86,19 +83,19 @@ class Picking:
     lead: int  # dimensions before the picked ones
     count: int  # picked dimensions, one index array each
     shape: Shape  # of the indices, broadcast
-    skip: int | None = None  # a row that is left out
+    skip: int | None = None  # a row that is omitted
 
 
 def picking(call: Call) -> Picking | None:
-    """How an op picks with index arrays; None if it is none, or has another form."""
+    """How a call gathers or scatters with index arrays; None if it does not, or in another way."""
     if call.op not in (getitem, put, setitem, embedding_op, sum_rows) or not _arrays(call):
         return None
-    found = _picking(call)
-    if found is None:
+    pick = _picking(call)
+    if pick is None:
         return None
     table = call.outputs[0].shape if call.op in (put, sum_rows) else _shape(call.args[0])
-    # Of nothing nothing can be picked: NumPy says so.
-    return None if 0 in table[found.lead : found.lead + found.count] else found
+    # From a dimension of length 0 nothing can be picked: NumPy raises.
+    return None if 0 in table[pick.lead : pick.lead + pick.count] else pick
 
 
 def _arrays(call: Call) -> tuple[Operand, ...]:
@@ -133,41 +130,48 @@ def is_view(call: Call) -> bool:
     return call.op.view
 
 
-Found = tuple[Kind, Shape, tuple[int, ...]]
+class LoopClass(NamedTuple):
+    """The loops that a call needs: their kind, their shape, and the axes that are reduced."""
+
+    kind: Kind
+    shape: Shape
+    axes: tuple[int, ...] = ()
 
 
-def kind_of(call: Call) -> Found:
-    """The kind of a call, the shape of its loops, and the axes it reduces."""
-    found: Found = call.kind
-    return found
+def kind_of(call: Call) -> Kind:
+    """The kind of a call that was classified."""
+    kind: Kind = call.kind
+    return kind
 
 
-def classify(call: Call, backend: Capabilities) -> Found:
-    """Decide on the kind of a call, which `kind_of` returns from now on."""
-    call.kind = _classified(call, backend)
-    return kind_of(call)
+def classify(call: Call, backend: Capabilities) -> LoopClass:
+    """Decide which loops a call needs."""
+    loops = _classified(call, backend)
+    call.kind = loops.kind
+    return loops
 
 
-def _classified(call: Call, backend: Capabilities) -> Found:
+def _classified(call: Call, backend: Capabilities) -> LoopClass:
     out = call.outputs[0].shape
     if _is_map(call, backend) or (call.op in (getitem, embedding_op) and picking(call) is not None):
-        return Kind.MAP, out, ()
+        return LoopClass(Kind.MAP, out)
     if is_view(call):
-        return Kind.VIEW, out, ()
+        return LoopClass(Kind.VIEW, out)
     if call.op in REDUCTIONS:
-        (x,) = call.args
-        assert isinstance(x, Term)
+        (x,) = call.terms
         if call.outputs[0].size and not x.size:
-            return Kind.ALONE, out, ()  # the largest of nothing: NumPy says that there is none
+            return LoopClass(Kind.ALONE, out)  # the largest of nothing: NumPy raises
         axes = tuple(sorted(call.attrs["axis"]))
         long = [i for i, n in enumerate(x.shape) if n != 1]
         last = long[-1] if long else -1
         kind = Kind.ROWS if last in axes or not axes or last < 0 else Kind.COLUMNS
-        return kind, x.shape, axes
-    if (call.op is matmul_op and call.outputs[0].dtype.kind == "f") or is_convolution(call):
-        return Kind.PRODUCT, out, ()
+        return LoopClass(kind, x.shape, axes)
+    if (call.op is matmul_op and call.outputs[0].dtype.kind == "f") or (
+        call.op in (conv, conv_input) and is_native_convolution(call)
+    ):
+        return LoopClass(Kind.PRODUCT, out)
     if call.op in (put, setitem, sum_rows) and picking(call) is not None:
-        return Kind.SCATTER, out, ()
+        return LoopClass(Kind.SCATTER, out)
     if call.op in (concatenate, pad_op) or writes_a_part(call):
-        return Kind.JOIN, out, ()
-    return Kind.ALONE, out, ()
+        return LoopClass(Kind.JOIN, out)
+    return LoopClass(Kind.ALONE, out)

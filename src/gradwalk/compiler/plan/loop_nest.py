@@ -1,7 +1,7 @@
-"""Loops: a fused kernel before it is written: which loops, which arrays, and what is computed.
+"""Loops: a fused kernel before code is emitted: its loops, its arrays, and what it computes.
 
 The iteration space has kept dimensions (`outer`) and one or more dimensions of a `row`, the last
-of which is vectorised; a columns kernel has `reduced` ones between them, and its row is kept. A
+of which is vectorized; a columns kernel has `reduced` ones between them, and its row is kept. A
 value either *varies* along the row or is one number per row: what is loaded with stride 0 along it,
 the result of a reduction, and what is computed from such numbers.
 
@@ -88,9 +88,9 @@ class Apply(NamedTuple):
     dtype: np.dtype[Any]
 
 
-class Draw(NamedTuple):
-    """The random number at the current indices. Its array is the state of a generator: what the
-    strides count is not where it lies but how many elements of the draw come before."""
+class Sample(NamedTuple):
+    """The random number at the current indices. Its array is the state of a generator; its strides
+    count the elements of the draw that come before."""
 
     access: int
     op: Op
@@ -115,7 +115,19 @@ class Store(NamedTuple):
     arg: int
 
 
-Step = Load | Pick | Given | Number | Position | Apply | Draw | Reduce | Store
+Step = Load | Pick | Given | Number | Position | Apply | Sample | Reduce | Store
+
+
+def operands_of(step: Step) -> tuple[int, ...]:
+    """The steps whose values a step uses."""
+    match step:
+        case Apply(_, args) | Sample(_, _, args):
+            return args
+        case Pick(_, picked):
+            return tuple(p.index for p in picked)
+        case Reduce(_, arg) | Store(_, arg):
+            return (arg,)
+    return ()
 
 
 @dataclass
@@ -129,9 +141,13 @@ class Loops:
     steps: list[Step] = field(default_factory=list)
 
     def add(self, step: Step) -> int:
-        """Append a step; its number."""
+        """Append a step; return its number."""
         self.steps.append(step)
         return len(self.steps) - 1
+
+    @property
+    def _depth(self) -> int:
+        return len(self.outer) + len(self.reduced) + len(self.row)
 
     @property
     def reduces(self) -> bool:
@@ -140,57 +156,36 @@ class Loops:
 
     def varies(self) -> list[bool]:
         """For each step whether its value changes along the row."""
-        found: list[bool] = []
-        first = len(self.outer)
+        varies: list[bool] = []
         for step in self.steps:
+            along = any(varies[k] for k in operands_of(step)) and not isinstance(step, Reduce)
             match step:
-                case Load(access):
-                    found.append(any(self.accesses[access].strides[first:]))
-                case Pick(access, picked):
-                    along = any(self.accesses[access].strides[first:])
-                    found.append(along or any(found[p.index] for p in picked))
+                case Load(access) | Pick(access) | Sample(access) | Store(access):
+                    along |= any(self.accesses[access].strides[len(self.outer) :])
                 case Position(dimension):
-                    found.append(dimension >= first)
-                case Apply(_, args):
-                    found.append(any(found[a] for a in args))
-                case Draw(access, _, args):
-                    along = any(self.accesses[access].strides[first:])
-                    found.append(along or any(found[a] for a in args))
-                case Store(access, arg):
-                    everywhere = any(self.accesses[access].strides[first:])
-                    found.append(found[arg] or everywhere)
-                case _:
-                    found.append(False)
-        return found
+                    along = dimension >= len(self.outer)
+            varies.append(along)
+        return varies
 
     def phases(self) -> list[int]:
-        """For each step the pass over the row in which its value can first be had."""
-        found: list[int] = []
+        """For each step the first pass over the row in which its value is known."""
+        phases: list[int] = []
         for step in self.steps:
-            match step:
-                case Apply(_, args) | Draw(_, _, args):
-                    found.append(max((found[a] for a in args), default=0))
-                case Pick(_, picked):
-                    found.append(max(found[p.index] for p in picked))
-                case Reduce(_, arg):
-                    found.append(found[arg] + 1)
-                case Store(_, arg):
-                    found.append(found[arg])
-                case _:
-                    found.append(0)
-        return found
+            before = max((phases[k] for k in operands_of(step)), default=0)
+            phases.append(before + isinstance(step, Reduce))
+        return phases
 
-    # -- what is written into a kernel's text, and what it reads when it runs --------------------
+    # -- what is part of a kernel's code, and what it reads when it runs ---------------------------
 
     @property
     def bakes_row(self) -> bool:
-        """Whether the lengths of the row are part of the text: all but a plain stretch of memory,
-        which may be of any length."""
+        """Whether the lengths of the row are part of the code: always, unless the kernel runs over
+        contiguous memory of any length."""
         return bool(self.outer) or len(self.row) > 1 or bool(self.reduced) or self.reduces
 
     def sizes(self) -> tuple[int, ...]:
-        """The numbers a kernel reads: lengths of all loops, strides of all arrays, then stride and
-        length of every picked index, then what every draw skips."""
+        """The numbers a kernel reads: the lengths of all loops, the strides of all arrays, the
+        stride and length of every picked index, the blocks that every draw skips."""
         picks = [
             number
             for step in self.steps
@@ -199,38 +194,38 @@ class Loops:
             for number in (p.stride, p.length)
         ]
         strides = [s for a in self.accesses for s in a.strides]
-        skips = [step.skip for step in self.steps if isinstance(step, Draw)]
+        skips = [step.skip for step in self.steps if isinstance(step, Sample)]
         return (*self.outer, *self.reduced, *self.row, *strides, *picks, *skips)
 
     def size_of_stride(self, access: int, dimension: int) -> int:
-        """The place of a stride among the sizes."""
-        loops = len(self.outer) + len(self.reduced) + len(self.row)
+        """The position of a stride among the sizes."""
+        loops = self._depth
         return loops * (1 + access) + dimension
 
     def size_of_pick(self, step: int, number: int) -> int:
-        """The place of the stride of a picked index among the sizes; its length follows."""
-        loops = len(self.outer) + len(self.reduced) + len(self.row)
+        """The position of the stride of a picked index among the sizes; its length follows."""
+        loops = self._depth
         before = sum(len(s.picked) for s in self.steps[:step] if isinstance(s, Pick))
         return loops * (1 + len(self.accesses)) + 2 * (before + number)
 
     def size_of_skip(self, step: int) -> int:
-        """The place of what a draw skips among the sizes."""
+        """The position of the blocks that a draw skips among the sizes."""
         picks = sum(len(s.picked) for s in self.steps if isinstance(s, Pick))
-        before = sum(isinstance(s, Draw) for s in self.steps[:step])
-        loops = len(self.outer) + len(self.reduced) + len(self.row)
+        before = sum(isinstance(s, Sample) for s in self.steps[:step])
+        loops = self._depth
         return loops * (1 + len(self.accesses)) + 2 * picks + before
 
-    def draws_from_multiples_of(self, step: Draw) -> int:
-        """The largest power of two, up to 64, that the number of a draw's element is a multiple of
-        wherever the innermost loop is at a multiple of it."""
+    def draws_from_multiples_of(self, step: Sample) -> int:
+        """The largest power of two, up to 64, that divides the number of a draw's element wherever
+        it divides the index of the innermost loop."""
         numbers = [64, *self.accesses[step.access].strides[:-1]]
         common = math.gcd(*numbers)
         return common & -common
 
     def structure(self) -> Hashable:
-        """All that the text of a kernel depends on: loops of one structure share their code."""
-        # Which strides are 0 or 1 along the last two loops: lanes may lie along either.
-        inner = len(self.outer) + len(self.reduced) + len(self.row) - 2
+        """All that the code of a kernel depends on: loops of one structure share it."""
+        # Which strides are 0 or 1 along the last two loops: lanes may run along either.
+        inner = self._depth - 2
         accesses = tuple(
             (
                 a.dtype.str,
@@ -244,8 +239,8 @@ class Loops:
         )
         row = self.row if self.bakes_row else None
         steps = tuple(map(self._key, self.steps))
-        # 0.0 and −0.0, 1 and 1.0 are equal to Python, and not the same in a text.
-        exact = repr([s.attrs for s in self.steps if isinstance(s, (Apply, Draw))])
+        # 0.0 and −0.0, 1 and 1.0 are equal in Python, and differ in the code.
+        exact = repr([s.attrs for s in self.steps if isinstance(s, (Apply, Sample))])
         return len(self.outer), len(self.reduced), row, accesses, steps, exact
 
     def _key(self, step: Step) -> Hashable:
@@ -255,6 +250,6 @@ class Loops:
                 return Number, type(value), repr(value), dtype
             case Pick(access, picked, dtype):
                 return Pick, access, tuple(p.index for p in picked), dtype
-            case Draw():
+            case Sample():
                 return step._replace(skip=0), self.draws_from_multiples_of(step)
         return type(step), step  # as tuples, steps of two kinds may be equal

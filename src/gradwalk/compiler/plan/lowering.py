@@ -1,4 +1,4 @@
-"""From a group of calls to loops: every call becomes steps, every outside term an access."""
+"""Lowering: the calls of a group become steps of loops, terms from outside become accesses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.ir.program import Call, Constant, Term
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_DRAWS
-from gradwalk.compiler.plan.buffers import Buffer, Place, Strides, contiguous_strides
-from gradwalk.compiler.plan.fusion import Group
+from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
+from gradwalk.compiler.plan.buffers import Slice, Strides, fresh
+from gradwalk.compiler.plan.fusion import FusionGroup
 from gradwalk.compiler.plan.loop_kinds import REDUCTIONS, Kind, kind_of, picking
 from gradwalk.compiler.plan.loop_nest import (
     Access,
     Apply,
-    Draw,
     Given,
     Load,
     Loops,
@@ -24,6 +23,7 @@ from gradwalk.compiler.plan.loop_nest import (
     Pick,
     Picked,
     Reduce,
+    Sample,
     Store,
 )
 from gradwalk.ops.core.op import Shape
@@ -31,51 +31,49 @@ from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.shape.reshaping import clone
 
-Where = Callable[[Term], Place]
+Where = Callable[[Term], Slice]
 
 
-def loops_of(group: Group, stored: Iterable[Term], where: Where) -> tuple[Loops, list[Place]]:
+def loops_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> tuple[Loops, list[Slice]]:
     """The loops of a map, rows or columns group, and the arrays in the order of its accesses."""
     lowering = _Lowering(group.shape, where)
     for call in group.calls:
         lowering.call(call)
     for term in stored:
         lowering.store(term)
-    return lowering.loops(group)
+    return arranged(lowering.steps, group.shape, group.axes, group.kind), lowering.slices
 
 
 @dataclass(eq=False)
 class ProductSteps:
-    """A matrix product or convolution and its epilogue: step 0 is the product's own element, stores
-    go to outputs."""
+    """A matrix product or convolution and its epilogue: step 0 is the element of the product."""
 
     call: Call
-    left: Place
-    right: Place
-    outputs: list[Place]
-    extras: list[Place]
+    left: Slice
+    right: Slice
+    outputs: list[Slice]
+    extras: list[Slice]
     loops: Loops  # its accesses are the extras, then the outputs, over the shape of the result
 
 
-def product_of(group: Group, stored: Iterable[Term], where: Where) -> ProductSteps:
+def product_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> ProductSteps:
     """The product of a group, and what is done to its elements before they are stored."""
-    (product,) = (call for call in group.calls if kind_of(call)[0] is Kind.PRODUCT)
-    left, right = product.args
-    assert isinstance(left, Term) and isinstance(right, Term)
+    (product,) = (call for call in group.calls if kind_of(call) is Kind.PRODUCT)
+    left, right = product.terms
     lowering = _Lowering(group.shape, where)
     (out,) = product.outputs
-    lowering.values[out] = lowering.found.add(Given(out.dtype))
+    lowering.values[out] = lowering.steps.add(Given(out.dtype))
     for call in group.calls:
         if call is not product:
             lowering.call(call)
-    extras = list(lowering.places)
+    extras = list(lowering.slices)
     for term in stored:
         lowering.store(term)
-    outputs = lowering.places[len(extras) :]
-    return ProductSteps(product, where(left), where(right), outputs, extras, lowering.found)
+    outputs = lowering.slices[len(extras) :]
+    return ProductSteps(product, where(left), where(right), outputs, extras, lowering.steps)
 
 
-def copy_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
+def copy_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
     """Loops that copy one array to another of the same shape."""
     loops = Loops((), ())
     loops.accesses = [
@@ -87,7 +85,7 @@ def copy_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
     return arranged(loops, source.shape, (), Kind.MAP), [source, target]
 
 
-def fill_loops(value: float, target: Place) -> tuple[Loops, list[Place]]:
+def fill_loops(value: float, target: Slice) -> tuple[Loops, list[Slice]]:
     """Loops that write one number everywhere."""
     loops = Loops((), ())
     loops.accesses = [Access(target.dtype, target.strides, written=True)]
@@ -95,7 +93,7 @@ def fill_loops(value: float, target: Place) -> tuple[Loops, list[Place]]:
     return arranged(loops, target.shape, (), Kind.MAP), [target]
 
 
-def sum_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
+def sum_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
     """Loops that sum an array over its first dimension."""
     loops = Loops((), ())
     loops.accesses = [
@@ -108,104 +106,98 @@ def sum_loops(source: Place, target: Place) -> tuple[Loops, list[Place]]:
 
 
 class _Lowering:
-    """Steps and accesses over the full shape of a group, before its loops are put in order."""
+    """Steps and accesses over the full shape of a group, before its loops are arranged."""
 
     def __init__(self, shape: Shape, where: Where) -> None:
         self.shape = shape
         self.where = where
-        self.found = Loops((), ())
-        self.places: list[Place] = []
+        self.steps = Loops((), ())
+        self.slices: list[Slice] = []
         self.values: dict[Term, int] = {}
 
     def call(self, call: Call) -> None:
         out = call.outputs[0]
         if call.op is clone:  # its copy is the store
-            (x,) = call.args
-            assert isinstance(x, Term)
+            (x,) = call.terms
             self.values[out] = self.value(x)
             return
         if call.op in REDUCTIONS:
-            (x,) = call.args
-            assert isinstance(x, Term)
+            (x,) = call.terms
             step: Any = Reduce(REDUCTIONS[call.op], self.value(x), out.dtype)
         elif call.op in (getitem, embedding_op):
             step = self._pick(call)
-        elif call.op in ELEMENTWISE_DRAWS:
+        elif call.op in ELEMENTWISE_RANDOM:
             step = self._draw(call)
         else:
             args = tuple(
-                self.value(a) if isinstance(a, Term) else self.found.add(Number(a, out.dtype))
+                self.value(a) if isinstance(a, Term) else self.steps.add(Number(a, out.dtype))
                 for a in call.args
             )
             step = Apply(call.op, args, tuple(call.attrs.items()), out.dtype)
-        self.values[out] = self.found.add(step)
+        self.values[out] = self.steps.add(step)
 
     def _pick(self, call: Call) -> Pick:
         """x at indices that are loaded; loop dimensions are lead, indices, rest."""
-        found = picking(call)
+        pick = picking(call)
         x, *arrays = call.args
-        assert found is not None and isinstance(x, Term)
-        place = self.where(x)
-        lead, rest = found.lead, len(x.shape) - found.lead - found.count
+        assert pick is not None and isinstance(x, Term)
+        memory = self.where(x)
+        lead, rest = pick.lead, len(x.shape) - pick.lead - pick.count
         picked = []
         for number, array in enumerate(arrays):
             assert isinstance(array, Term)
-            strides = self.where(array).broadcast(found.shape)
+            strides = self.where(array).broadcast(pick.shape)
             access = self._add_access(array, (*(0,) * lead, *strides, *(0,) * rest))
-            index = self.found.add(Load(access, array.dtype))
+            index = self.steps.add(Load(access, array.dtype))
             axis = lead + number
-            picked.append(Picked(index, place.strides[axis], x.shape[axis]))
+            picked.append(Picked(index, memory.strides[axis], x.shape[axis]))
         own = (
-            *place.strides[:lead],
-            *(0,) * len(found.shape),
-            *place.strides[lead + found.count :],
+            *memory.strides[:lead],
+            *(0,) * len(pick.shape),
+            *memory.strides[lead + pick.count :],
         )
         return Pick(self._add_access(x, own), tuple(picked), x.dtype)
 
-    def _draw(self, call: Call) -> Draw:
+    def _draw(self, call: Call) -> Sample:
         """A random number; its strides count elements of the draw."""
         (out,) = call.outputs
         state, *others = call.terms
         args = tuple(self.value(t) for t in others)
-        counted = Place(Buffer(0), out.dtype, out.shape, contiguous_strides(out.shape))
-        access = self._add_access(state, counted.broadcast(self.shape))
+        access = self._add_access(state, fresh(out).broadcast(self.shape))
         attrs = dict(call.attrs)
         skip = attrs.pop("skip")
         del attrs["shape"]
-        return Draw(access, call.op, args, skip, tuple(attrs.items()), out.dtype)
+        return Sample(access, call.op, args, skip, tuple(attrs.items()), out.dtype)
 
     def value(self, term: Term) -> int:
-        """The step whose value a term is."""
+        """The step that computes or loads a term."""
         known = self.values.get(term)
         if known is not None:
             return known
         source = term.source
         if isinstance(source, Constant) and source.array.size == 1:
-            found = self.found.add(Number(source.array.item(), term.dtype))
+            step = self.steps.add(Number(source.array.item(), term.dtype))
         else:
-            found = self.found.add(Load(self._access(term, False), term.dtype))
-        self.values[term] = found
-        return found
+            step = self.steps.add(Load(self._access(term, False), term.dtype))
+        self.values[term] = step
+        return step
 
     def store(self, term: Term) -> None:
-        """Write a term to where it lives."""
-        self.found.add(Store(self._access(term, True), self.values[term]))
+        """Add the store of a term."""
+        self.steps.add(Store(self._access(term, True), self.values[term]))
 
     def _access(self, term: Term, written: bool) -> int:
         return self._add_access(term, self.where(term).broadcast(self.shape), written)
 
     def _add_access(self, term: Term, strides: Strides, written: bool = False) -> int:
-        place = self.where(term)
-        self.places.append(place)
-        self.found.accesses.append(Access(place.dtype, strides, written))
-        return len(self.places) - 1
-
-    def loops(self, group: Group) -> tuple[Loops, list[Place]]:
-        return arranged(self.found, self.shape, group.axes, group.kind), self.places
+        memory = self.where(term)
+        self.slices.append(memory)
+        self.steps.accesses.append(Access(memory.dtype, strides, written))
+        return len(self.slices) - 1
 
 
 def arranged(loops: Loops, shape: Shape, axes: tuple[int, ...], kind: Kind) -> Loops:
-    """The same with loops in a good order: merged where they can be, the innermost along memory."""
+    """Put the loops in a good order: merge them where strides allow, the innermost along memory."""
     strides = [a.strides for a in loops.accesses]
     written = [a.strides for a in loops.accesses if a.written]
     kept = [i for i, n in enumerate(shape) if i not in axes and n != 1]
@@ -233,29 +225,25 @@ def arranged(loops: Loops, shape: Shape, axes: tuple[int, ...], kind: Kind) -> L
 
 
 def _by_stride(axes: list[int], strides: list[Strides]) -> list[int]:
-    """Axes in the order of falling strides of the first array that tells them apart."""
-
-    def key(axis: int) -> list[int]:
-        return [-s[axis] for s in strides]
-
-    return sorted(axes, key=key)
+    """Axes by falling strides of the first array that tells them apart."""
+    return sorted(axes, key=lambda axis: [-s[axis] for s in strides])
 
 
 Loop = tuple[int, list[int]]  # length, and the stride of every access
 
 
 def _merged(axes: list[int], shape: Shape, strides: list[Strides]) -> list[Loop]:
-    """Neighbouring axes that every array goes through as if they were one, as one."""
-    found: list[Loop] = []
+    """Merge neighbouring axes whose strides are those of one axis in every array."""
+    merged: list[Loop] = []
     for axis in axes:
         steps = [s[axis] for s in strides]
-        if found:
-            length, before = found[-1]
+        if merged:
+            length, before = merged[-1]
             if all(b == s * shape[axis] for b, s in zip(before, steps, strict=True)):
-                found[-1] = (length * shape[axis], steps)
+                merged[-1] = (length * shape[axis], steps)
                 continue
-        found.append((shape[axis], steps))
-    return found
+        merged.append((shape[axis], steps))
+    return merged
 
 
 def elements(loops: Loops) -> int:

@@ -1,4 +1,4 @@
-"""Ops that write a part of an array, and which part: that of a view of it."""
+"""Ops that write a part of an array: the part that a view of it covers."""
 
 from __future__ import annotations
 
@@ -6,35 +6,33 @@ from collections.abc import Iterator
 from typing import Any
 
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Buffer, Place, contiguous_strides, views
+from gradwalk.compiler.plan.buffers import Slice, fresh, views
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.index.indexing import getitem, put, setitem, write_view
 from gradwalk.ops.shape.rearranging import diagonal_op, diagonal_put
 
-# What they do not write is as it was in their first operand.
+# The rest of their result is that of their first operand.
 CHANGES = (setitem, write_view)
 Views = Iterator[tuple[Op, dict[str, Any], int]]
 
 
-def written_part(call: Call, whole: Place) -> Place | None:
-    """The part of the result that a call writes; None if these strides have no such view."""
-    place = whole
+def written_part(call: Call, whole: Slice) -> Slice | None:
+    """The part of the result that a call writes; None if no strides describe it."""
+    part = whole
     for op, attrs, which in _chain(call):
-        found = views(Call(op, (0,), attrs, []), place)
-        if found is None:
+        seen = views(Call(op, (0,), attrs, []), part)
+        if seen is None:
             return None
-        place = found[which if op.multiple else 0]
-    return place
+        part = seen[which if op.multiple else 0]
+    return part
 
 
 def writes_a_part(call: Call) -> bool:
-    """Whether what a call writes is a view of its result, and known without any index array."""
+    """Whether a call writes a view of its result, known without any index array."""
     if call.op in (put, setitem):
         return len(call.args) == (1 if call.op is put else 2)
     if call.op is write_view:
-        shape = call.outputs[0].shape
-        in_order = Place(Buffer(0), call.outputs[0].dtype, shape, contiguous_strides(shape))
-        return written_part(call, in_order) is not None
+        return written_part(call, fresh(call.outputs[0])) is not None
     return call.op is diagonal_put
 
 

@@ -1,39 +1,44 @@
-"""Rematerialisation: what backward needs again is computed again, where that is cheap.
+"""Rematerialization: backward recomputes arrays of forward where that is cheap.
 
-An array that forward makes and backward reads is kept all the while, and at the peak of memory that
-is most of what there is. Many of these arrays are a few elementwise calls away from others that are
-kept anyway: of a layer norm one array is enough, and of a gelu its input. So every array that is
-kept over the peak is looked at: if those who read it later can have it from what is there anyway,
-they compute it themselves, element by element as they read it. Who needs it as a whole, as a matrix
-product does, finds it stored again shortly before, by a kernel that goes through the same elements.
+An array that forward makes and backward reads stays alive in between, and at the peak of memory
+such arrays are most of it. Many are a few elementwise calls away from others that stay anyway: of a
+layer norm one array is enough, of a gelu its input. For every array that is alive across the peak
+we look for such a chain of calls. A later kernel that reads the array element by element computes
+it in registers. One that needs all of it, as a matrix product does, finds it stored again shortly
+before, by a kernel that iterates over the same elements.
 
 Calls are copied as they are, so results stay the same to the last bit.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gradwalk.compiler.ir.index_ops import checked_index
-from gradwalk.compiler.ir.program import Call, Term, replaced
-from gradwalk.compiler.plan.fusion import MOST_ARRAYS, MOST_CALLS, Fusion, Group
+from gradwalk.compiler.ir.program import Call, Term, copy_call, replaced
+from gradwalk.compiler.plan.fusion import (
+    MOST_ARRAYS,
+    MOST_CALLS,
+    Fusion,
+    FusionGroup,
+    may_fail,
+)
 from gradwalk.compiler.plan.loop_kinds import Kind, is_map
 
 WORTH_IT = 1 << 20  # bytes at the peak: less fits a cache, and costs next to nothing
-SMALL = 1 << 14  # bytes of arrays that are left alone
+SMALL = 1 << 14  # bytes: smaller arrays are not considered
 OWN_KERNEL = 1 << 16  # bytes of an array that may be stored again by a kernel of its own
-LONG = 8  # times the work of an addition: a function such as exp
-CHEAP = 2 * LONG  # work per element: about as long as to store and to load it
+LONG = 8  # additions that a function such as exp costs
+CHEAP = 2 * LONG  # additions that take as long as to store and load an element
 ROUNDS = 8
 
 _TAKES = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
-_HOSTS = {Kind.MAP, Kind.ROWS, Kind.PRODUCT}  # columns are gone through in another order
+_HOSTS = {Kind.MAP, Kind.ROWS, Kind.PRODUCT}  # columns run in another order
 
 
 class Use(NamedTuple):
-    """A call that reads an array: as it is, or the last of some views of it, each of the one
-    before."""
+    """A call that reads an array, or the last of a chain of views of it."""
 
     position: int  # of its group
     call: Call
@@ -42,7 +47,7 @@ class Use(NamedTuple):
 
 @dataclass
 class Life:
-    """An array of the arena, not a small one: the group that stores it, and who reads it."""
+    """The lifetime of a large array: the group that stores it, and the calls that read it."""
 
     size: int  # bytes
     made: int
@@ -54,30 +59,30 @@ class Life:
         return max((use.position for use in self.uses), default=self.made)
 
     def spans(self, position: int) -> bool:
-        """Whether it is needed at a group and after it."""
+        """Whether it is alive at a group and after it."""
         return self.made <= position < self.last
 
 
 class Chain(NamedTuple):
-    """Calls that compute a term again, in order, and the terms that they start from."""
+    """Calls that recompute a term, in order, and the terms that they start from."""
 
     calls: list[Call]
     ends: list[Term]
 
 
-def rematerialise(fusion: Fusion) -> None:
-    """Lower the peak of memory by computing again what is cheap."""
+def rematerialize(fusion: Fusion) -> None:
+    """Lower the peak of memory by recomputing what is cheap."""
     sizes = (_bytes(out) for call in fusion.program.calls for out in call.outputs)
     if sum(size for size in sizes if size > SMALL) < WORTH_IT:
         return
-    work = _Rematerialisation(fusion)
+    work = _Rematerialization(fusion)
     for _ in range(ROUNDS):
         if not work.lower_peak():
             break
     fusion.renew_program()
 
 
-class _Rematerialisation:
+class _Rematerialization:
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion
         self.writers = {  # by what they overwrite
@@ -85,16 +90,16 @@ class _Rematerialisation:
             for source, value in fusion.program.updates
             if value.call is not None
         }
-        self.copies: dict[tuple[Group, Call], Call] = {}  # of calls, in later groups
+        self.copies: dict[tuple[FusionGroup, Call], Call] = {}  # of calls, in later groups
         self.origins: dict[Call, Call] = {}  # of those
-        self.order: list[Group] = []
-        self.positions: dict[Group, int] = {}
+        self.order: list[FusionGroup] = []
+        self.positions: dict[FusionGroup, int] = {}
         self.lives: dict[Term, Life] = {}
         self.living: list[int] = []  # bytes at every group
         self.peak = 0
 
     def lower_peak(self) -> bool:
-        """One round: all that can be had again of what is kept over the peak; whether any could."""
+        """Recompute arrays that are alive across the peak; return whether anything changed."""
         self.order = self.fusion.in_order()
         self.positions = {group: i for i, group in enumerate(self.order)}
         self.lives = {}
@@ -102,7 +107,7 @@ class _Rematerialisation:
             if group.kind is not Kind.VIEW:
                 for term in self.fusion.stored(group.calls):
                     if _bytes(term) > SMALL:
-                        self._look_at(term)
+                        self._measure(term)
         self.living = self._living()
         most = max(self.living, default=0)
         if not self.living or most < WORTH_IT:
@@ -115,10 +120,10 @@ class _Rematerialisation:
                 changed = True
         return changed
 
-    # -- what is kept ------------------------------------------------------------------------------
+    # -- lifetimes ---------------------------------------------------------------------------------
 
-    def _look_at(self, term: Term) -> None:
-        """Note how long a stored term lives; a result or an update has memory of its own."""
+    def _measure(self, term: Term) -> None:
+        """Note the lifetime of a stored term; a result or an update has memory of its own."""
         fusion = self.fusion
         assert term.call is not None
         home = fusion.of[term.call]
@@ -136,47 +141,42 @@ class _Rematerialisation:
                     uses.append(Use(self.positions[group], call, views))
         self.lives[term] = Life(_bytes(term), self.positions[home], uses)
 
-    def _look_again(self, term: Term) -> None:
-        """The same after a change of who reads it."""
+    def _measure_again(self, term: Term) -> None:
+        """Note its lifetime after its readers have changed."""
         base = self._base(term)
         if base.call is None or _bytes(base) <= SMALL:
             return
         group = self.fusion.of.get(base.call)
         if group is not None and base in self.fusion.stored(group.calls):
-            self._look_at(base)
+            self._measure(base)
         else:
             self.lives.pop(base, None)
 
     def _living(self) -> list[int]:
-        """The bytes needed at every group."""
+        """The bytes alive at every group."""
         changes = [0] * (len(self.order) + 1)
         for life in self.lives.values():
             changes[life.made] += life.size
             changes[life.last + 1] -= life.size
-        now, found = 0, []
-        for change in changes[:-1]:
-            now += change
-            found.append(now)
-        return found
+        return list(itertools.accumulate(changes[:-1]))
 
     def _base(self, term: Term) -> Term:
-        """What a view is a view of."""
+        """The term that a view is a view of."""
         while term.call in self.fusion.of and self.fusion.of[term.call].kind is Kind.VIEW:
             term = term.call.terms[0]
         return term
 
-    # -- how to have it again ----------------------------------------------------------------------
+    # -- recomputation chains ----------------------------------------------------------------------
 
     def _chain(self, term: Term, room: int) -> Chain | None:
-        """How to compute a term from what is kept over the peak anyway, and at most so many bytes
-        more: numbers of rows and the like."""
+        """A chain that computes a term from what is alive across the peak anyway, and at most
+        `room` more bytes: values of rows and the like."""
         chain = Chain([], [])
         assert term.call is not None
-        found = self._lead_to(term.call, chain, room)
-        return None if found is None else chain
+        return None if self._lead_to(term.call, chain, room) is None else chain
 
     def _lead_to(self, call: Call, chain: Chain, room: int) -> int | None:
-        """Add a call to a chain; how much room is left, None if there is no such chain."""
+        """Add a call to a chain; return the room that is left, None if there is no such chain."""
         if not _can_be_copied(call):
             return None
         calls, ends = len(chain.calls), len(chain.ends)
@@ -190,7 +190,7 @@ class _Rematerialisation:
         return room
 
     def _start_from(self, term: Term, chain: Chain, room: int) -> int | None:
-        """Let a term be an end of a chain, or what leads to it."""
+        """Let a chain start from a term, or from what computes it."""
         if term in chain.ends or term.call in chain.calls:
             return room
         if self._is_kept(term):
@@ -206,13 +206,13 @@ class _Rematerialisation:
         return left
 
     def _is_stored(self, term: Term) -> bool:
-        """Whether a term is computed by one group and read by others."""
+        """Whether another group reads a term."""
         assert term.call is not None
         home = self.fusion.of[term.call]
         return any(self.fusion.of[call] is not home for call in self.fusion.consumers[term])
 
     def _is_kept(self, term: Term) -> bool:
-        """Whether a term is there over the peak in any case, or in memory of its own."""
+        """Whether a term is alive across the peak in any case, or has memory of its own."""
         base = self._base(term)
         if base.call is None or base in self.fusion.ends:
             return True
@@ -220,7 +220,7 @@ class _Rematerialisation:
         return life is not None and life.spans(self.peak)
 
     def _keeps_peak(self, chain: Chain, life: Life) -> bool:
-        """Whether memory stays below the peak where ends of a chain have to be kept longer."""
+        """Whether memory stays below the peak where the ends of a chain live longer."""
         ends = [self.lives.get(self._base(end)) for end in chain.ends]
         longer = [end for end in ends if end is not None and end.last < life.last]
         more = sum(end.size for end in longer) - life.size
@@ -232,18 +232,18 @@ class _Rematerialisation:
     # -- changes -----------------------------------------------------------------------------------
 
     def _drop(self, term: Term, life: Life) -> bool:
-        """Let those who read a term after the peak compute it; False if they cannot."""
+        """Make the readers of a term after the peak recompute it; return False if they cannot."""
         if term.call in self.origins or any(use.position == self.peak for use in life.uses):
             return False
         chain = self._chain(term, room=life.size // 8)
         if chain is None or not self._keeps_peak(chain, life):
             return False
-        late = [use for use in life.uses if use.position > self.peak]
-        single = [use for use in late if self._takes(use, term)]
+        after = [use for use in life.uses if use.position > self.peak]
+        single = [use for use in after if self._takes(use, term)]
         groups = dict.fromkeys(self.fusion.of[use.call] for use in single)
         if not all(self._fits(group, chain) for group in groups):
             return False
-        whole = sorted((use for use in late if use not in single), key=lambda use: use.position)
+        whole = sorted((use for use in after if use not in single), key=lambda use: use.position)
         if whole:
             host = self._host(term, chain, whole[0])
             if host is None:
@@ -254,31 +254,30 @@ class _Rematerialisation:
             self.fusion.replace(use.call, term, again)
         self.fusion.prune(term)
         for each in (term, *chain.ends, *(call.outputs[0] for call in chain.calls)):
-            self._look_again(each)
+            self._measure_again(each)
         return True
 
     def _takes(self, use: Use, term: Term) -> bool:
-        """Whether a call uses a term element by element, in a group that can compute it so."""
+        """Whether a call reads a term element by element, in a group that can compute it."""
         group = self.fusion.of[use.call]
         fits = group.kind in _TAKES and group.shape == term.shape
         return fits and not use.views and is_map(use.call)
 
-    def _fits(self, group: Group, chain: Chain) -> bool:
-        """Whether a group can compute a chain, too."""
+    def _fits(self, group: FusionGroup, chain: Chain) -> bool:
+        """Whether a group can also compute a chain."""
         new = [c for c in chain.calls if (group, self._origin(c)) not in self.copies]
         if self._work(new) > CHEAP or len(group.calls) + len(new) > MOST_CALLS:
             return False
         if self.fusion.arrays([*group.calls, *new]) > MOST_ARRAYS:
             return False
-        # With other arrays, loops over several axes may be put together in another way; no sum may
-        # change its order.
+        # More arrays may prevent loops over several axes from being merged; no sum may change its
+        # order.
         if sum(group.shape[axis] > 1 for axis in group.axes) > 1:
             return False
         return self._is_in_time(group, chain)
 
-    def _is_in_time(self, group: Group, chain: Chain) -> bool:
-        """Whether a group can read what a chain starts from, and all that is overwritten can still
-        be overwritten after it was read."""
+    def _is_in_time(self, group: FusionGroup, chain: Chain) -> bool:
+        """Whether a group can read what a chain starts from before an update overwrites it."""
         for end in chain.ends:
             base = self._base(end)
             if base.call is not None:
@@ -288,9 +287,9 @@ class _Rematerialisation:
                 return False
         return True
 
-    def _host(self, term: Term, chain: Chain, use: Use) -> Group | None:
-        """A group that stores a term again before somebody reads it: one that reads what a chain
-        starts from, and goes through the same elements, or a new one."""
+    def _host(self, term: Term, chain: Chain, use: Use) -> FusionGroup | None:
+        """A group that stores a term again before its use: one that reads what the chain starts
+        from and iterates over the same elements, or a new one."""
         bases = {base for base in map(self._base, chain.ends) if base.call is not None}
         for group in reversed(self.order[self.peak + 1 : use.position]):
             if (
@@ -301,7 +300,7 @@ class _Rematerialisation:
                 and self._fits(group, chain)
             ):
                 return group
-        # It comes after something that its reader waits for anyway, so nobody else has to wait.
+        # It comes after a group that its reader waits for anyway, so nothing else has to wait.
         reader = self.fusion.of[use.call]
         before = [g for g in reader.sources if self.positions[g] > self.peak]
         if not before or _bytes(term) < OWN_KERNEL or self._work(chain.calls) > CHEAP:
@@ -313,15 +312,15 @@ class _Rematerialisation:
         self.positions[group] = use.position
         return group
 
-    def _copy(self, chain: Chain, group: Group) -> Term:
-        """Let a group compute a chain; the copy of its last term."""
+    def _copy(self, chain: Chain, group: FusionGroup) -> Term:
+        """Add a copy of a chain to a group; return the copy of its last term."""
         now: dict[Term, Term] = {}
         new = []
         for call in chain.calls:
             origin = self._origin(call)
             copy = self.copies.get((group, origin))
             if copy is None:
-                copy = self.copies[group, origin] = _copied(call, now)
+                copy = self.copies[group, origin] = copy_call(call, replaced(call, now))
                 self.origins[copy] = origin
                 new.append(copy)
             now[call.outputs[0]] = copy.outputs[0]
@@ -329,14 +328,14 @@ class _Rematerialisation:
         return now[chain.calls[-1].outputs[0]]
 
     def _read_again(self, term: Term, again: Term, uses: list[Use]) -> None:
-        """Let some calls read a term that was stored again, through views as before."""
+        """Make calls read a term that was stored again, through views as before."""
         now = {term: again}
         for use in uses:
             reader = self.fusion.of[use.call]
             for view in use.views:
                 if view not in now:
                     assert view.call is not None
-                    copy = _copied(view.call, now)
+                    copy = copy_call(view.call, replaced(view.call, now))
                     group = self.fusion.add_group(Kind.VIEW, view.shape, reader.first)
                     self.positions[group] = use.position
                     self.fusion.add_calls([copy], group)
@@ -361,13 +360,8 @@ class _Rematerialisation:
 
 
 def _can_be_copied(call: Call) -> bool:
-    """Whether a call is elementwise work, and nothing else comes of it."""
-    return is_map(call) and call.op is not checked_index and len(call.outputs) == 1
-
-
-def _copied(call: Call, now: dict[Term, Term]) -> Call:
-    metas = [(t.shape, t.dtype) for t in call.outputs]
-    return Call(call.op, replaced(call, now), call.attrs, metas, call.line)
+    """Whether a call is elementwise work that cannot raise."""
+    return is_map(call) and not may_fail(call) and len(call.outputs) == 1
 
 
 def _bytes(term: Term) -> int:

@@ -1,30 +1,29 @@
-"""Sinking: what only a later kernel needs is computed there.
+"""Sinking: move what only a later kernel needs to that kernel.
 
-A value joins the kernel of its operands because it can be computed there; often it is for backward
-(the slope of an activation), and then it would be stored by one kernel and read by another. If the
-numbers it is made of are stored anyway, the later kernel computes it from those: one array less is
-written, kept and read. If they are truth values, these are stored instead: bytes for floats.
+A value joins the kernel of its operands because it can be computed there. If it is for backward
+(the slope of an activation), one kernel stores it and another reads it. If its operands are stored
+anyway, the later kernel computes it from those: one array less is written, kept and read. If they
+are truth values, these are stored instead: bytes for floats.
 """
 
 from __future__ import annotations
 
 from gradwalk.compiler.ir.program import Call, Term
-from gradwalk.compiler.plan.fusion import MOST_CALLS, Fusion, Group, may_fail
+from gradwalk.compiler.plan.fusion import MOST_CALLS, Fusion, FusionGroup, may_fail
 from gradwalk.compiler.plan.loop_kinds import Kind, is_map
 
 _TAKES = {Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT}
 
 
 def sink(fusion: Fusion) -> None:
-    """Move calls to the one group that needs them; last groups first, so that chains go all the
-    way."""
+    """Move calls to the one group that needs them; last groups first, so that whole chains move."""
     for group in reversed(fusion.in_order()):
         if group.kind in _TAKES:
             for term in fusion.stored(group.calls):
                 _sink(fusion, group, term)
 
 
-def _sink(fusion: Fusion, group: Group, term: Term) -> None:
+def _sink(fusion: Fusion, group: FusionGroup, term: Term) -> None:
     target = _only_consumer(fusion, group, term)
     if target is None:
         return
@@ -36,7 +35,7 @@ def _sink(fusion: Fusion, group: Group, term: Term) -> None:
         fusion.move(moved, group, target)
 
 
-def _only_consumer(fusion: Fusion, group: Group, term: Term) -> Group | None:
+def _only_consumer(fusion: Fusion, group: FusionGroup, term: Term) -> FusionGroup | None:
     """The one group that uses a term, element by element, if there is one."""
     if term in fusion.ends:
         return None
@@ -49,9 +48,9 @@ def _only_consumer(fusion: Fusion, group: Group, term: Term) -> Group | None:
     return target if fits else None
 
 
-def _own_calls(group: Group, term: Term, stored: set[Term]) -> list[Call] | None:
-    """The calls of a group that serve this term alone, from what is stored anyway or takes less
-    room; None if some of them have to stay."""
+def _own_calls(group: FusionGroup, term: Term, stored: set[Term]) -> list[Call] | None:
+    """The calls of a group that only this term needs, back to terms that are stored anyway or are
+    smaller; None if one of them cannot move."""
     inside = set(group.calls)
     needed = _leading_to(stored, inside)
     own: dict[Call, None] = {}
@@ -71,12 +70,12 @@ def _own_calls(group: Group, term: Term, stored: set[Term]) -> list[Call] | None
 
 
 def _leading_to(terms: set[Term], inside: set[Call]) -> set[Call]:
-    """The calls of a group that these terms are made by."""
-    found: set[Call] = set()
+    """The calls of a group that compute these terms."""
+    leading: set[Call] = set()
     waiting = [t.call for t in terms]
     while waiting:
         call = waiting.pop()
-        if call is not None and call in inside and call not in found:
-            found.add(call)
+        if call is not None and call in inside and call not in leading:
+            leading.add(call)
             waiting += [t.call for t in call.terms]
-    return found
+    return leading

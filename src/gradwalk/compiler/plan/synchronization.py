@@ -1,7 +1,7 @@
-"""Which entries all threads share, and where they have to meet.
+"""Which kernels all threads share, and where they have to meet (barriers).
 
-A short entry is not worth sharing: thread 0 runs it alone. All threads meet before an entry that
-touches what another thread may still be writing, or writes what another may still be reading.
+Sharing a short kernel does not pay: thread 0 runs it alone. All threads meet before a kernel that
+reads or writes what another thread may still write, or writes what another may still read.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.plan.buffers import Place, bytes_of
-from gradwalk.compiler.plan.loop_nest import Apply, Draw, Loops, Reduce, Step
+from gradwalk.compiler.plan.buffers import Slice, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Loops, Reduce, Sample, Step
 from gradwalk.compiler.plan.lowering import ProductSteps, elements
 from gradwalk.compiler.plan.schedule import ARENA, Entry
 from gradwalk.ops.linear.matmul import matmul_op
@@ -30,7 +30,7 @@ class Sharing(NamedTuple):
 
 
 def nanoseconds(entry: Entry) -> float:
-    """About how long one thread takes: only to tell long entries from short ones."""
+    """A rough time for one thread: enough to tell long kernels from short ones."""
     work = entry.work
     moved = sum(bytes_of(p) for p in (*entry.reads, *entry.writes)) / 20
     if isinstance(work, ProductSteps):
@@ -42,9 +42,9 @@ def nanoseconds(entry: Entry) -> float:
 
 
 def _weight(step: Step) -> int:
-    """How long a step takes, in short operations."""
+    """The time of a step, in additions."""
     match step:
-        case Draw():
+        case Sample():
             return 30
         case Apply(op):
             return 8 if op.name in LONG_OPS else 1
@@ -58,18 +58,18 @@ def operations(work: ProductSteps) -> int:
     if work.call.op is matmul_op:
         return 2 * work.call.outputs[0].size * work.left.shape[-1]
     _, *patch = work.right.shape
-    places = work.left if work.call.op is conv_input else work.outputs[0]
-    return 2 * math.prod(places.shape) * math.prod(patch)
+    slices = work.left if work.call.op is conv_input else work.outputs[0]
+    return 2 * math.prod(slices.shape) * math.prod(patch)
 
 
 def runs_alone(entry: Entry, threads: int) -> bool:
-    """Whether one thread runs an entry; for a product whatever scratch memory it has."""
+    """Whether one thread runs an entry by itself."""
     return threads == 1 or nanoseconds(entry) < SHORT
 
 
 def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
-    """For each entry who runs it, and whether to meet before."""
-    found = []
+    """For each entry whether one thread runs it, and whether all meet before."""
+    result = []
     since: list[tuple[bool, set[Extent], set[Extent]]] = []  # alone, what is read, what is written
     for entry in entries:
         alone = runs_alone(entry, threads)
@@ -82,18 +82,18 @@ def sharing(entries: Sequence[Entry], threads: int) -> list[Sharing]:
         if meet:
             since = []
         since.append((alone, reads, writes))
-        found.append(Sharing(alone, meet))
-    return found
+        result.append(Sharing(alone, meet))
+    return result
 
 
-Extent = tuple[int, int, int]  # a slot, and the first byte in it and the one behind the last
+Extent = tuple[int, int, int]  # a slot, its first byte and the end
 
 
-def _extents(places: Sequence[Place]) -> set[Extent]:
-    """The memory of some arrays; an array of its own counts as a whole."""
+def _extents(slices: Sequence[Slice]) -> set[Extent]:
+    """The memory of some arrays; outside the arena, the whole buffer."""
     return {
         (ARENA, b.offset, b.offset + b.size) if b.in_arena else (b.slot, 0, 1)
-        for b in (place.buffer for place in places)
+        for b in (one.buffer for one in slices)
     }
 
 

@@ -1,4 +1,4 @@
-"""Replay: a recorded graph of Values, forward and backward, for other numbers in its leaves."""
+"""Replay: a recorded graph of Values, computed forward and backward for other leaves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from gradwalk.compiler.backends.llvm.target import LLVMMissing
 from gradwalk.compiler.garbage import no_collections
-from gradwalk.compiler.introspect.methods import Text, check_form, code_of
+from gradwalk.compiler.introspect.methods import PrintedText, check_form, code_of
 from gradwalk.compiler.scalars.flat_graph import Steps, read
-from gradwalk.compiler.scalars.native import Native, Reference
+from gradwalk.compiler.scalars.native import NativeGraph, PythonGraph
 from gradwalk.scalar.value import Value
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Numbers = Sequence[float] | np.ndarray[Any, Any] | Mapping[Value | str, float]
 def compile_values(
     loss: Value, leaves: Sequence[Value] | None = None, backend: str = "llvm"
 ) -> Replay:
-    """The graph behind `loss` as native code: call the result with new numbers for its leaves.
+    """Compile the graph behind `loss`; call the result with new numbers for its leaves.
 
     >>> from gradwalk import Value
     >>> from gradwalk.compiler.scalars import compile_values
@@ -47,15 +47,15 @@ class Replay:
     """A graph of Values that can be computed again, with its gradients, for other leaves.
 
     `leaves` are the Values it takes numbers for: those given to `compile_values`, otherwise all
-    without inputs, in the order in which the operations of the graph first use them. The numbers
-    of expressions (the 2 of `2 * x`) are none of them unless they were given a label; they, and
-    leaves that were not asked for, keep what they held when the graph was compiled.
+    without inputs, in the order in which the operations of the graph first use them. Numbers in
+    expressions (the 2 of `2 * x`) are not among them unless they have a label; they, and leaves
+    that were not asked for, keep the numbers they had when the graph was compiled.
 
-    What is replayed is the graph as it was recorded: a Python `if` on a Value, or a comparison,
-    was decided then. All numbers are float64, also where a Value held an int. Results are those
-    of running the same lines and `backward()` again, with the same bits as far as arithmetic goes:
-    every sum is added up in the same order. Functions such as exp and tanh are gradwalk's own
-    vector functions, not those of Python's math module, and may differ in the last bits.
+    It replays the graph as recorded: a Python `if` on a Value, or a comparison, was decided then.
+    All numbers are float64, also those of int Values. Results are those of running the same lines
+    and `backward()` again, with the same bits in all arithmetic: every sum is added up in the same
+    order. Functions such as exp and tanh are gradwalk's own vector functions, not those of Python's
+    math module, and may differ in the last bits.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Replay:
         self._engine = _engine(steps, inputs, backend)
         self._last = float("nan")
         self._one_at_a_time = threading.Lock()
-        self._places: dict[Value | str, int] | None = None
+        self._positions: dict[Value | str, int] | None = None
 
     def __call__(self, numbers: Numbers | None = None) -> float:
         """The loss for these numbers; `gradients` has its derivatives then.
 
-        Numbers for all `leaves` in order, or {leaf or its label: number} for some of them; the
-        others, or all without an argument, have the number that is in their `data` now.
+        `numbers` are those of all `leaves` in order, or {leaf or its label: number} for some; the
+        others, or all without an argument, have the number in their `data`.
         """
         if numbers is None or isinstance(numbers, Mapping):
             numbers = self._filled(numbers or {})
@@ -95,38 +95,38 @@ class Replay:
     def _filled(self, some: Mapping[Value | str, float]) -> list[float]:
         numbers = [leaf.data for leaf in self.leaves]
         for name, number in some.items():
-            numbers[self._place(name)] = number
+            numbers[self._position(name)] = number
         return numbers
 
-    def _place(self, name: Value | str) -> int:
+    def _position(self, name: Value | str) -> int:
         """The position of a leaf, given itself or its label."""
-        if self._places is None:
+        if self._positions is None:
             labels = Counter(leaf.label for leaf in self.leaves)
-            self._places = {leaf: k for k, leaf in enumerate(self.leaves)}
+            self._positions = {leaf: k for k, leaf in enumerate(self.leaves)}
             for k, leaf in enumerate(self.leaves):
                 if leaf.label and labels[leaf.label] == 1:
-                    self._places[leaf.label] = k
-        place = self._places.get(name)
-        if place is None:
+                    self._positions[leaf.label] = k
+        position = self._positions.get(name)
+        if position is None:
             raise KeyError(
-                f"{name!r} is no leaf of this graph, nor a label that just one of them has; "
-                "`replay.leaves` has all that can be set (label a constant before compiling to "
-                "have it among them)"
+                f"{name!r} is neither a leaf of this graph nor a label that only one of them has; "
+                "`replay.leaves` lists all that can be set (label a constant before compiling to "
+                "add it)"
             )
-        return place
+        return position
 
     @property
     def gradients(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Of the last call, d loss / d leaf for each of `leaves`."""
+        """d loss / d leaf of the last call, for each of `leaves`."""
         return self._engine.gradients.copy()
 
     def grad(self, leaf: Value | str) -> float:
-        """Of the last call, d loss / d one leaf, given itself or its label."""
-        return float(self._engine.gradients[self._place(leaf)])
+        """d loss / d leaf of the last call, for one leaf or its label."""
+        return float(self._engine.gradients[self._position(leaf)])
 
     def write_back(self) -> None:
-        """Put the numbers of the last call into the Values: `data` of the leaves and of the loss,
-        `grad` of the leaves. The Values between are left as they were."""
+        """Write the last call to the Values: `data` of the leaves and of the loss, `grad` of the
+        leaves. The Values between keep theirs."""
         engine = self._engine
         self.loss.data = self._last
         for leaf, number, gradient in zip(
@@ -134,17 +134,17 @@ class Replay:
         ):
             leaf.data, leaf.grad = number, gradient
 
-    def explain(self) -> Text:
+    def explain(self) -> PrintedText:
         """What was recorded, and what runs."""
-        return Text(self._engine.explain())
+        return PrintedText(self._engine.explain())
 
-    def source(self, form: str | None = None) -> Text:
+    def source(self, form: str | None = None) -> PrintedText:
         """The kernels as LLVM text and as assembly; `form` is "llvm" or "assembly", or both."""
         check_form(form)
         kernels = self._engine.texts
         if not kernels:
-            return Text("; this graph is replayed by Python: there is no code")
-        return Text("\n\n".join(f"; {k.name}\n{code_of(k, form)}" for k in kernels))
+            return PrintedText("; this graph is replayed by Python: there is no code")
+        return PrintedText("\n\n".join(f"; {k.name}\n{code_of(k, form)}" for k in kernels))
 
     @property
     def graph(self) -> Trace:
@@ -154,19 +154,19 @@ class Replay:
         return as_trace(self.loss)
 
 
-def _engine(steps: Steps, inputs: list[int], backend: str) -> Native | Reference:
+def _engine(steps: Steps, inputs: list[int], backend: str) -> NativeGraph | PythonGraph:
     if backend == "llvm":
         try:
-            return Native(steps, inputs)
+            return NativeGraph(steps, inputs)
         except LLVMMissing as error:
             warnings.warn(
                 f"{error} This graph is replayed by Python instead.", RuntimeWarning, stacklevel=5
             )
-    return Reference(steps, inputs)
+    return PythonGraph(steps, inputs)
 
 
 def _inputs(steps: Steps) -> list[int]:
-    """The leaves that are no constants of expressions, or have a label."""
+    """The leaves that are not constants of expressions, or have a label."""
     return [
         number
         for number, leaf in enumerate(steps.leaves, len(steps.walk))
@@ -175,7 +175,7 @@ def _inputs(steps: Steps) -> list[int]:
 
 
 def _given(steps: Steps, leaves: Sequence[Value]) -> list[int]:
-    """The numbers of leaves in a given order; those that are not in the graph are refused."""
+    """The numbers of leaves in a given order; reject those that are not in the graph."""
     number = {leaf: n for n, leaf in enumerate(steps.leaves, len(steps.walk))}
     for leaf in leaves:
         if leaf not in number:

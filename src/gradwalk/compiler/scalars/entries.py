@@ -1,7 +1,7 @@
-"""Writing the entries of a tape: where numbers lie in the arena, and which kernel computes them.
+"""The entries of a tape: the offsets of numbers in the arena, and the kernels that compute them.
 
-Places are counted in numbers from the beginning of the arena. Every place is written once per
-replay, so what was collected for one row can be read by all that need the same.
+Offsets count numbers from the beginning of the arena. Every offset is written once per replay, so
+all rows that need the same numbers side by side share what was collected for one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.runtime import scalar_tape
-from gradwalk.compiler.scalars.flat_graph import Places
+from gradwalk.compiler.backends.llvm.kernels import scalar_tape
+from gradwalk.compiler.scalars.flat_graph import Offsets
 from gradwalk.compiler.scalars.kernels import Kernels
 
 PLUS_ZERO, MINUS_ZERO = 0, -(2**63)  # as bits; −0 + x is x, also if x is −0
@@ -33,7 +33,7 @@ class Entries:
         self._first_numbers: list[float] = []  # the constants, with which the arena begins
         self._constants: dict[bytes, int] = {}
         self._collected: dict[bytes, int] = {}
-        self._calls_at: list[tuple[int, str]] = []  # where the address of which kernel goes
+        self._calls_at: list[tuple[int, str]] = []  # positions of the kernels' addresses
         self.zeros = self._constant_row(0.0)
         self.ones = self._constant_row(1.0)
 
@@ -43,20 +43,20 @@ class Entries:
         return first
 
     def constant(self, number: float) -> int:
-        """The place of a fixed number; new ones only before there is anything else."""
+        """The offset of a fixed number; new ones only before `begin`."""
         bits = struct.pack("d", number)
-        place = self._constants.get(bits)
-        if place is None:
-            place = self._constants[bits] = len(self._first_numbers)
+        offset = self._constants.get(bits)
+        if offset is None:
+            offset = self._constants[bits] = len(self._first_numbers)
             self._first_numbers.append(number)
-        return place
+        return offset
 
     def begin(self) -> None:
-        """There are no further constants."""
+        """End the constants."""
         self.size = len(self._first_numbers)
 
     def room(self, count: int) -> int:
-        """Space for a row: whole vectors, aligned like vectors; for a single number just that."""
+        """Space for a row: whole, aligned vectors; for a single number just that."""
         if count == 1:
             self.size += 1
             return self.size - 1
@@ -72,47 +72,47 @@ class Entries:
         arena[: len(self._first_numbers)] = self._first_numbers
         return arena
 
-    def finished(self, addresses: dict[str, int]) -> Places:
+    def finished(self, addresses: dict[str, int]) -> Offsets:
         """The entries with the addresses of their kernels, and the end."""
         entries = np.array([*self.entries, 0], np.int64)
-        for place, kernel in self._calls_at:
-            entries[place] = addresses[kernel]
+        for position, kernel in self._calls_at:
+            entries[position] = addresses[kernel]
         return entries
 
     # -- calls of kernels --------------------------------------------------------------------------
 
     def call(self, kernel: str, *arguments: int) -> None:
-        """One entry."""
+        """Add one entry."""
         self.calls[kernel] += 1
         self._calls_at.append((len(self.entries), kernel))
         self.entries += (0, 2 + len(arguments), *arguments)
 
-    def collect(self, places: Places) -> Places:
-        """Rows of the numbers at these places, (rows, lanes); where the rows begin."""
-        keys = [row.tobytes() for row in places]
+    def collect(self, offsets: Offsets) -> Offsets:
+        """Copy the numbers at these offsets, (rows, lanes), to rows; return where they begin."""
+        keys = [row.tobytes() for row in offsets]
         new: dict[bytes, int] = {}
         for number, key in enumerate(keys):
             if key not in self._collected:
                 new.setdefault(key, number)
         if new:
-            count = places.shape[1]
+            count = offsets.shape[1]
             length = -(-count // self.lanes) * self.lanes
             full = np.full((len(new), length), self.zeros)
-            full[:, :count] = places[list(new.values())]
+            full[:, :count] = offsets[list(new.values())]
             first = self.room(full.size)
             self.collect_to(first, full.ravel())
             self._collected.update(zip(new, range(first, first + full.size, length), strict=True))
         return np.array([self._collected[key] for key in keys], np.int64)
 
-    def collect_to(self, row: int, places: Places) -> None:
-        """The numbers at these places side by side, from `row` on."""
-        self.call(self.kernels.collect(), 8 * row, len(places), *(8 * places).tolist())
+    def collect_to(self, row: int, offsets: Offsets) -> None:
+        """Copy the numbers at these offsets side by side, from `row` on."""
+        self.call(self.kernels.collect(), 8 * row, len(offsets), *(8 * offsets).tolist())
 
-    def map(self, kernel: str, operands: list[Places]) -> Places:
-        """A kernel on rows, collected where they are none; where its results are then."""
+    def map(self, kernel: str, operands: list[Offsets]) -> Offsets:
+        """Call a kernel on rows, collected where needed; return the offsets of its results."""
         count = len(operands[0])
-        rows = [int(places[0]) for places in operands]
-        apart = [k for k, places in enumerate(operands) if not (np.diff(places) == 1).all()]
+        rows = [int(offsets[0]) for offsets in operands]
+        apart = [k for k, offsets in enumerate(operands) if not (np.diff(offsets) == 1).all()]
         if apart:
             collected = self.collect(np.array([operands[k] for k in apart]))
             for k, row in zip(apart, collected.tolist(), strict=True):
@@ -122,20 +122,20 @@ class Entries:
         return row + np.arange(count)
 
     def map_one(self, kernel: str, operands: list[int]) -> int:
-        """A kernel on single numbers; where its result is then."""
+        """Call a kernel on single numbers; return the offset of its result."""
         row = self.room(1)
-        self.call(kernel, 8 * row, 1, 1, *[8 * place for place in operands])
+        self.call(kernel, 8 * row, 1, 1, *[8 * offset for offset in operands])
         return row
 
     def fold_one(self, pairs: Sequence[int], start: int) -> int:
-        """A sum of products a₀·b₀ + ... of the numbers at a₀, b₀, a₁, b₁, ..."""
+        """The sum of products a₀·b₀ + ... of the numbers at a₀, b₀, a₁, b₁, ..."""
         row = self.room(1)
         kernel = self.kernels.fold(0)
-        self.call(kernel, 8 * row, start, len(pairs) // 2, *[8 * place for place in pairs])
+        self.call(kernel, 8 * row, start, len(pairs) // 2, *[8 * offset for offset in pairs])
         return row
 
-    def fold(self, a: Places, b: Places, start: int) -> Places:
-        """Sums of products of the numbers at a and b, (lanes, terms) both; where they are then."""
+    def fold(self, a: Offsets, b: Offsets, start: int) -> Offsets:
+        """Sums of products of the numbers at a and b, (lanes, terms) both; return their offsets."""
         count = len(a)
         if count == 1:
             return np.array([self.fold_one(np.stack((a[0], b[0]), 1).ravel().tolist(), start)])
@@ -145,7 +145,7 @@ class Entries:
             self._fold_block(row + first, a[first:last], b[first:last], start)
         return row + np.arange(count)
 
-    def _fold_block(self, row: int, a: Places, b: Places, start: int) -> None:
+    def _fold_block(self, row: int, a: Offsets, b: Offsets, start: int) -> None:
         steps_a, steps_b = np.diff(a, axis=0), np.diff(b, axis=0)
         same_a, same_b = ~steps_a.any(0), ~steps_b.any(0)  # one number for all lanes
         row_a, row_b = (steps_a == 1).all(0), (steps_b == 1).all(0)

@@ -1,15 +1,15 @@
 """A recorded graph of Values as flat lists of steps.
 
-A step is what the replay computes at once for one Value: an op, or a whole *sum of products*. In
+A step computes one Value: by an op, or by a whole *sum of products*. In
 
     act = sum((w * x for w, x in zip(ws, xs)), b)
 
 every `w * x` and every partial sum is used once, by the next partial sum, so the Values of `act`
-are one step with the terms b, w₀·x₀, w₁·x₁, ... Its order of additions is kept.
+are one step with the terms b, w₀·x₀, w₁·x₁, ... The order of additions stays.
 
-Every operand of a step is an edge: forward it says which number is read, backward where a gradient
-goes. What an edge carries back is the gradient of its step × a factor (see `rules.py`), and
-`turn` says when the walk of `Value.backward` would have added it.
+Every operand of a step is an edge: forward reads a number along it, backward sends a gradient. An
+edge carries the gradient of its step × a factor (`local_rules.py`), and `turn` is when the walk of
+`Value.backward` would have added it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from gradwalk.ops.core.op import Op, OpError
 from gradwalk.scalar.push import CONSTANT, inner_first
 from gradwalk.scalar.value import Value
 
-Places = np.ndarray[Any, np.dtype[np.int64]]
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
 PLAIN, PRODUCT = 0, 1  # the kinds of terms of a sum
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What steps that may be computed side by side have in common."""
+    """What the steps of one row have in common."""
 
     rules: Rules
     terms: bytes = b""  # of a sum of products: PLAIN or PRODUCT, in order of addition
 
     @property
     def edges(self) -> int:
-        """How many operands such a step has."""
+        """The number of operands of such a step."""
         return len(self.terms) + sum(self.terms) or len(self.rules.op.inputs)
 
 
@@ -54,7 +54,7 @@ class Steps:
     shapes: list[int]  # a position in `kinds`
     first_edge: list[int]  # and the end of the last one
     targets: list[int]  # of each edge: the Value that is read
-    turns: Places  # of each edge: those with higher ones are added later
+    turns: Offsets  # of each edge: those with higher ones are added later
     kinds: list[Shape]
     step_of: list[int]  # of each Value; −1: a leaf, or inside a step
 
@@ -77,11 +77,11 @@ def read(root: Value) -> Steps:
         column = [some[k] if len(some) > k else None for some in inputs]
         operands[:, k] = list(map(number.__getitem__, column))
     rules, numbers = _rules_of_each(walk)
-    return _Reader(walk, leaves, operands, rules, np.array(numbers, np.int64)).steps()
+    return _GraphReader(walk, leaves, operands, rules, np.array(numbers, np.int64)).steps()
 
 
 def _inputs(walk: list[Value]) -> list[tuple[Any, ...]]:
-    """The inputs of each Value; by slots, which is several times quicker than `inputs`."""
+    """The inputs of each Value, from its slots: several times faster than `inputs`."""
     return [
         (v._left,) if v._right is None else (v._left, v._right) if v._extra is None else v.inputs
         for v in walk
@@ -91,7 +91,7 @@ def _inputs(walk: list[Value]) -> list[tuple[Any, ...]]:
 def _rules_of_each(walk: list[Value]) -> tuple[list[Rules], list[int]]:
     """The rules in use, and for each Value which of them made it."""
     rules: list[Rules] = []
-    found: dict[Any, int] = {}
+    known: dict[Any, int] = {}
     numbers = []
     for v in walk:
         key: Any = v.op
@@ -100,11 +100,11 @@ def _rules_of_each(walk: list[Value]) -> tuple[list[Rules], list[int]]:
                 raise _by_hand(v, "has a `_backward` of its own")
             if v.attrs:
                 key = (v.op, tuple(v.attrs.items()))
-        number = found.get(key)
+        number = known.get(key)
         if number is None:
             if not isinstance(v.op, Op):
                 raise _by_hand(v, f"was made with op {v.op!r}")
-            number = found[key] = len(rules)
+            number = known[key] = len(rules)
             rules.append(rules_of(v.op, dict(v.attrs)))
         numbers.append(number)
     return rules, numbers
@@ -117,23 +117,23 @@ def _by_hand(v: Value, what: str) -> OpError:
     )
 
 
-class _Reader:
-    """Finds the sums of products and lists the steps."""
+class _GraphReader:
+    """Finds sums of products, and lists the steps."""
 
     def __init__(
         self,
         walk: list[Value],
         leaves: list[Value],
-        operands: Places,  # (values of the walk, most operands)
+        operands: Offsets,  # (values of the walk, most operands)
         rules: list[Rules],
-        rules_of: Places,  # (values of the walk,)
+        rules_of: Offsets,  # (values of the walk,)
     ) -> None:
         self.walk, self.leaves = walk, leaves
         self.operands = operands
         self.rules, self.rules_of = rules, rules_of
         self.count, self.most = operands.shape
         self.all = self.count + len(leaves)
-        # Every use of a Value: who uses it, as which operand.
+        # Every use of a Value: its user, and as which operand.
         self.users, self.position = np.nonzero(operands >= 0)
         self.used = operands[self.users, self.position]
         self.uses = np.bincount(self.used, minlength=self.all)
@@ -159,9 +159,9 @@ class _Reader:
         at_user[self.used[product]] = users[product]
         at_position[self.used[product]] = position[product]
         in_product = inside & is_product
-        place = np.where(in_product[users], at_position[users], position)
+        order_in_term = np.where(in_product[users], at_position[users], position)
         key = owner[users] * self.count + at_user[users]
-        key = (key * self.most + place) * self.most + position
+        key = (key * self.most + order_in_term) * self.most + position
         order = np.flatnonzero(edge)[np.argsort(key[edge], kind="stable")]
         nodes = np.flatnonzero(~inside)
         step_of = np.full(self.all, -1)
@@ -188,12 +188,12 @@ class _Reader:
             step_of=step_of.tolist(),
         )
 
-    def _walked(self, flags: Any, values: Places) -> Any:
-        """A flag of Values of the walk for any Values; leaves have none."""
+    def _walked(self, flags: Any, values: Offsets) -> Any:
+        """The flags of some Values; those of leaves are False."""
         return np.append(flags, np.zeros(self.all - self.count, bool))[values]
 
-    def _before(self, is_sum: Any) -> Places:
-        """For each partial sum the one it adds to, if that is used by nothing else; else −1."""
+    def _before(self, is_sum: Any) -> Offsets:
+        """For each partial sum the one it adds to, if nothing else uses that; else −1."""
         goes_on = is_sum[self.users] & (self.uses[self.used] == 1) & self._walked(is_sum, self.used)
         before = np.full(self.count, -1)
         for k in reversed(range(self.most)):  # if both operands are such sums, the first
@@ -201,18 +201,18 @@ class _Reader:
             before[self.users[these]] = self.used[these]
         return before
 
-    def _owners(self, before: Places, product: Any) -> Places:
-        """The last Value of the step that each Value is computed in."""
+    def _owners(self, before: Offsets, product: Any) -> Offsets:
+        """For each Value the last Value of its step."""
         owner = list(range(self.count))
         later = np.flatnonzero(before >= 0)[::-1]
         for v, earlier in zip(later.tolist(), before[later].tolist(), strict=True):
             owner[earlier] = owner[v]
-        found = np.array(owner, np.int64)
-        found[self.used[product]] = found[self.users[product]]
-        return found
+        owners = np.array(owner, np.int64)
+        owners[self.used[product]] = owners[self.users[product]]
+        return owners
 
     def _shapes(
-        self, nodes: Places, sums: Any, term: Any, starts_term: Any, first_edge: list[int]
+        self, nodes: Offsets, sums: Any, term: Any, starts_term: Any, first_edge: list[int]
     ) -> tuple[list[int], list[Shape]]:
         """The shape of each step, and all shapes."""
         terms = term[starts_term].astype(np.uint8).tobytes()

@@ -1,7 +1,7 @@
-"""The kernels a tape needs: native where the compiler can spell the op, else Python's own.
+"""The kernels of a tape: native where LLVM code can be emitted for the op, else in Python.
 
-A kernel of Python is called from the tape like the others and computes number by number with the
-op's own definition: slow, but the same results, for ops of users and the few without a spelling.
+The tape calls a Python kernel like the others; it computes number by number with the op's own
+definition: slow, with the same results, for ops of users and the few without native code.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
-from gradwalk.compiler.backends.llvm.runtime import scalar_tape
-from gradwalk.compiler.backends.llvm.runtime.scalar_tape import Unspelled
-from gradwalk.compiler.scalars.local_rules import Factor, Rules
+from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
+from gradwalk.compiler.backends.llvm.errors import NoKernel
+from gradwalk.compiler.backends.llvm.kernels import scalar_tape
+from gradwalk.compiler.scalars.local_rules import LocalFactor, Rules
 from gradwalk.ops.core.symbol import Symbol
 from gradwalk.scalar.push import NOT_REAL
 
@@ -25,13 +26,13 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Kernels:
-    """Kernels by name, asked for while a tape is written; `load` gives their addresses."""
+    """Kernels by name, requested while a tape is built; `load` returns their addresses."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
-        self.texts: dict[str, scalar_tape.Text] = {}
+        self.texts: dict[str, Kernel] = {}
         self.in_python: dict[str, Any] = {}
-        self.failure: BaseException | None = None  # raised by a kernel of Python, told afterwards
+        self.failure: BaseException | None = None  # of a Python kernel, raised after the run
         self._names: dict[Any, Any] = {}
 
     def load(self) -> tuple[Any, dict[str, int]]:
@@ -43,22 +44,21 @@ class Kernels:
         return library, addresses
 
     def fold(self, vectors: int) -> str:
-        """The fold of rows of so many vectors; 0: of single numbers."""
+        """The fold of rows of this many vectors; 0 for single numbers."""
         return self._named(
             ("fold", vectors), lambda: scalar_tape.fold(vectors or 1, self.lanes if vectors else 1)
         )
 
     def collect(self) -> str:
-        """What collects numbers."""
         return self._named("collect", scalar_tape.collect)
 
-    def _named(self, key: Any, write: Callable[[], scalar_tape.Text]) -> str:
+    def _named(self, key: Any, write: Callable[[], Kernel]) -> str:
         if key not in self._names:
             text = write()
             self.texts[text.name] = text
             self._names[key] = text.name
-        found: str = self._names[key]
-        return found
+        known: str = self._names[key]
+        return known
 
     # -- maps --------------------------------------------------------------------------------------
 
@@ -74,15 +74,15 @@ class Kernels:
                 )
                 self.texts[text.name] = text
                 self._names[key] = text.name
-            except Unspelled:
+            except NoKernel:
                 self._names[key] = self._python(
                     f"{name}_{lanes}", len(rules.op.inputs), _number(rules)
                 )
-        found: str = self._names[key]
-        return found
+        known: str = self._names[key]
+        return known
 
     def backward(self, rules: Rules, position: int, vector: bool) -> tuple[str, list[str]]:
-        """What the op's rule hands back to one operand, and the names it reads in order."""
+        """The kernel of the op's contribution to one operand, and the names it reads in order."""
         key = (rules.key, position, vector)
         if key not in self._names:
             lanes = self.lanes if vector else 1
@@ -95,13 +95,13 @@ class Kernels:
                 )
                 self.texts[text.name] = text
                 self._names[key] = (text.name, names)
-            except Unspelled:
+            except NoKernel:
                 names = ["g", "out", *rules.op.inputs]
                 handed = _contribution(rules, position)
                 python = self._python(f"{name}_{lanes}", len(names), handed)
                 self._names[key] = (python, names)
-        found: tuple[str, list[str]] = self._names[key]
-        return found
+        known: tuple[str, list[str]] = self._names[key]
+        return known
 
     def _python(self, name: str, operands: int, compute: Callable[..., float]) -> str:
         """A kernel that computes each lane with a function of Python numbers."""
@@ -109,7 +109,7 @@ class Kernels:
         def kernel(arena: int, arguments: int) -> None:
             try:
                 row, _, count, *given = (ctypes.c_int64 * (3 + operands)).from_address(arguments)
-                rows = [_numbers_at(arena + place, count) for place in given]
+                rows = [_numbers_at(arena + offset, count) for offset in given]
                 _numbers_at(arena + row, count)[:] = [compute(*lane) for lane in zip(*rows)]
             except BaseException as error:  # it must not pass through native code
                 self.failure = self.failure or error
@@ -123,26 +123,24 @@ def _numbers_at(address: int, count: int) -> Any:
 
 
 def _name(rules: Rules, what: str) -> str:
-    """A name for a kernel of an op; what is computed is in its text."""
     digest = hashlib.sha256(repr(sorted(rules.attrs.items())).encode()).hexdigest()[:8]
     return f"scalar_{rules.op.name}_{what}" + (f"_{digest}" if rules.attrs else "")
 
 
-def _forward(f: Function, rules: Rules, operands: list[Value], lanes: int) -> Value:
+def _forward(f: IRBuilder, rules: Rules, operands: list[Vector], lanes: int) -> Vector:
     symbols = [Symbol(name) for name in rules.op.inputs]
     given = dict(zip(rules.op.inputs, operands, strict=True))
     return scalar_tape.evaluate(f, rules.op(*symbols, **rules.attrs), given, lanes)
 
 
 def _backward(
-    f: Function, factor: Factor, names: list[str], operands: list[Value], lanes: int
-) -> Value:
+    f: IRBuilder, factor: LocalFactor, names: list[str], operands: list[Vector], lanes: int
+) -> Vector:
     if factor.expression is None:
-        raise Unspelled("a rule that is no formula")
-    found = scalar_tape.evaluate(
-        f, factor.expression, dict(zip(names, operands, strict=True)), lanes
-    )
-    return found + 0.0  # what arrives at an input is added to 0, which makes +0 of −0
+        raise NoKernel("a rule that is no formula")
+    given = dict(zip(names, operands, strict=True))
+    # A contribution is added to 0, which turns −0 into +0.
+    return scalar_tape.evaluate(f, factor.expression, given, lanes) + 0.0
 
 
 def _number(rules: Rules) -> Callable[..., float]:
@@ -151,16 +149,16 @@ def _number(rules: Rules) -> Callable[..., float]:
 
 
 def _contribution(rules: Rules, position: int) -> Callable[..., float]:
-    """What the op hands back to one operand, from its gradient, result and operands."""
+    """The op's contribution to one operand, from its gradient, result and operands."""
     wanted = tuple(k == position for k in range(len(rules.op.inputs)))
     plan = rules.op.plan(wanted).write()
 
     def contribution(*numbers: Any) -> float:
         try:
             g, out, *operands = numbers
-            found = plan.pull(g, plan.save(out, *operands), rules.attrs)[position]
-            if not isinstance(found, complex):
-                return 0.0 + float(found)
+            pulled = plan.pull(g, plan.save(out, *operands), rules.attrs)[position]
+            if not isinstance(pulled, complex):
+                return 0.0 + float(pulled)
         except NOT_REAL:
             pass
         with np.errstate(all="ignore"):  # as IEEE has it

@@ -1,12 +1,11 @@
 """Which steps are computed side by side, as the lanes of one row.
 
-Steps of one height do not depend on one another, so any of them that have one shape may share a
-row. What decides how fast a row runs is where its operands lie: best in the lanes of another row,
-in the same order, or all in the same place. So lanes are found from the top: the terms of a sum
-(the losses of fifty points) are lanes if they have one shape; then their first operands are, and
-their second ones, and so on down. That is how the fifty copies of a network in a graph, which
-nobody marked as such, become vectors, and a weight that they share one number. What is left over
-shares rows by height and shape, and collects its operands from wherever they are.
+Steps of one height do not depend on one another, so those of one shape may share a row. A row runs
+fastest if its operands are the lanes of another row, in the same order, or all the same number. So
+lanes are found from the top: the terms of a sum (the losses of fifty points) are lanes if they have
+one shape; then their first operands are, their second ones, and so on down. In this way the fifty
+copies of a network in a graph become vectors, and a weight that they share stays one number. The
+remaining steps share rows by height and shape, and collect their operands.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ FEWEST_APART = 16
 
 
 def arrange(steps: Steps) -> list[Row]:
-    """Every step in one row, rows after those they read."""
+    """Rows that contain every step once, each after the rows it reads."""
     at_height: dict[int, list[int]] = defaultdict(list)
     for step, height in enumerate(steps.heights):
         at_height[height].append(step)
     lanes = _Lanes(steps)
-    found: list[Row] = []
+    rows: list[Row] = []
     for height in range(max(at_height, default=0), 0, -1):
-        found += lanes.at(height, at_height[height])
-    found.reverse()
-    return found
+        rows += lanes.at(height, at_height[height])
+    return rows[::-1]
 
 
 class _Lanes:
@@ -66,14 +64,14 @@ class _Lanes:
             self.taken[step] = True
 
     def _propose(self, row: Row) -> None:
-        """What the lanes of a row read at the same place could be the lanes of a row."""
+        """Propose the operands of a row, by position, as rows."""
         first, targets = self.steps.first_edge, self.steps.targets
         if len(row) == 1:
             self._families(targets[first[row[0]] : first[row[0] + 1]])
             return
         starts = [first[step] for step in row]
-        for place in range(first[row[0] + 1] - starts[0]):
-            self._families([targets[start + place] for start in starts])
+        for position in range(first[row[0] + 1] - starts[0]):
+            self._families([targets[start + position] for start in starts])
 
     def _families(self, targets: list[int]) -> None:
         heights, shapes, step_of = self.steps.heights, self.steps.shapes, self.steps.step_of

@@ -1,9 +1,8 @@
-"""What an op hands back to each operand, read from the op table once per op and attributes.
+"""The contribution of an op to each operand, read from the op table once per op and attributes.
 
-It is always `gradient × factor`. Where the rule of the op is as simple as that (1 for `add`, the
-other operand for `mul`, the result for `exp`) the factor is a number that exists already, and
-nothing has to be computed but the product. All other rules are expressions of symbols, computed by
-a kernel of their own; the factor is then 1.
+It is always `gradient × factor`. Where the rule is that simple (1 for `add`, the other operand for
+`mul`, the result for `exp`) the factor exists already, and only the product is computed. All other
+rules are expressions of symbols, each computed by a kernel; the factor is then 1.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ COMPUTED = "computed"  # an expression
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
-    """What goes back along one edge."""
+class LocalFactor:
+    """The factor of one edge."""
 
     kind: str
     number: float = 1.0
@@ -36,17 +35,15 @@ class Factor:
     @property
     def reads(self) -> list[str]:
         """The names an expression asks for: g, the inputs, out."""
-        found: dict[str, None] = {}
-
-        def look(part: Any) -> None:
+        names: dict[str, None] = {}
+        waiting = [self.expression]
+        while waiting:
+            part = waiting.pop()
             if isinstance(part, Symbol):
                 if part.op is None:
-                    found[part.name] = None
-                for argument in part.args:
-                    look(argument)
-
-        look(self.expression)
-        return list(found)
+                    names[part.name] = None
+                waiting += reversed(part.args)
+        return list(names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +53,16 @@ class Rules:
     op: Op
     attrs: dict[str, Any]
     key: tuple[Any, ...]
-    factors: tuple[Factor, ...]
+    factors: tuple[LocalFactor, ...]
 
 
 def rules_of(op: Op, attrs: dict[str, Any]) -> Rules:
-    """The rules of an op with these attributes; the same object for the same ones."""
+    """The rules of an op with these attributes; equal attributes share one object."""
     return _rules_of(op, tuple((name, _Exact(value)) for name, value in attrs.items()))
 
 
 class _Exact:
-    """An attribute that equals only what is the same number of the same type: 1, 1.0, True."""
+    """An attribute that compares by type and value: 1, 1.0 and True differ."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -85,35 +82,35 @@ def _rules_of(op: Op, exact: tuple[tuple[str, _Exact], ...]) -> Rules:
     return Rules(op, attrs, (op, exact), factors)
 
 
-def _factor(op: Op, attrs: dict[str, Any], position: int) -> Factor:
+def _factor(op: Op, attrs: dict[str, Any], position: int) -> LocalFactor:
     rule = op.rule(position)
     if rule is None:
-        return Factor(NOTHING)
+        return LocalFactor(NOTHING)
     if rule.constant is not None:
         return _of_number(rule.constant)
     try:
         return _traced(op, attrs, rule)
     except Exception:  # a user's rule that is no formula: it still works on numbers
-        return Factor(COMPUTED)
+        return LocalFactor(COMPUTED)
 
 
-def _of_number(number: float) -> Factor:
-    return Factor(NUMBER, float(number)) if number != 0 else Factor(NOTHING)
+def _of_number(number: float) -> LocalFactor:
+    return LocalFactor(NUMBER, float(number)) if number != 0 else LocalFactor(NOTHING)
 
 
-def _traced(op: Op, attrs: dict[str, Any], rule: Rule) -> Factor:
+def _traced(op: Op, attrs: dict[str, Any], rule: Rule) -> LocalFactor:
     env = symbolic_env(op, ((),) * len(op.inputs), attrs)
     g = env["g"]
-    found = rule.local(env, g)
+    local = rule.local(env, g)
     if not rule.partial:
-        return Factor(COMPUTED, expression=found)
-    if not isinstance(found, Symbol):
-        return _of_number(found)
-    if found.op is None:
-        if found.name == "out":
-            return Factor(RESULT)
-        return Factor(OPERAND, operand=op.inputs.index(found.name))
-    return Factor(COMPUTED, expression=g * found)
+        return LocalFactor(COMPUTED, expression=local)
+    if not isinstance(local, Symbol):
+        return _of_number(local)
+    if local.op is None:
+        if local.name == "out":
+            return LocalFactor(RESULT)
+        return LocalFactor(OPERAND, operand=op.inputs.index(local.name))
+    return LocalFactor(COMPUTED, expression=g * local)
 
 
 ADD = rules_of(TABLE["add"], {})

@@ -1,13 +1,13 @@
 """From rows of steps to a tape: the forward, then the gradients.
 
 Forward, each row is a fold (sums of products) or a map (any other op). Backward, each row first
-*pulls* its gradient: a fold of what its consumers hand back, in the order in which
-`Value.backward` would add it, starting from 0. So every gradient is one sum of products too, and
-comes out with the same bits. Nothing is computed for a gradient that has one contribution which
-is itself a gradient (that is how it goes through sums): both then lie at the same place.
+*pulls* its gradient: a fold of the contributions of its consumers, in the order in which
+`Value.backward` would add them, starting from 0. So every gradient is a sum of products too, and
+has the same bits. A gradient with one contribution that is itself a gradient, as in sums, is not
+computed: both have the same offset.
 
-A row of one step goes through the same stages as others, number by number: a graph that is one
-long chain has as many rows as Values.
+A row of one step goes through the same stages number by number: a graph that is one long chain has
+as many rows as Values.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.scalars.entries import MINUS_ZERO, PLUS_ZERO, Entries
-from gradwalk.compiler.scalars.flat_graph import PRODUCT, Places, Shape, Steps
+from gradwalk.compiler.scalars.flat_graph import PRODUCT, Offsets, Shape, Steps
 from gradwalk.compiler.scalars.kernels import Kernels
 from gradwalk.compiler.scalars.lanes import Row, arrange
 from gradwalk.compiler.scalars.local_rules import COMPUTED, NOTHING, NUMBER, OPERAND, RESULT
 
 
-class Tape:
-    """What runs, and where the inputs, the loss and the gradients lie."""
+class TapeBuilder:
+    """The entries that run, and the offsets of the inputs, the loss and the gradients."""
 
     def __init__(self, steps: Steps, inputs: list[int], kernels: Kernels) -> None:
         self.steps = steps
@@ -34,9 +34,9 @@ class Tape:
         self.entries = Entries(kernels)
         self.ones, self.zeros = self.entries.ones, self.entries.zeros
         self.rows = arrange(steps)
-        # Of Values: where the number and the gradient lie. Of edges: where what is handed back
-        # lies, and what that is to be multiplied by. Each as an array and, to go through number
-        # by number, as a memoryview of the same memory.
+        # The offsets of the number and the gradient of each Value, of the contribution along each
+        # edge and of its factor. Each is an array and, for work number by number, a memoryview of
+        # the same memory.
         values, edges = len(steps.step_of), len(steps.targets)
         self.value_at, self.gradient_at = np.zeros((2, values), np.int64)
         self.handed_at, self.factor_at = np.zeros((2, edges), np.int64)
@@ -57,7 +57,7 @@ class Tape:
         self.gradients_at = self._gradients()
 
     def _place_leaves(self) -> int:
-        """The constants, then room for the inputs side by side; where they begin."""
+        """Slice the constants, then the inputs side by side; return where those begin."""
         steps, entries = self.steps, self.entries
         constants = set(range(len(steps.walk), len(self.value_at))).difference(self.inputs)
         for leaf in constants:
@@ -73,7 +73,7 @@ class Tape:
 
     # -- forward -----------------------------------------------------------------------------------
 
-    def _edges(self, row: Row) -> tuple[Shape, Places]:
+    def _edges(self, row: Row) -> tuple[Shape, Offsets]:
         """The shape of a row's steps and the numbers of their edges, (lanes, operands)."""
         shape = self.steps.kinds[self.steps.shapes[row[0]]]
         return shape, self.first_edge[row][:, None] + np.arange(shape.edges)
@@ -89,11 +89,11 @@ class Tape:
         operands = self.value_at[self.targets[edges]]
         if shape.terms:
             a, b = _factors(shape.terms, operands, self.ones)
-            found = self.entries.fold(a, b, MINUS_ZERO)
+            offset = self.entries.fold(a, b, MINUS_ZERO)
         else:
             kernel = self.kernels.forward(shape.rules, vector=True)
-            found = self.entries.map(kernel, list(operands.T))
-        self.value_at[self.nodes[row]] = found
+            offset = self.entries.map(kernel, list(operands.T))
+        self.value_at[self.nodes[row]] = offset
 
     def _forward_one(self, step: int) -> None:
         shape, edges = self._edges_of_one(step)
@@ -103,15 +103,15 @@ class Tape:
             pairs: list[int] = []
             for kind in shape.terms:
                 pairs += (next(left), next(left) if kind == PRODUCT else self.ones)
-            found = self.entries.fold_one(pairs, MINUS_ZERO)
+            offset = self.entries.fold_one(pairs, MINUS_ZERO)
         else:
-            found = self.entries.map_one(self.kernels.forward(shape.rules, vector=False), operands)
-        self.value[self.steps.nodes[step]] = found
+            offset = self.entries.map_one(self.kernels.forward(shape.rules, vector=False), operands)
+        self.value[self.steps.nodes[step]] = offset
 
     # -- edges, read backward ----------------------------------------------------------------------
 
     def _find_factors(self) -> None:
-        """What goes back along each edge is multiplied by, and which edges carry nothing."""
+        """Find the factor of each edge, and the edges that carry nothing."""
         self.carries = np.ones(len(self.handed_at), bool)
         self.factor_at[:] = self.ones
         of_shape: dict[int, list[int]] = defaultdict(list)
@@ -138,7 +138,7 @@ class Tape:
                     self.factor_at[edges[:, k]] = self.value_at[self.nodes[row]]
 
     def _sort_edges(self) -> None:
-        """The edges that matter for the gradients of inputs, by target and then by turn."""
+        """Sort the edges that lead to gradients of inputs, by target and then by turn."""
         steps = self.steps
         wanted = [False] * len(self.value_at)
         for v in self.inputs:
@@ -160,7 +160,7 @@ class Tape:
     # -- backward ----------------------------------------------------------------------------------
 
     def _backward(self, row: Row) -> None:
-        """The gradients of a row, and what they give to its operands."""
+        """Compute the gradients of a row, and its contributions to its operands."""
         if not any(self.wanted[self.steps.nodes[step]] for step in row):
             return
         if len(row) == 1:
@@ -170,11 +170,11 @@ class Tape:
             self._pull(self.nodes[row])
             self._hand_back(row)
 
-    def _pull(self, nodes: Places) -> None:
-        """The gradients of some Values, from what their consumers hand back.
+    def _pull(self, nodes: Offsets) -> None:
+        """Compute the gradients of some Values from the contributions of their consumers.
 
-        Those with fewer arrivals than others get 0 × 1 at the end: a sum that starts from +0 is
-        never −0, so adding +0 changes nothing.
+        Those with fewer contributions than others get 0 × 1 at the end: a sum that starts from +0
+        is never −0, so adding +0 changes nothing.
         """
         first = self.first_arriving[nodes]
         counts = self.first_arriving[nodes + 1] - first
@@ -211,7 +211,7 @@ class Tape:
             self.gradient[v] = self.entries.fold_one(pairs, PLUS_ZERO)
 
     def _hand_back(self, row: Row) -> None:
-        """What the edges of a row carry: its gradient, or what a rule makes of it."""
+        """Set the contribution along each edge of a row: its gradient, or what a rule computes."""
         shape, edges = self._edges(row)
         nodes = self.nodes[row]
         self.handed_at[edges] = self.gradient_at[nodes][:, None]
@@ -219,10 +219,10 @@ class Tape:
             targets = self.targets[edges]
             if factor.kind == COMPUTED and any(self.wanted[v] for v in targets[:, k].tolist()):
                 kernel, names = self.kernels.backward(shape.rules, k, vector=True)
-                places = dict(zip(shape.rules.op.inputs, self.value_at[targets].T, strict=True))
-                places |= {"g": self.gradient_at[nodes], "out": self.value_at[nodes]}
-                found = self.entries.map(kernel, [places[name] for name in names])
-                self.handed_at[edges[:, k]] = found
+                offsets = dict(zip(shape.rules.op.inputs, self.value_at[targets].T, strict=True))
+                offsets |= {"g": self.gradient_at[nodes], "out": self.value_at[nodes]}
+                row_of = [offsets[name] for name in names]
+                self.handed_at[edges[:, k]] = self.entries.map(kernel, row_of)
 
     def _hand_back_one(self, step: int) -> None:
         shape, edges = self._edges_of_one(step)
@@ -233,18 +233,18 @@ class Tape:
             if factor.kind == COMPUTED and self.wanted[self.steps.targets[edges[k]]]:
                 kernel, names = self.kernels.backward(shape.rules, k, vector=False)
                 operands = [self.value[self.steps.targets[e]] for e in edges]
-                places = dict(zip(shape.rules.op.inputs, operands, strict=True))
-                places |= {"g": self.gradient[v], "out": self.value[v]}
-                found = self.entries.map_one(kernel, [places[name] for name in names])
-                self.handed[edges[k]] = found
+                offsets = dict(zip(shape.rules.op.inputs, operands, strict=True))
+                offsets |= {"g": self.gradient[v], "out": self.value[v]}
+                given = [offsets[name] for name in names]
+                self.handed[edges[k]] = self.entries.map_one(kernel, given)
 
     # -- the gradients of the inputs ---------------------------------------------------------------
 
     def _gradients(self) -> int:
-        """Pull the gradients of the inputs and put them side by side; where they begin.
+        """Pull the gradients of the inputs and put them side by side; return where they begin.
 
-        Inputs that the same gradients arrive at share a fold, or those with the same factors:
-        then one factor of each product is one number for all lanes.
+        Inputs with the same contributions share a fold, or those with the same factors: then one
+        factor of each product is one number for all lanes.
         """
         alone: dict[int, list[int]] = defaultdict(list)  # by number of arrivals
         for group in self._alike(np.array(self.inputs, np.int64)):
@@ -261,17 +261,17 @@ class Tape:
             self.entries.collect_to(first, self.gradient_at[self.inputs])
         return first
 
-    def _alike(self, leaves: Places) -> list[list[int]]:
-        """Groups of leaves at which the same gradients or the same factors arrive."""
+    def _alike(self, leaves: Offsets) -> list[list[int]]:
+        """Groups of leaves with the same contributions or the same factors."""
         first, last = self.first_arriving[leaves], self.first_arriving[leaves + 1]
         counts = (last - first).tolist()
-        # Each list of places as one number: a sum with a random weight for every position.
+        # Each list of offsets as one number: a sum with a random weight for every position.
         starts = np.repeat(self.first_arriving[:-1], np.diff(self.first_arriving))
         positions = np.arange(len(self.going)) - starts
         weights = np.random.default_rng(0).integers(1, 2**62, positions.max(initial=0) + 1)
         keys = []
-        for places in (self.handed_at, self.factor_at):
-            sums = np.cumsum(places[self.going] * weights[positions])  # wraps around
+        for offsets in (self.handed_at, self.factor_at):
+            sums = np.cumsum(offsets[self.going] * weights[positions])  # wraps around
             sums = np.concatenate(([0], sums))
             keys.append(list(zip(counts, (sums[last] - sums[first]).tolist(), strict=True)))
         sizes = [Counter(some) for some in keys]
@@ -284,7 +284,7 @@ class Tape:
     # -- what it is --------------------------------------------------------------------------------
 
     def explain(self) -> str:
-        """What was recorded and what runs, as text."""
+        """What was recorded, and what runs."""
         steps, entries = self.steps, self.entries
         lanes = sum(len(row) for row in self.rows if len(row) > 1)
         return "\n".join(
@@ -302,7 +302,7 @@ class Tape:
         )
 
 
-def _factors(terms: bytes, operands: Places, ones: int) -> tuple[Places, Places]:
+def _factors(terms: bytes, operands: Offsets, ones: int) -> tuple[Offsets, Offsets]:
     """The two factors of each term of a sum, (lanes, terms) both: a plain term is × 1."""
     kinds = np.frombuffer(terms, np.uint8).astype(np.int64)
     first = np.cumsum(kinds + 1) - kinds - 1

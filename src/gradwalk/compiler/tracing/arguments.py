@@ -1,11 +1,11 @@
-"""What a compiled function is called with: tensors and floats may change, the rest is fixed."""
+"""The arguments of a compiled function: tensors and floats may change, the rest is fixed."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,32 +15,49 @@ from gradwalk.ops.core.dtypes import get_default_dtype
 UNALIGNED = "unaligned"
 
 
+class TensorSignature(NamedTuple):
+    """What a program depends on of a tensor it is called with."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: Any  # see `order_of`
+    requires_grad: bool
+
+
+class Signature(NamedTuple):
+    """All that a program depends on of a call's arguments and modes."""
+
+    grad_enabled: bool
+    default_dtype: np.dtype[Any]
+    nesting: Hashable  # what is not a tensor or float, and where tensors and floats are
+    tensors: tuple[TensorSignature, ...]
+
+
 class Arguments:
-    """One call's arguments taken apart.
+    """The arguments of one call: `values` are its distinct tensors, then its floats."""
 
-    `values` are its distinct tensors, then its floats; `key` is everything else that a program
-    depends on: how they are nested, what is not a tensor, shapes and dtypes.
-    """
-
-    __slots__ = ("key", "tensors", "values")
+    __slots__ = ("signature", "tensors", "values")
 
     def __init__(self, args: Any, keywords: Any, static: frozenset[Any], grad: bool) -> None:
         self.tensors: list[Any] = []
-        key: list[Any] = [grad, get_default_dtype()]
         floats: list[float] = []
+        nesting: Hashable
         if not keywords and all(hasattr(a, "_array") for a in args) and _distinct(args):
             self.tensors += args
+            nesting = len(args)
         else:
             known: dict[int, int] = {}
-            for i, a in enumerate(args):
-                key.append(self._read(a, i in static, known, floats))
-            for name, a in keywords.items():
-                key += (name, self._read(a, name in static, known, floats))
-        for tensor in self.tensors:
-            array = tensor._array
-            order = order_of(array)
-            key += (array.shape, array.dtype, order, tensor.requires_grad)
-        self.key: Hashable = tuple(key)
+            nesting = (
+                tuple([self._read(a, i in static, known, floats) for i, a in enumerate(args)]),
+                *[(k, self._read(a, k in static, known, floats)) for k, a in keywords.items()],
+            )
+        tensors = tuple(
+            [
+                TensorSignature(t._array.shape, t._array.dtype, order_of(t._array), t.requires_grad)
+                for t in self.tensors
+            ]
+        )
+        self.signature = Signature(grad, get_default_dtype(), nesting, tensors)
         self.values: list[Any] = self.tensors + floats if floats else self.tensors
 
     def _read(self, thing: Any, static: bool, known: dict[int, int], floats: list[float]) -> Any:
@@ -71,15 +88,15 @@ class Arguments:
 
 
 def order_of(array: Any) -> Any:
-    """How it lies in memory, as far as a program depends on it: None if in order. One that is not
-    aligned to the size of its elements is copied, and then is."""
+    """The memory order as far as a program depends on it: None if C-contiguous, UNALIGNED if the
+    array must be copied because it is not aligned to the size of its elements, else the strides."""
     if not array.flags.aligned:
         return UNALIGNED
     return None if array.flags.c_contiguous else array.strides
 
 
 def is_record(thing: Any) -> bool:
-    """Whether it is an object of a data class: its fields are arguments."""
+    """Whether it is an instance of a dataclass: its fields are arguments."""
     return dataclasses.is_dataclass(thing) and not isinstance(thing, type)
 
 
@@ -88,7 +105,7 @@ def _distinct(args: tuple[Any, ...]) -> bool:
 
 
 class _Fixed:
-    """A value that is part of the key: equal if of one type and equal."""
+    """A value that is part of a signature: 1, 1.0 and True differ."""
 
     __slots__ = ("value",)
 

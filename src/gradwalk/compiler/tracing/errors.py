@@ -1,4 +1,4 @@
-"""What cannot be traced, said with the user's line and the way out."""
+"""Errors for what cannot be traced, with the user's line and a fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TraceError(RuntimeError):
 
 
 def _asked_at() -> tuple[Any, int]:
-    """The innermost place outside gradwalk and NumPy that led here."""
+    """The innermost line outside gradwalk and NumPy that led here."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -30,23 +30,23 @@ def _asked_at() -> tuple[Any, int]:
     return None, -1
 
 
-def untraceable(what: str, fix: str, **places: tuple[Any, int]) -> TraceError:
-    """The error with the line that asked, further lines by their names, and what to do instead."""
-    lines = [f"{what}\n  at:        {where_text(*_asked_at())}"]
-    lines += [f"  {name + ':':<11}{where_text(*place)}" for name, place in places.items()]
-    error = TraceError("\n".join(lines) + f"\nFix: {fix}")
+def untraceable(what: str, fix: str, **lines: tuple[Any, int]) -> TraceError:
+    """The error with the line that asked, further lines by name, and what to do instead."""
+    text = [f"{what}\n  at:        {where_text(*_asked_at())}"]
+    text += [f"  {name + ':':<11}{where_text(*line)}" for name, line in lines.items()]
+    error = TraceError("\n".join(text) + f"\nFix: {fix}")
     tracer = state.here.tracer
     if tracer is not None:  # the function may catch it, and must not go on
         tracer.refusals.append(error)
     return error
 
 
-def numbers_wanted(how: str, thing: Any, place: tuple[Any, int]) -> TraceError:
-    """Somebody asked an abstract array for its numbers."""
+def numbers_wanted(how: str, thing: Any, line: tuple[Any, int]) -> TraceError:
+    """The error for reading the numbers of an abstract array."""
     return untraceable(
         f"{how} of {thing}: inside a compiled function this has no numbers yet, and what Python "
         "did with them now would stay as it is in every later call.",
         "choose with gradwalk.where(condition, a, b) instead of `if`; return the tensor and look "
         "at it outside; or, if it is the same in every call, compute it outside.",
-        **{"made at": place},
+        **{"made at": line},
     )

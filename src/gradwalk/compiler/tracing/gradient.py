@@ -1,7 +1,7 @@
 """The gradient of a compiled function whose result is differentiated outside of it.
 
-When the function returns with a graph, the walk runs once more on abstract gradients of its
-results. Everything it computes is a second program; what it needs of the first (its residuals)
+When the function returns tensors with a graph, the walk runs once more on abstract gradients of
+its results. Everything it computes is a second program; what it needs of the first (its residuals)
 are sources or further results of that one.
 """
 
@@ -22,6 +22,7 @@ from gradwalk.compiler.ir.program import (
     rewrite,
 )
 from gradwalk.compiler.passes.dead_code import drop_unused
+from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.engine import gradients
 from gradwalk.engine.backward import walk
 from gradwalk.engine.modes import no_grad
@@ -36,7 +37,7 @@ class Gradient:
     """How to differentiate: the second program, and what goes in and out of it."""
 
     program: Program  # its arguments: the residuals, then the gradients of the outputs
-    leaves: list[Any]  # places of the tensors that receive its results
+    leaves: list[Any]  # locations of the tensors that receive its results
     residuals: list[Term]  # terms of the first program
     outputs: list[int]  # slots of the tensors whose gradients go in
     # Of each residual that is no source as it is before the call: which result it is.
@@ -48,24 +49,24 @@ def differentiate(tracer: Tracer, outputs: list[tuple[int, Any]]) -> Gradient:
     first = len(tracer.build.calls)
     seeds = [Term(t.shape, t.dtype, source=Argument(i)) for i, (_, t) in enumerate(outputs)]
     wanted = {
-        held.tensor: held.place
-        for held in tracer.held.values()
-        if held.tensor._requires_grad and held.tensor._node is None
+        captured.tensor: captured.location
+        for captured in tracer.captured.values()
+        if captured.tensor._requires_grad and captured.tensor._node is None
     }
     roots = [
-        (tensor._node, tensor._index, tracer.holding(seed))
+        (tensor._node, tensor._index, Traced(tracer, seed))
         for (_, tensor), seed in zip(outputs, seeds, strict=True)
     ]
-    found: dict[Any, Any] = {}
+    arrived: dict[Any, Any] = {}  # gradients, by tensor
     hooks = {tensor: tensor.hooks for tensor in wanted if tensor.hooks}
-    for tensor in hooks:  # they are called when the gradient arrives there, outside
+    for tensor in hooks:  # to be called when the gradient arrives there, outside
         tensor.hooks = None
     with no_grad():
-        walk(roots, found.__setitem__, gradients.wrap, wanted=set(wanted), retain=True)
+        walk(roots, arrived.__setitem__, gradients.wrap, wanted=set(wanted), retain=True)
     for tensor, functions in hooks.items():
         tensor.hooks = functions
     terms: list[Term] = []
-    for g in found.values():  # each result is made by this program, and has memory of its own
+    for g in arrived.values():  # each result is made by this program, in memory of its own
         made = g.term.call in tracer.build.calls[first:] and g.term not in terms
         terms.append(g.term if made else tracer.call(clone, [g.term], {}))
     calls = tracer.build.calls[first:]
@@ -82,14 +83,14 @@ def differentiate(tracer: Tracer, outputs: list[tuple[int, Any]]) -> Gradient:
 
     return Gradient(
         program=rewrite(program, given),
-        leaves=[wanted[tensor] for tensor in found],
+        leaves=[wanted[tensor] for tensor in arrived],
         residuals=residuals,
         outputs=[slot for slot, _ in outputs],
     )
 
 
 def _given(program: Program) -> list[Term]:
-    """What the calls use and none of them makes, but for constants."""
+    """What the calls use and none of them makes, except constants."""
     made = {t for call in program.calls for t in call.outputs}
     used = dict.fromkeys(t for call in program.calls for t in call.terms if t not in made)
     return [t for t in used if not isinstance(t.source, Constant)]

@@ -1,17 +1,17 @@
-"""Outcome of a trace: the program, and everything that a call of it needs around it."""
+"""The outcome of a trace: the program, and everything that a call of it needs around it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwalk.compiler.capture.environment import Environment
-from gradwalk.compiler.capture.modules import ModulesAsBefore
-from gradwalk.compiler.capture.optimizers import OptimizerAsBefore
-from gradwalk.compiler.capture.runtime_scalars import Number
-from gradwalk.compiler.ir.program import Program, Term
+from gradwalk.compiler.capture.modules import ModulesGuard
+from gradwalk.compiler.capture.optimizers import OptimizerGuard
+from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
+from gradwalk.compiler.ir.program import Layout, Memory, Program, Term
 from gradwalk.compiler.tracing.gradient import Gradient
 from gradwalk.compiler.tracing.traced import Chain
 
@@ -19,7 +19,7 @@ from gradwalk.compiler.tracing.traced import Chain
 class Itself(NamedTuple):
     """A result that is a tensor from outside."""
 
-    place: Any
+    location: Any
 
 
 class Result(NamedTuple):
@@ -38,48 +38,53 @@ class Alias(NamedTuple):
 
 
 @dataclass(eq=False)
-class Captured:
-    """Captured memory: the places whose tensors have it (none: an array that has it for good)."""
+class CapturedMemory:
+    """Captured memory: an array, and the locations of the tensors that have it."""
 
     array: np.ndarray[Any, Any]
-    places: list[Any] = field(default_factory=list)
-    name: str = ""
+    locations: list[Any]
 
 
 @dataclass(eq=False)
-class Trace:
+class TracedProgram:
     """A program and what a call of it needs."""
 
     program: Program
-    captured: list[Captured]  # by the number of the Memory source
-    lates: list[Any]  # places, by the number of the Late source
-    tensors: list[Itself | Result | Alias]  # those to be made after a call
+    captured: list[CapturedMemory]  # by the number of the Memory source
+    scalars: list[Any]  # locations, by the number of the Scalar source
+    tensors: list[Itself | Result | Alias]  # to be made after a call; their positions are slots
     result: Any  # nested; leaves are Slot, Numeral or fixed values
-    assigned: list[tuple[Any, int | None]]  # (place, slot): put the tensor there, None for None
-    rebound: list[tuple[Any, int]]  # (place, slot): `.data` of that tensor was replaced
-    flags: list[tuple[Any, bool]]  # (place, requires_grad) that the function set
-    counted: list[tuple[Any, Any]]  # (place, fixed number) that the function wrote
-    updated: list[list[Any]]  # places for each late update of the program, in order
+    assigned: list[tuple[Any, int | None]]  # (location, slot): put the tensor, or None, there
+    rebound: list[tuple[Any, int]]  # (location, slot): `.data` of that tensor was replaced
+    flags: list[tuple[Any, bool]]  # (location, requires_grad) that the function set
+    counted: list[tuple[Any, Any]]  # (location, fixed number) that the function wrote
+    updated: list[list[Any]]  # locations for each scalar that the program updates, in order
     arguments: int  # how many tensors it is called with
-    layout: dict[Term, tuple[int, ...]]  # strides of the sources that do not lie in order
-    # What must be as it was for the program to be right:
-    needs: list[tuple[Any, bool]]  # (place, whether the tensor needs a gradient)
-    views: list[tuple[Any, Any]]  # (place, array) of tensors on a part of captured memory
-    grads: list[tuple[Any, bool]]  # (place, whether its .grad is None)
-    unread: list[Any]  # places whose .grad is replaced, whatever it was before
-    optimizers: list[OptimizerAsBefore]
-    modules: ModulesAsBefore
-    decisions: list[tuple[Number, bool]]
+    layout: Layout
+    # The guards:
+    needs: list[tuple[Any, bool]]  # (location, whether the tensor needs a gradient)
+    views: list[tuple[Any, Any]]  # (location, array) of tensors on a part of captured memory
+    grads: list[tuple[Any, bool]]  # (location, whether its .grad is None)
+    unread: list[Any]  # locations whose .grad is replaced, whatever it was before
+    optimizers: list[OptimizerGuard]
+    modules: ModulesGuard
+    decisions: list[tuple[RuntimeScalar, bool]]
     environment: Environment
     fresh: list[tuple[Any, Any, dict[str, Any]]]  # (optimizer, parameter, state) to begin with
     written_arguments: list[int]
-    themselves: dict[int, Any]  # arguments that the function knows by itself as well
+    captured_arguments: dict[int, Any]  # by position: the function knows them by itself as well
     gradient: Gradient | None  # if a result is differentiated outside
+
+    @property
+    def written(self) -> list[int]:
+        """The numbers of the captured memories that the program updates."""
+        targets = (target.source for target, _ in self.program.updates)
+        return [source.number for source in targets if isinstance(source, Memory)]
 
 
 @dataclass(eq=False)
 class Slot:
-    """In a nested result: the tensor with this number."""
+    """In a nested result: the tensor with this number among `TracedProgram.tensors`."""
 
     number: int
 
@@ -88,8 +93,8 @@ class Slot:
 class Numeral:
     """In a nested result: the Python number that is this output of the program."""
 
-    number: int
     whole: bool
+    number: int = -1  # known when the results of tensors are
 
 
 @dataclass(eq=False)
@@ -100,7 +105,6 @@ class Record:
     attributes: dict[str, Any]
 
     def make(self, *values: Any) -> Any:
-        """Such an object with these values."""
         made: Any = object.__new__(self.kind)
         for name, value in zip(self.attributes, values, strict=True):
             object.__setattr__(made, name, value)

@@ -1,7 +1,7 @@
-"""Random numbers in traced functions: every draw is a call (compiler/ir/random_ops.py).
+"""Random numbers in traced functions: every draw is a call of an op (compiler/ir/random_ops.py).
 
-The state of a generator is captured memory; at the end it is updated once. So a program draws what
-eager code would have drawn, and the next call, compiled or not, goes on from there.
+The state of a generator is captured memory, updated once at the end. So a program draws what eager
+code would have drawn, and the next call, compiled or not, goes on from there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.compiler.capture.locations import OfGenerator
+from gradwalk.compiler.capture.locations import GeneratorLocation
 from gradwalk.compiler.ir.program import Constant, Term
 from gradwalk.compiler.ir.random_ops import (
     random_bernoulli,
@@ -23,12 +23,12 @@ from gradwalk.compiler.ir.random_ops import (
     random_uniform,
 )
 from gradwalk.compiler.tracing.errors import untraceable
+from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.ops.core.dtypes import float64, int64
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise.arithmetic import add
 
 if TYPE_CHECKING:
-    from gradwalk.compiler.tracing.traced import Traced
     from gradwalk.compiler.tracing.tracer import Tracer
 
 
@@ -43,7 +43,7 @@ class TracedStream:
                 "manual_seed(seed, like='gradwalk').",
             )
         self.tracer = tracer
-        self.state = tracer.random_state(OfGenerator(generator))
+        self.state = tracer.random_state(GeneratorLocation(generator))
         self.entry = self.state.term
         self.blocks = 0  # drawn so far
 
@@ -52,13 +52,13 @@ class TracedStream:
         shape = tuple(int(n) for n in size)
         attrs = {"skip": self.blocks, "shape": shape, **attrs}
         self.blocks += -(-words // 4)
-        state = self.tracer.holding(self.entry)
-        found: Traced = self.tracer.compute(op, [state, *operands], attrs)
-        self._advanced()
-        return found
+        operands = (Traced(self.tracer, self.entry), *operands)
+        drawn: Traced = self.tracer.compute(op, operands, attrs)
+        self._advance()
+        return drawn
 
-    def _advanced(self) -> None:
-        """Let the captured state be the one after the blocks drawn so far."""
+    def _advance(self) -> None:
+        """Move the captured state behind the blocks drawn so far."""
         after = np.array([0, self.blocks], np.int64)
         constant = Term((2,), int64, source=Constant(after))
         self.state.assign(self.tracer.call(add, [self.entry, constant], {}))
@@ -104,7 +104,7 @@ class TracedStream:
         if "blocks" not in state:
             self.tracer.refuse("set_rng_state", "set it outside.")
         self.blocks = state["blocks"]
-        self._advanced()
+        self._advance()
 
 
 def _words(count: int, dtype: Any) -> int:

@@ -1,28 +1,23 @@
-"""trace: run a function once on abstract arrays; what it did is a Program.
+"""trace: run a function once on abstract arrays; what it does becomes a Program.
 
-    trace(fn, args, keywords) -> Trace
-
-The Trace has the program and everything that a call needs around it: where captured memory and
-late-bound numbers are found, which tensors to make of the results and where they go, and the
-conditions under which the program is right.
+The TracedProgram has the program and everything that a call needs around it: the locations of
+captured memory and runtime scalars, the tensors to make of the results and where they go, and the
+guards.
 """
 
 from __future__ import annotations
 
-import random
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from gradwalk.compiler.capture.environment import Environment
-from gradwalk.compiler.capture.locations import OfArgument, OfNumber
-from gradwalk.compiler.capture.optimizers import held_optimizer
-from gradwalk.compiler.capture.runtime_scalars import Number
+from gradwalk.compiler.capture.locations import ArgumentLocation, ScalarLocation
+from gradwalk.compiler.capture.optimizers import capture_optimizer
+from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.capture.variables import Variable, is_plain
-from gradwalk.compiler.ir.program import Argument, Memory, Term
+from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
 from gradwalk.compiler.tracing.arguments import (
     UNALIGNED,
@@ -32,11 +27,10 @@ from gradwalk.compiler.tracing.arguments import (
     replaced,
 )
 from gradwalk.compiler.tracing.errors import TraceError
-from gradwalk.compiler.tracing.finish import Finish
-from gradwalk.compiler.tracing.outcome import Trace
+from gradwalk.compiler.tracing.outcome import TracedProgram
+from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
 from gradwalk.compiler.tracing.traced import Traced
-from gradwalk.compiler.tracing.tracer import GivenToo, Tracer, tracing
-from gradwalk.graph.source import where_text
+from gradwalk.compiler.tracing.tracer import ArgumentIsCaptured, Tracer, tracing
 
 _one_at_a_time = threading.Lock()  # a trace replaces arrays that another might touch
 
@@ -47,31 +41,31 @@ def trace(
     keywords: dict[str, Any] | None = None,
     static: frozenset[Any] = frozenset(),
     names: Sequence[str] = (),
-) -> Trace:
+) -> TracedProgram:
     """Run `function` once on stand-ins for its arguments and return what it did.
 
-    An argument that turns out to be a tensor that the function knows by itself (a parameter of a
-    module it uses) is captured, and given to it as it is.
+    If an argument is also a tensor that the function knows by itself (a parameter of a module it
+    uses), begin again and capture it.
     """
     known: set[int] = set()
-    rebound = True  # whether variables may hold another tensor in the next call
+    rebound = True  # whether a variable may refer to another tensor in the next call
     while True:
         try:
-            found = _trace(function, args, keywords or {}, static, names, known, rebound)
-        except GivenToo as given:
+            traced = _trace(function, args, keywords or {}, static, names, known, rebound)
+        except ArgumentIsCaptured as given:
             known.add(id(given.tensor))
         else:
-            if not rebound or not _overlaps(found):
-                return found
+            if not rebound or not _overlaps(traced):
+                return traced
             rebound = False  # these tensors are parts of one another
 
 
-def _overlaps(found: Trace) -> bool:
-    """Whether memory that is changed is part of other captured memory, which variables hold."""
-    written = [p.source.number for p, _ in found.program.updates if isinstance(p.source, Memory)]
-    arrays = [captured.array for captured in found.captured]
-    held = [any(isinstance(place, Variable) for place in c.places) for c in found.captured]
-    return any(held) and overlap(arrays, written) is not None
+def _overlaps(traced: TracedProgram) -> bool:
+    """Whether memory that is changed is part of other captured memory, found in variables."""
+    locations = [location for memory in traced.captured for location in memory.locations]
+    if not any(isinstance(location, Variable) for location in locations):
+        return False
+    return overlap([memory.array for memory in traced.captured], traced.written) is not None
 
 
 def _trace(
@@ -82,13 +76,13 @@ def _trace(
     names: Sequence[str],
     known: set[int],
     rebound: bool,
-) -> Trace:
+) -> TracedProgram:
     tracer = Tracer()
-    with _one_at_a_time, _python_random_unused(function):
+    with _one_at_a_time:
         environment = Environment(function, _objects(names, args, keywords))
         with tracing(tracer), _taken_back(environment):
-            for optimizer in environment.optimizers:
-                held_optimizer(tracer, optimizer)
+            for optimizer in environment.optimizers:  # before the function reads a learning rate
+                capture_optimizer(tracer, optimizer)
             if rebound:
                 tracer.variables = {
                     number: variable
@@ -103,14 +97,14 @@ def _trace(
             for module in environment.modules:
                 tracer.modules.enter_lists(module)
             assigned = environment.settle(code, tracer.modules.set_attributes())
-            found = Finish(tracer, standing, environment, assigned).trace(result)
-        standing.originals.clear()  # what refers to itself here is not freed at once
-        return found
+            traced = OutcomeReader(tracer, standing, environment, assigned).read(result)
+        standing.originals.clear()  # a cycle refers to them, and is not freed at once
+        return traced
 
 
 @contextmanager
 def _taken_back(environment: Environment) -> Iterator[None]:
-    """If the run fails, nothing that it made stays outside."""
+    """If the run fails, remove what it made from outside."""
     try:
         yield
     except BaseException:
@@ -120,7 +114,7 @@ def _taken_back(environment: Environment) -> Iterator[None]:
 
 
 def _objects(names: Sequence[str], args: Any, keywords: Any) -> dict[str, Any]:
-    """The arguments that are neither tensors nor values: what they have may change."""
+    """The arguments that are neither tensors nor values: their attributes may change."""
     given = {**dict(zip(names, args, strict=False)), **keywords}
     return {
         name: thing
@@ -132,35 +126,8 @@ def _objects(names: Sequence[str], args: Any, keywords: Any) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _python_random_unused(function: Callable[..., Any]) -> Iterator[None]:
-    """Warn if Python's or NumPy's own random numbers are drawn: they would be drawn only once."""
-    before = random.getstate(), _numpy_random_state()
-    yield
-    for name, old, now in zip(
-        ("random", "np.random"), before, (random.getstate(), _numpy_random_state()), strict=True
-    ):
-        if old != now:
-            code = getattr(function, "__code__", None)
-            warnings.warn(
-                f"a compiled function drew from {name} while it was traced "
-                f"({where_text(code, 0)}): every call has the numbers of this one. Fix: draw with "
-                "gradwalk (gradwalk.rand), or outside, and pass a tensor.",
-                UserWarning,
-                stacklevel=6,
-            )
-
-
-def _numpy_random_state() -> Any:
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return None
-    kind, keys, *rest = module.get_state()
-    return kind, keys.tobytes(), rest
-
-
 class StandIns:
-    """The arguments of the run: abstract tensors, late-bound numbers, the rest as it is."""
+    """The arguments of the run: abstract tensors and runtime scalars; the rest is as given."""
 
     def __init__(
         self,
@@ -173,17 +140,19 @@ class StandIns:
     ) -> None:
         self.tracer = tracer
         self.known = known
-        self.themselves: dict[int, Any] = {}  # those of them among the arguments, by position
+        self.captured_arguments: dict[
+            int, Any
+        ] = {}  # those of them among the arguments, by position
         self.tensors: dict[int, Any] = {}
         self.sources: list[tuple[Traced, Term]] = []
         self.originals: list[Any] = []
         self.floats: list[tuple[float, str]] = []
         count = len(Arguments(args, keywords, static, True).tensors)
 
-        def number(value: float, name: str) -> Number:
-            place = OfNumber(count + len(self.floats), name)
+        def number(value: float, name: str) -> RuntimeScalar:
+            location = ScalarLocation(count + len(self.floats), name)
             self.floats.append((value, name))
-            return tracer.late(place, value)
+            return tracer.runtime_scalar(location, value)
 
         def replace(tree: Any, name: Any) -> Any:
             return replaced(tree, self._tensor, number, static, name)
@@ -199,7 +168,7 @@ class StandIns:
         position = len(self.originals)
         self.originals.append(tensor)
         if id(tensor) in self.known:
-            self.tensors[id(tensor)] = self.themselves[position] = tensor
+            self.tensors[id(tensor)] = self.captured_arguments[position] = tensor
             return tensor
         self.tracer.given.add(id(tensor))
         array = tensor._array
@@ -216,6 +185,6 @@ class StandIns:
         traced = Traced(self.tracer, term, order_of(array) in (None, UNALIGNED))
         traced.writeable = array.flags.writeable
         self.sources.append((traced, term))
-        self.tracer._hold(stand_in, OfArgument(position), traced)
+        self.tracer._capture(stand_in, ArgumentLocation(position), traced)
         self.tensors[id(tensor)] = stand_in
         return stand_in

@@ -1,12 +1,13 @@
-"""Traced: stands in `Tensor._array` while a function is traced.
+"""Traced: the abstract array in `Tensor._array` while a function is traced.
 
-It looks like an ndarray and holds a Term. Memory is real to it: an owner has a current term, a
-view is its owner and a chain of view ops, so that writing to one is seen through the other, as
-with arrays. Each write makes a new term of the owner; nothing in the program is ever overwritten.
+It looks like an ndarray and holds a Term. It models memory: an owner has a current term, a view is
+its owner and a chain of view ops, so that a write to one is seen through the other, as with arrays.
+Each write gives the owner a new term; nothing in the program is ever overwritten.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +28,20 @@ if TYPE_CHECKING:
 Chain = tuple[tuple[Op, dict[str, Any], int], ...]
 
 
+def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    """The operator that writes ufunc(x, other) to x."""
+
+    def operator(x: Traced, other: Any) -> Any:
+        return numpy_calls.apply_ufunc(x.tracer, ufunc, "__call__", (x, other), {"out": (x,)})
+
+    return operator
+
+
 class Traced(AbstractArray, Arithmetic):
     """An array of a traced function: a handle on memory, or on a part of it."""
 
     __slots__ = (
-        "__weakref__", "_seen", "_term", "base", "chain", "contiguous", "dtype", "place", "shape",
+        "__weakref__", "_seen", "_term", "base", "chain", "contiguous", "dtype", "line", "shape",
         "sure", "tracer", "version", "writeable",
     )  # fmt: skip
 
@@ -41,29 +51,27 @@ class Traced(AbstractArray, Arithmetic):
         self.dtype = term.dtype
         self._term = term
         self.base: Traced | None = None  # of a view: what owns the memory
-        self.chain: Chain = ()  # of a view: the way from there
+        self.chain: Chain = ()  # of a view: the view ops from there
         self.version = 0  # of an owner: how often it was written to
         self._seen = 0  # of a view: the owner's version that its term is of
         self.contiguous = contiguous  # as far as is known
         self.sure = True  # of a view: whether NumPy would share the memory for certain
         self.writeable = True
-        self.place = caller() if term.call is None else term.call.line
+        self.line = caller() if term.call is None else term.call.line
 
     # -- memory ------------------------------------------------------------------------------------
 
     def view_by(self, link: tuple[Op, dict[str, Any], int], term: Term) -> Traced:
-        """A view of this, one op further; `term` is what it holds now."""
+        """A view of this by one more op; `term` is its current value."""
         op, attrs, _ = link
-        found = Traced(self.tracer, term, _stays_contiguous(self, op, attrs))
-        found.base = self.owner
-        found.chain = (*self.chain, link)
-        found._seen = self.owner.version
-        found.sure = self.sure and (op is not shaping.reshape or self.owner.contiguous)
-        found.writeable = self.writeable and op not in (shaping.expand_op, _windows())
-        return found
+        view = Traced(self.tracer, term, _stays_contiguous(self, op, attrs))
+        view.base, view.chain, view._seen = self.owner, (*self.chain, link), self.owner.version
+        view.sure = self.sure and (op is not shaping.reshape or self.owner.contiguous)
+        view.writeable = self.writeable and op not in (shaping.expand_op, _windows())
+        return view
 
     def copied_by(self, op: Op, attrs: dict[str, Any]) -> bool:
-        """Whether NumPy has to copy this to reshape it, as it is known to lie in memory."""
+        """Whether NumPy has to copy this to reshape it, by what is known of its strides."""
         if op is not shaping.reshape or self.contiguous or not self.owner.contiguous:
             return False
         shape, step = self.owner.shape, self.owner.itemsize
@@ -80,11 +88,11 @@ class Traced(AbstractArray, Arithmetic):
 
     def view(self) -> Traced:
         """Another handle on the same memory."""
-        found = Traced(self.tracer, self.term, self.contiguous)
-        found.base, found.chain, found._seen = self.owner, self.chain, self.owner.version
-        found.sure, found.writeable = self.sure, self.writeable
-        found.place = caller()
-        return found
+        view = Traced(self.tracer, self.term, self.contiguous)
+        view.base, view.chain, view._seen = self.owner, self.chain, self.owner.version
+        view.sure, view.writeable = self.sure, self.writeable
+        view.line = caller()
+        return view
 
     @property
     def owner(self) -> Traced:
@@ -93,7 +101,7 @@ class Traced(AbstractArray, Arithmetic):
 
     @property
     def term(self) -> Term:
-        """What it holds now."""
+        """Its current value."""
         if self.tracer.closed:
             raise leaked(self)
         base = self.base
@@ -105,7 +113,7 @@ class Traced(AbstractArray, Arithmetic):
         return self._term
 
     def assign(self, term: Term) -> None:
-        """Let the memory hold `term`, which has this shape and dtype."""
+        """Write `term`, which has this shape and dtype, to the memory."""
         if self.tracer.closed:
             raise leaked(self)
         if not self.writeable:
@@ -126,12 +134,12 @@ class Traced(AbstractArray, Arithmetic):
         self._term, self._seen = term, base.version
 
     def become(self, op: Op, operands: list[Any], attrs: dict[str, Any]) -> None:
-        """Let the memory hold op(*operands), cast and broadcast as NumPy does with `out=`."""
+        """Write op(*operands) to the memory, cast and broadcast as NumPy does with `out=`."""
         if op is indexing.setitem:
             self.put(attrs["index"], operands[1], tuple(operands[2:]))
             return
-        found = self.tracer.compute(op, operands, attrs)
-        self.assign(self.tracer.fitted(found, self.shape, self.dtype))
+        computed = self.tracer.compute(op, operands, attrs)
+        self.assign(self.tracer.fitted(computed, self.shape, self.dtype))
 
     def put(self, index: indexing.Index, value: Any, arrays: tuple[Any, ...]) -> None:
         """self[index] = value."""
@@ -141,65 +149,56 @@ class Traced(AbstractArray, Arithmetic):
             return
         if isinstance(value, (Traced, np.ndarray)):
             value = tracer.fitted(value, value.shape, self.dtype)
-        found = tracer.compute(indexing.setitem, [self, value, *arrays], {"index": index})
-        self.assign(found.term)
+        self.assign(tracer.compute(indexing.setitem, [self, value, *arrays], {"index": index}).term)
 
     def _unsure(self, what: str) -> Exception:
         return untraceable(
             f"{self!r} was reshaped from a tensor whose elements may not lie in memory in order, "
             f"so it may share that tensor's memory or be a copy, and it is {what}.",
             ".clone() it where it is made.",
-            **{"made at": self.place},
+            **{"made at": self.line},
         )
 
     # -- what an ndarray has -----------------------------------------------------------------------
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
         return self._term.size
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements together."""
         return self.size * self.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes between neighbours if the elements lay in memory in order."""
-        found, step = [], self.itemsize
+        """Those of a C-contiguous array."""
+        strides, step = [], self.itemsize
         for n in reversed(self.shape):
-            found.append(step)
+            strides.append(step)
             step *= max(n, 1)
-        return tuple(reversed(found))
+        return tuple(reversed(strides))
 
     @property
     def flags(self) -> Flags:
-        """Whether it may be written to, and lies in memory in order."""
         return Flags(self)
 
     @property
     def mT(self) -> Any:
-        """The last two dimensions swapped."""
         return shaping.matrix_transpose(self)
 
     @property
     def T(self) -> Any:
-        """The dimensions in reverse order."""
         return shaping.permute(self, axes=tuple(reversed(range(self.ndim))))
 
     def transpose(self, *axes: Any) -> Any:
-        """The dimensions in another order."""
         return shaping.permute_to(self, *axes) if axes else self.T
 
     def copy(self, order: str = "C") -> Traced:
@@ -207,55 +206,39 @@ class Traced(AbstractArray, Arithmetic):
         return Traced(self.tracer, self.term)
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
-        """In another dtype."""
         if self.dtype == dtype:
             return self.copy() if copy else self
-        found: Traced = shaping.cast(self, dtype=np.dtype(dtype))
-        return found
+        cast: Traced = shaping.cast(self, dtype=np.dtype(dtype))
+        return cast
 
     def reshape(self, *shape: Any) -> Any:
-        """In another shape."""
         return shaping.reshape_to(self, *shape)
 
     def ravel(self, order: str = "C") -> Any:
-        """In one dimension."""
         return shaping.reshape_to(self, -1)
 
-    def sum(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
-        """As NumPy's."""
-        return numpy_calls.total(self, axis, dtype, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """As NumPy's."""
-        return numpy_calls.average(self, axis, keepdims=keepdims)
-
-    def var(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """As NumPy's: divided by the count."""
-        return numpy_calls.variance(self, axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """As NumPy's."""
-        return numpy_calls.largest(self, axis, keepdims=keepdims)
+    sum = numpy_calls.total
+    mean = numpy_calls.average
+    var = numpy_calls.variance
+    max = numpy_calls.largest
 
     def item(self) -> Any:
-        """The number, of a constant; anything else has none yet."""
         return self.numbers("item()").item()
 
     def tolist(self) -> Any:
-        """The numbers, of a constant; anything else has none yet."""
         return self.numbers("tolist()").tolist()
 
     def numbers(self, how: str) -> np.ndarray[Any, Any]:
-        """The numbers, of a constant; anything else has none yet."""
-        known = self.tracer.known_array(self)
+        """The numbers of a constant; anything else has none yet."""
+        known = constant_of(self.term)
         if known is None:
-            raise numbers_wanted(how, self, self.place)
+            raise numbers_wanted(how, self, self.line)
         return known.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self.tracer.closed:
             raise leaked(self)
-        raise numbers_wanted("a NumPy array", self, self.place)
+        raise numbers_wanted("a NumPy array", self, self.line)
 
     def __bool__(self) -> bool:
         return bool(self.numbers("the truth").item())
@@ -280,21 +263,10 @@ class Traced(AbstractArray, Arithmetic):
         index, arrays = indexing.from_user_index(key)
         self.put(index, value, tuple(arrays))
 
-    def __iadd__(self, other: Any) -> Traced:
-        return self._write(np.add, other)
-
-    def __isub__(self, other: Any) -> Traced:
-        return self._write(np.subtract, other)
-
-    def __imul__(self, other: Any) -> Traced:
-        return self._write(np.multiply, other)
-
-    def __itruediv__(self, other: Any) -> Traced:
-        return self._write(np.true_divide, other)
-
-    def _write(self, ufunc: np.ufunc, other: Any) -> Traced:
-        numpy_calls.apply_ufunc(self.tracer, ufunc, "__call__", (self, other), {"out": (self,)})
-        return self
+    __iadd__ = _in_place(np.add)
+    __isub__ = _in_place(np.subtract)
+    __imul__ = _in_place(np.multiply)
+    __itruediv__ = _in_place(np.true_divide)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(hasattr(i, "_node") for i in inputs):
@@ -304,7 +276,7 @@ class Traced(AbstractArray, Arithmetic):
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
         if self.tracer.closed and function not in (np.shape, np.ndim, np.size):
             raise leaked(self)
-        return numpy_calls.apply_function(self, function, args, keywords)
+        return numpy_calls.apply_function(function, args, keywords)
 
 
 class Flags:
@@ -317,7 +289,6 @@ class Flags:
 
     @property
     def writeable(self) -> bool:
-        """Whether it may be written to."""
         return self._array.writeable
 
     @writeable.setter
@@ -326,22 +297,22 @@ class Flags:
 
     @property
     def c_contiguous(self) -> bool:
-        """Whether its elements are known to lie in memory in order."""
+        """Whether it is known to be C-contiguous."""
         return self._array.contiguous
 
 
 def leaked(array: Traced) -> Exception:
-    """A traced array is used when its trace has ended."""
+    """The error for using a traced array after its trace has ended."""
     return untraceable(
         f"{array!r} was made while a compiled function was traced and kept outside of it (in an "
         "attribute, a list, a global): it never gets numbers.",
         "return it from the compiled function.",
-        **{"made at": array.place},
+        **{"made at": array.line},
     )
 
 
 def constant_of(term: Term) -> np.ndarray[Any, Any] | None:
-    """The array, if the term is a constant (or one number spread out)."""
+    """The array of a constant term, or of one number that is expanded; else None."""
     if isinstance(term.source, Constant):
         return term.source.array
     if term.call is not None and term.call.op is shaping.expand_op:
@@ -358,7 +329,7 @@ def _windows() -> Op:
 
 
 def _stays_contiguous(source: Traced, op: Op, attrs: dict[str, Any]) -> bool:
-    """Whether a view of `source` has its elements in order, as far as is known."""
+    """Whether a view of `source` is known to be contiguous."""
     if not source.contiguous:
         return False
     if op is shaping.reshape:

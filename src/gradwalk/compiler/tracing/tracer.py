@@ -1,8 +1,8 @@
-"""Tracer: what the engine meets in place of NumPy while a function is traced.
+"""Tracer: takes the place of NumPy while a function is traced.
 
-It is found as `state.here.tracer`, and is the thread's watcher too (engine/modes.py). Every tensor
-that an operation meets is *held*: its array is replaced by a Traced one until the trace ends, when
-everything is put back as it was.
+The engine reaches it as `state.here.tracer`; it is the thread's watcher too (engine/modes.py). It
+captures every tensor that an operation meets: a Traced replaces its array until the trace ends,
+when everything is put back.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.capture.captured import Held, Storage
-from gradwalk.compiler.capture.locations import OfGradient, OfTensor
-from gradwalk.compiler.capture.modules import HeldModules, hooks_of
-from gradwalk.compiler.capture.runtime_scalars import Number
+from gradwalk.compiler.capture.captured import CapturedTensor, Storage
+from gradwalk.compiler.capture.locations import GradientLocation, TensorLocation
+from gradwalk.compiler.capture.modules import CapturedModules, hooks_of
+from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.capture.variables import Variable
-from gradwalk.compiler.ir.program import Builder, Constant, Late, Memory, Operand, Term
-from gradwalk.compiler.tracing.array_layout import way_to
+from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term
+from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable
 from gradwalk.compiler.tracing.random_calls import TracedStream
 from gradwalk.compiler.tracing.traced import Chain, Traced, constant_of, leaked
@@ -31,14 +31,17 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import float64, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
+from gradwalk.ops.network.convolution import conv, conv_bias, conv_input, conv_weight
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.tensors.apply import wrap
 
 Shape = tuple[int, ...]
+# The batch comes last in the memory of their results.
+_CONVOLUTIONS = (conv, conv_bias, conv_input, conv_weight)
 
 
-class GivenToo(BaseException):
-    """A tensor that the function knows by itself is one of its arguments, too: begin again."""
+class ArgumentIsCaptured(BaseException):
+    """A tensor that the function knows by itself is also one of its arguments: begin again."""
 
     def __init__(self, tensor: Any) -> None:
         super().__init__()
@@ -46,7 +49,7 @@ class GivenToo(BaseException):
 
 
 class Tracer:
-    """Notes the operations of one run of a function as calls on terms."""
+    """Records the operations of one run of a function as calls on terms."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -54,19 +57,19 @@ class Tracer:
 
     def _begin(self) -> None:
         self.build = Builder()
-        self.held: dict[int, Held] = {}  # by the id of the tensor
+        self.captured: dict[int, CapturedTensor] = {}  # by the id of the tensor
         self.storages: dict[int, Storage] = {}  # by the id of the owning array
-        self.kept: list[Any] = []  # what must live as long as its id is a key
-        self.lates: list[tuple[Term, Any]] = []  # (term, place) of each late-bound number
-        self.numbers: dict[Any, Number] = {}  # by the expression they are
-        self.decisions: dict[Any, tuple[Number, bool]] = {}  # which way branches on them went
-        self.modules = HeldModules()
+        self.kept: list[Any] = []  # objects whose ids are keys
+        self.scalars: list[tuple[Term, Any]] = []  # each runtime scalar and its location
+        self.expressions: dict[Any, RuntimeScalar] = {}  # of runtime scalars, by key
+        self.decisions: dict[Any, tuple[RuntimeScalar, bool]] = {}  # branches taken on them
+        self.modules = CapturedModules()
         self.optimizers: dict[int, Any] = {}
         self.streams: dict[int, Any] = {}
         self.undo: list[Callable[[], None]] = []
-        self.variables: dict[int, Variable] = {}  # by the id of the tensor that it holds
-        self.refusals: list[TraceError] = []  # that were raised so far
-        self.given: set[int] = set()  # ids of the tensors that stand-ins stand for
+        self.variables: dict[int, Variable] = {}  # by the id of the tensor that it refers to
+        self.refusals: list[TraceError] = []  # raised so far
+        self.given: set[int] = set()  # ids of the arguments that have stand-ins
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -85,7 +88,7 @@ class Tracer:
         return self.build.apply_as(op, args, attrs, zip(shapes, dtypes, strict=True))
 
     def forward(self, op: Op) -> Callable[..., Any]:
-        """What takes the place of `op.forward`."""
+        """The function that replaces `op.forward`."""
 
         def compute(*operands: Any, **attrs: Any) -> Any:
             return self.compute(op, operands, attrs)
@@ -93,7 +96,7 @@ class Tracer:
         return compute
 
     def compute(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """op(*operands) as traced arrays: what NumPy would have computed."""
+        """Record op(*operands); return traced arrays for what NumPy would have computed."""
         if self.closed:
             raise leaked(next(o for o in operands if isinstance(o, Traced)))
         if op.array_only:
@@ -101,7 +104,7 @@ class Tracer:
         if op is shaping.alias:
             return self.array(operands[0])
         for name, value in attrs.items():
-            if isinstance(value, (Number, Traced)):
+            if isinstance(value, (RuntimeScalar, Traced)):
                 raise untraceable(
                     f"{name}={value!r} of {op.name} must be a plain number.",
                     f"if it is an argument, name it in static= of gradwalk.compile; otherwise "
@@ -113,53 +116,55 @@ class Tracer:
         source = operands[0]
         if op.view and len(operands) == 1:
             viewed = self.array(source)
-            found = self.call(op, args, attrs)
+            outputs = self.call(op, args, attrs)
             if viewed.copied_by(op, attrs):
-                return Traced(self, found)
-            parts = found if op.multiple else (found,)
+                return Traced(self, outputs)
+            parts = outputs if op.multiple else (outputs,)
             views = [viewed.view_by((op, attrs, i), t) for i, t in enumerate(parts)]
             return tuple(views) if op.multiple else views[0]
-        found = self.call(op, args, attrs)
+        outputs = self.call(op, args, attrs)
         arrays = [o for o in operands if isinstance(o, Traced)]
         straight = op is shaping.clone or (
-            all(a.contiguous for a in arrays) and not op.name.startswith("conv")
+            all(a.contiguous for a in arrays) and op not in _CONVOLUTIONS
         )
         if op.multiple:
-            return tuple(Traced(self, t, straight) for t in found)
-        return Traced(self, found, straight)
+            return tuple(Traced(self, t, straight) for t in outputs)
+        return Traced(self, outputs, straight)
 
     def _expanded(self, op: Op, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """An op whose own rule or residuals have no meaning here, through its definition."""
+        """Record an op through its definition, where its own forward works on arrays only."""
         with no_grad():
             tensors = [wrap(self.array(o)) if is_array(o) else o for o in operands]
-            found = op.expand(*tensors, **attrs)  # type: ignore[misc]
-        return tuple(t._array for t in found) if op.multiple else found._array
+            outputs = op.expand(*tensors, **attrs)  # type: ignore[misc]
+        return tuple(t._array for t in outputs) if op.multiple else outputs._array
 
     def _terms(self, op: Op, operands: Sequence[Any]) -> list[Operand]:
-        """The operands as terms and plain numbers; late-bound numbers in the arrays' dtype."""
-        found: list[Any] = []
+        """The operands as terms and plain numbers; runtime scalars in the arrays' dtype."""
+        terms: list[Any] = []
         for operand in operands:
             if isinstance(operand, (Traced, np.ndarray)):
-                found.append(self.array(operand).term)
+                terms.append(self.array(operand).term)
             elif isinstance(operand, np.generic):
-                found.append(Term((), operand.dtype, source=Constant(np.asarray(operand))))
+                terms.append(Term((), operand.dtype, source=Constant(np.asarray(operand))))
             else:
-                found.append(operand)
-        if any(isinstance(f, Number) for f in found):
-            dtypes = [f.dtype for f in found if isinstance(f, Term)]
+                terms.append(operand)
+        if any(isinstance(t, RuntimeScalar) for t in terms):
+            dtypes = [t.dtype for t in terms if isinstance(t, Term)]
             dtype = np.result_type(*dtypes, 1.0) if dtypes else float64
-            found = [self.number_term(f, dtype) if isinstance(f, Number) else f for f in found]
-        return found
+            terms = [
+                self.cast_scalar(t, dtype) if isinstance(t, RuntimeScalar) else t for t in terms
+            ]
+        return terms
 
-    def number_term(self, number: Number, dtype: np.dtype[Any]) -> Term:
-        """A late-bound number in a dtype, as NumPy casts a Python number to that of an array."""
-        if number.term.dtype == dtype:
-            return number.term
-        found: Term = self.call(shaping.cast, [number.term], {"dtype": dtype})
-        return found
+    def cast_scalar(self, scalar: RuntimeScalar, dtype: np.dtype[Any]) -> Term:
+        """A runtime scalar in a dtype, as NumPy casts a Python number to that of an array."""
+        if scalar.term.dtype == dtype:
+            return scalar.term
+        term: Term = self.call(shaping.cast, [scalar.term], {"dtype": dtype})
+        return term
 
     def _common(self, op: Op, args: list[Operand]) -> list[Operand]:
-        """The operands in one dtype, as NumPy chooses it, so that no call promotes."""
+        """Cast the operands to one dtype, as NumPy chooses it, so that no call promotes."""
         if not op.promotes:
             return args
         positions = range(len(args)) if op.promotes is True else tuple(op.promotes)
@@ -171,24 +176,24 @@ class Tracer:
         dtype = np.result_type(*(a.dtype if isinstance(a, Term) else a for a in mixed))
         if op.to_float and dtype.kind != "f":
             dtype = float64
-        found = list(args)
+        promoted = list(args)
         for i in positions:
             operand = args[i]
             if isinstance(operand, Term) and operand.dtype != dtype:
-                found[i] = self.call(shaping.cast, [operand], {"dtype": dtype})
-        return found
+                promoted[i] = self.call(shaping.cast, [operand], {"dtype": dtype})
+        return promoted
 
     def follow(self, term: Term, chain: Chain) -> Term:
-        """What a view shows of the term its owner holds now."""
+        """Apply the view ops of a chain to the current term of its owner."""
         for op, attrs, index in chain:
-            found = self.call(op, [term], attrs)
-            term = found[index] if op.multiple else found
+            outputs = self.call(op, [term], attrs)
+            term = outputs[index] if op.multiple else outputs
         return term
 
     def fitted(self, value: Any, shape: Shape, dtype: np.dtype[Any]) -> Term:
         """A value cast and broadcast, as NumPy does on assignment."""
-        if isinstance(value, Number):
-            term = self.number_term(value, dtype)
+        if isinstance(value, RuntimeScalar):
+            term = self.cast_scalar(value, dtype)
         elif isinstance(value, (Traced, np.ndarray)):
             term = self.array(value).term
         else:
@@ -207,7 +212,7 @@ class Tracer:
     # -- arrays ------------------------------------------------------------------------------------
 
     def array(self, thing: Any) -> Traced:
-        """What stands for an array: captured memory, if it is a real one."""
+        """The traced array for an array; a real one is captured memory."""
         if isinstance(thing, Traced):
             if thing.tracer is not self:
                 raise leaked(thing)
@@ -215,27 +220,27 @@ class Tracer:
         return self.lifted(np.asarray(thing))
 
     def lifted(self, array: np.ndarray[Any, Any]) -> Traced:
-        """The captured memory that an array is, or is a view of."""
+        """Capture the memory that an array is, or is a view of."""
         owner = owner_of(array)
-        if not owner.flags.writeable and owner.flags.owndata:  # nobody can change it
+        if not owner.flags.writeable and owner.flags.owndata:  # it cannot change
             return self.constant(array)
         known = self.storages.get(id(owner))
         if known is not None and owner is array:
             return known.traced
         if owner is not array:
-            way = way_to(owner, array)
-            if way is None:  # it cannot be said as a view: memory of its own
+            chain = view_chain(owner, array)
+            if chain is None:  # capture it as memory of its own
                 owner = array
             else:
-                traced = (known or self._captured(owner)).traced
-                for link in way:
+                traced = (known or self._new_storage(owner)).traced
+                for link in chain:
                     op, attrs, _ = link
                     traced = traced.view_by(link, self.call(op, [traced.term], attrs))
                 return traced
         known = self.storages.get(id(owner))
-        return (known or self._captured(owner)).traced
+        return (known or self._new_storage(owner)).traced
 
-    def _captured(self, array: np.ndarray[Any, Any]) -> Storage:
+    def _new_storage(self, array: np.ndarray[Any, Any]) -> Storage:
         self.kept.append(array)
         source = Term(array.shape, array.dtype, source=Memory(len(self.storages)))
         traced = Traced(self, source, array.flags.c_contiguous)
@@ -244,7 +249,7 @@ class Tracer:
         return storage
 
     def constant(self, array: Any) -> Traced:
-        """A new array that the function made of plain numbers."""
+        """A constant, for an array that the function makes of plain numbers."""
         if isinstance(array, Traced):
             return array
         if array.size > 1 and array.dtype.kind in "fiub":
@@ -256,8 +261,8 @@ class Tracer:
         return Traced(self, Term(array.shape, array.dtype, source=Constant(fixed)))
 
     def filled(self, shape: Shape, dtype: np.dtype[Any], number: Any) -> Traced:
-        """One number everywhere: a 0-d constant, spread out."""
-        if isinstance(number, (Number, Traced)):
+        """An array filled with one number: an expanded 0-d constant."""
+        if isinstance(number, (RuntimeScalar, Traced)):
             return Traced(self, self.fitted(number, shape, dtype))
         dtype = np.dtype(dtype)
         with np.errstate(all="ignore"):
@@ -268,53 +273,48 @@ class Tracer:
             term = self.call(shaping.expand_op, [term], {"shape": tuple(shape)})
         return Traced(self, term)
 
-    def holding(self, term: Term) -> Traced:
-        """An array of its own that holds a term."""
-        return Traced(self, term)
-
-    def known_array(self, array: Traced) -> np.ndarray[Any, Any] | None:
-        """The numbers of a traced array, if they are the same in every call."""
-        return constant_of(array.term)
-
     # -- numbers -----------------------------------------------------------------------------------
 
-    def late(self, place: Any, value: Any) -> Number:
-        """The number at a place, read at every call."""
-        term = Term((), float64, source=Late(len(self.lates)))
-        self.lates.append((term, place))
-        return Number(self, str(place), ("late", len(self.lates)), term, value, place.get)
+    def runtime_scalar(self, location: Any, value: Any) -> RuntimeScalar:
+        """The number at a location, read at every call."""
+        term = Term((), float64, source=Scalar(len(self.scalars)))
+        self.scalars.append((term, location))
+        key = ("scalar", len(self.scalars))
+        return RuntimeScalar(self, str(location), key, term, value, location.get, location)
 
-    def combine(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Number:
-        """Arithmetic on late-bound numbers; equal expressions are one number."""
+    def combine(self, op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> RuntimeScalar:
+        """Record arithmetic on runtime scalars; equal expressions are one scalar."""
         if self.closed:
             raise TraceError("a number of a traced function was kept and used after the trace")
-        keys = tuple(a.key if isinstance(a, Number) else (type(a), a) for a in args)
+        keys = tuple(a.key if isinstance(a, RuntimeScalar) else (type(a), a) for a in args)
         key = (op.name, keys, tuple(attrs.items()))
-        known = self.numbers.get(key)
+        known = self.expressions.get(key)
         if known is None:
-            value = op.on_numbers([a.value if isinstance(a, Number) else a for a in args], attrs)
-            terms = [a.term if isinstance(a, Number) else a for a in args]
-            name = next(a.name for a in args if isinstance(a, Number))
+            values = [a.value if isinstance(a, RuntimeScalar) else a for a in args]
+            terms = [a.term if isinstance(a, RuntimeScalar) else a for a in args]
+            name = next(a.name for a in args if isinstance(a, RuntimeScalar))
             read = partial(_evaluate, op, tuple(args), attrs)
             term = self.call(op, terms, attrs)
-            known = self.numbers[key] = Number(self, name, key, term, value, read)
+            known = self.expressions[key] = RuntimeScalar(
+                self, name, key, term, op.on_numbers(values, attrs), read
+            )
         return known
 
-    def decide(self, number: Number) -> bool:
-        """The truth of a number, now; the program is right only where it is the same."""
+    def decide(self, number: RuntimeScalar) -> bool:
+        """The truth of a scalar now, which the program is guarded by."""
         truth = bool(number.value)
         self.decisions[number.key] = (number, truth)
         return truth
 
-    def number_beside(self, number: Number, args: Sequence[Any]) -> Any:
-        """A late-bound number as a tensor, in the dtype a Python float takes beside the others."""
+    def number_beside(self, number: RuntimeScalar, args: Sequence[Any]) -> Any:
+        """A runtime scalar as a tensor, in the dtype a Python float takes beside the others."""
         dtype = result_dtype([a._array for a in args if hasattr(a, "_array")] + [1.0])
-        return wrap(Traced(self, self.number_term(number, dtype)))
+        return wrap(Traced(self, self.cast_scalar(number, dtype)))
 
     # -- tensors -----------------------------------------------------------------------------------
 
-    def hold(self, *things: Any) -> None:
-        """Replace the arrays of tensors that come from outside the trace."""
+    def capture(self, *things: Any) -> None:
+        """Capture the tensors that come from outside the trace."""
         for tensor in things:
             array = getattr(tensor, "_array", None)
             if array is None:
@@ -323,59 +323,59 @@ class Tracer:
                 if array.tracer is not self:
                     raise leaked(array)
             else:
-                self._hold(tensor, self.variables.get(id(tensor)) or OfTensor(tensor))
+                self._capture(tensor, self.variables.get(id(tensor)) or TensorLocation(tensor))
 
-    def _hold(self, tensor: Any, place: Any, traced: Traced | None = None) -> Held:
+    def _capture(self, tensor: Any, location: Any, traced: Traced | None = None) -> CapturedTensor:
         if id(tensor) in self.given:
-            raise GivenToo(tensor)
-        held = self.held[id(tensor)] = Held(tensor, place)
-        if isinstance(place, OfTensor):
+            raise ArgumentIsCaptured(tensor)
+        captured = self.captured[id(tensor)] = CapturedTensor(tensor, location)
+        if isinstance(location, TensorLocation):
             self.modules.hooked.append((tensor, hooks_of(tensor)))
         if traced is not None:
-            held.traced = tensor._array = traced
-        elif isinstance(place, Variable):  # the next call may find another, somewhere else
-            known = self.storages.get(id(held.array))
-            held.traced = tensor._array = (known or self._captured(held.array)).traced
+            captured.traced = tensor._array = traced
+        elif isinstance(location, Variable):  # the next call may find another, somewhere else
+            known = self.storages.get(id(captured.array))
+            captured.traced = tensor._array = (known or self._new_storage(captured.array)).traced
         else:
-            held.traced = tensor._array = self.lifted(held.array)
-        storage = self.storages.get(id(held.array))
+            captured.traced = tensor._array = self.lifted(captured.array)
+        storage = self.storages.get(id(captured.array))
         if storage is not None and traced is None:
-            storage.places.append(place)
-        if tensor._node is not None:  # what made it lies outside: a leaf to this trace
+            storage.locations.append(location)
+        if tensor._node is not None:  # it was computed outside: a leaf to this trace
             tensor._node, tensor._index, tensor._view = None, 0, None
             tensor._requires_grad = True
-        return held
+        return captured
 
-    def hold_at(self, tensor: Any, place: Any) -> None:
-        """Replace the array of a tensor that is found again at a place."""
+    def capture_at(self, tensor: Any, location: Any) -> None:
+        """Capture a tensor that later calls find at a location."""
         if not isinstance(tensor._array, Traced):
-            self._hold(tensor, place)
+            self._capture(tensor, location)
 
-    def _held(self, tensor: Any) -> Held | None:
-        """How a tensor from outside was before; None for one made in the trace."""
-        self.hold(tensor)
-        return self.held.get(id(tensor))
+    def _captured_tensor(self, tensor: Any) -> CapturedTensor | None:
+        """Capture a tensor; None for one made in the trace."""
+        self.capture(tensor)
+        return self.captured.get(id(tensor))
 
     def reads_grad(self, tensor: Any) -> None:
         """The function looks at `.grad`."""
-        held = self._held(tensor)
-        if held is None or held.grad_was != "untouched":
+        captured = self._captured_tensor(tensor)
+        if captured is None or captured.grad_was != "untouched":
             return
-        held.grad_was = "read"
+        captured.grad_was = "read"
         if tensor._grad is not None:
-            self.hold_at(tensor._grad, OfGradient(held.place))
+            self.capture_at(tensor._grad, GradientLocation(captured.location))
 
     def writes_grad(self, tensor: Any) -> None:
         """The function replaces `.grad`: what it was before does not matter unless it was read."""
-        held = self._held(tensor)
-        if held is not None and held.grad_was == "untouched":
-            held.grad_was = "replaced"
+        captured = self._captured_tensor(tensor)
+        if captured is not None and captured.grad_was == "untouched":
+            captured.grad_was = "replaced"
 
     def steps(self, optimizer: Any) -> None:
         """An optimizer is about to make a step."""
-        from gradwalk.compiler.capture.optimizers import hold_optimizer
+        from gradwalk.compiler.capture.optimizers import capture_step
 
-        hold_optimizer(self, optimizer)
+        capture_step(self, optimizer)
 
     def makes_module(self, module: Any) -> None:
         """The function makes a module of its own."""
@@ -386,49 +386,38 @@ class Tracer:
         self.modules.sets(module, name)
 
     def stream(self, generator: Any) -> TracedStream:
-        """What draws random numbers in place of a generator's own stream."""
-        found = self.streams.get(id(generator))
-        if found is None:
-            found = self.streams[id(generator)] = TracedStream(self, generator)
-        return found
+        """The stream that records the draws of a generator."""
+        known = self.streams.get(id(generator))
+        if known is None:
+            known = self.streams[id(generator)] = TracedStream(self, generator)
+        return known
 
-    def random_state(self, place: Any) -> Traced:
-        """The seed and offset of a generator, as captured memory that is found at its place."""
-        storage = self._captured(place.get([])._array)
-        storage.places.append(place)
+    def random_state(self, location: Any) -> Traced:
+        """The seed and offset of a generator, as captured memory."""
+        storage = self._new_storage(location.get([])._array)
+        storage.locations.append(location)
         return storage.traced
 
     def refuse(self, what: str, fix: str) -> None:
-        """Somebody does something that would happen once, and not in later calls."""
+        """Reject something that would happen once, and not in later calls."""
         raise untraceable(f"{what} inside a compiled function: only this once, while it is traced, "
                           "it would be done.", fix)  # fmt: skip
 
     # -- what a watcher is told --------------------------------------------------------------------
 
-    def began(self) -> None:
-        """An operation begins."""
-
     def operands(self, args: Any) -> Any:
         """The operands of an operation."""
         return args
-
-    def made(self, *what: Any) -> None:
-        """An operation was done."""
-
-    def detached(self, *what: Any) -> None:
-        """A tensor was cut off."""
 
     def entered_module(self, module: Any) -> None:
         """A module is called."""
         self.modules.enter(module)
 
-    def left(self) -> None:
-        """A module returns."""
+    def _ignore(self, *what: Any) -> None:
+        pass
 
-    def sweeping(self, *what: Any) -> None:
-        """A backward pass begins."""
-
-    visited = None  # nothing to be told after each visit
+    began = made = detached = left = sweeping = swept = _ignore
+    visited = None  # it asks for no call after each visit
 
     def delivered(self, node: Any, g: Any) -> None:
         """A gradient is about to be added to `.grad`."""
@@ -441,40 +430,38 @@ class Tracer:
                     "change the gradient inside the function, or call backward outside.",
                 )
 
-    def swept(self) -> None:
-        """A backward pass has ended."""
-
     def taken_out(self, tensor: Any, how: str) -> None:
-        """Somebody wants the numbers of a tensor."""
+        """The function reads the numbers of a tensor."""
         array = tensor._array
-        if isinstance(array, Traced) and self.known_array(array) is not None:
+        if isinstance(array, Traced) and constant_of(array.term) is not None:
             return
-        place = (tensor.code, tensor.position)
+        location = (tensor.code, tensor.position)
         if tensor._node is not None:
-            place = (tensor._node.code, tensor._node.position)
-        raise numbers_wanted(how, f"{name_of(tensor)} ({tensor.dtype})", place)
+            location = (tensor._node.code, tensor._node.position)
+        raise numbers_wanted(how, f"{name_of(tensor)} ({tensor.dtype})", location)
 
     def restore(self) -> None:
-        """Put everything outside back as it was."""
-        for held in self.held.values():
-            held.restore()
+        """Restore everything outside."""
+        for captured in self.captured.values():
+            captured.restore()
         for undo in reversed(self.undo):
             undo()
         self.modules.restore()
 
     def close(self) -> None:
-        """Let go of everything; what still knows this tracer is leaked, and says so."""
+        """Release everything; arrays that still refer to this tracer are leaked, and raise."""
         self._begin()
         self.closed = True
 
 
 def _evaluate(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], arguments: list[Any]) -> Any:
-    """An expression of late-bound numbers, computed for a call."""
-    return op.on_numbers([a.read(arguments) if isinstance(a, Number) else a for a in args], attrs)
+    """An expression of runtime scalars, computed for a call."""
+    numbers = [a.read(arguments) if isinstance(a, RuntimeScalar) else a for a in args]
+    return op.on_numbers(numbers, attrs)
 
 
 class tracing:
-    """Let this thread's operations go to a tracer, inside a `with`."""
+    """Send this thread's operations to a tracer, inside a `with`."""
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer

@@ -1,7 +1,7 @@
-"""`gradwalk course check`: a learner's Value class is tried on graphs, graded, and told why.
+"""`gradwalk course check`: try a learner's Value class on graphs, grade it, and say why.
 
-The file runs in a process of its own (`process.py`, `runner.py`), which is given graphs and answers
-numbers; the right numbers stay here.
+The file runs in a process of its own (`process.py`, `runner.py`), which receives graphs and answers
+with numbers; the right numbers stay here.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gradwalk.course.checker.process import (
     Failure,
     Forbidden,
     LearnerProcess,
-    Limits,
+    ProcessLimits,
     TooSlow,
     printable,
     supported,
 )
-from gradwalk.course.checker.trials import OUT_OF, STAGES, Trial, trials
+from gradwalk.course.checker.trials import OUT_OF, STAGES, GraphTrial, trials
 from gradwalk.inspect.report import Report
 
 __all__ = ["CheckedFile", "CheckedStage", "check_file", "check_files", "starter"]
 
 LARGEST_FILE = 2**20
-MOST_RESTARTS = 3  # of a process that did not come back
+MOST_RESTARTS = 3  # of a process that did not answer
 _STARTER = Path(__file__).with_name("starter.txt")
 
 
@@ -49,22 +49,22 @@ class CheckedStage(Report):
 
 @dataclass
 class CheckedFile(Report):
-    """What came of one file."""
+    """The grade of one file."""
 
     file: str
     points: int = 0
     out_of: int = OUT_OF
     stages: list[CheckedStage] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
-    reason: str = ""  # why it scores nothing, where it was not graded at all
+    reason: str = ""  # why it was not graded, if it was not
 
     @property
     def passed(self) -> bool:
-        """Whether everything is right."""
+        """Whether the file has all points."""
         return self.points == self.out_of
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """The grade as plain data."""
         mistakes = [mistake._asdict() for mistake in self.mistakes]
         return {**Report.to_dict(self), "passed": self.passed, "mistakes": mistakes}
 
@@ -83,65 +83,60 @@ class CheckedFile(Report):
 
 
 def starter() -> str:
-    """The file a learner begins with; it says what is asked."""
+    """The file a learner begins with; it describes the exercise."""
     return _STARTER.read_text(encoding="utf-8")
 
 
-def check_file(path: str | Path, seed: int = 0, limits: Limits | None = None) -> CheckedFile:
+def check_file(path: str | Path, seed: int = 0, limits: ProcessLimits | None = None) -> CheckedFile:
     """Run the class Value in a file on every trial, in a process of its own, and grade it.
 
     It never raises for what the file is or does: a file that cannot be graded has a `reason`.
     """
-    found = CheckedFile(printable(str(path), most=1000))
+    checked = CheckedFile(printable(str(path), most=1000))
     missing = supported()
     if missing:
         raise OSError(missing)
     try:
         source = _read(Path(path))
-        outcomes = _run(source, trials(seed), limits or Limits())
+        outcomes = _run(source, trials(seed), limits or ProcessLimits())
     except (Forbidden, OSError, ValueError) as error:
-        found.reason = f"Not graded: {error}."
+        checked.reason = f"Not graded: {error}."
     except _NotLoaded as error:
-        found.reason = f"The file does not run: {error}."
+        checked.reason = f"The file does not run: {error}."
     else:
-        found.stages = _grade(outcomes)
-        found.points = sum(stage.points for stage in found.stages)
-        found.mistakes = diagnose(outcomes)
-    return found
+        checked.stages = _grade(outcomes)
+        checked.points = sum(stage.points for stage in checked.stages)
+        checked.mistakes = diagnose(outcomes)
+    return checked
 
 
 def check_files(
     paths: Sequence[str | Path],
     seed: int = 0,
-    limits: Limits | None = None,
-    workers: int | None = None,
+    limits: ProcessLimits | None = None,
     on_done: Callable[[CheckedFile], None] = lambda checked: None,
 ) -> list[CheckedFile]:
     """Check many files at once, as many as there are cores; answers in the order of `paths`.
 
-    Whatever is wrong with one of them is in its own answer. `on_done` hears of each as it is ready.
+    A fault of one file is in its own answer. `on_done` is called with each as it is ready.
     """
     trials(seed)  # made once, before several threads ask for them
-    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
-        waiting = {pool.submit(_checked, path, seed, limits): i for i, path in enumerate(paths)}
-        found: dict[int, CheckedFile] = {}
+        waiting = [pool.submit(_checked, path, seed, limits) for path in paths]
         for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
             on_done(done.result())
-        return [found[i] for i in range(len(paths))]
+        return [done.result() for done in waiting]
     finally:
-        pool.shutdown(cancel_futures=True)  # who interrupts a class waits for no more than a few
+        pool.shutdown(cancel_futures=True)  # an interrupt waits for the few that are running
 
 
-def _checked(path: str | Path, seed: int, limits: Limits | None) -> CheckedFile:
+def _checked(path: str | Path, seed: int, limits: ProcessLimits | None) -> CheckedFile:
     try:
         return check_file(path, seed, limits)
     except Exception as error:  # a fault of the checker's must not stop a class either
-        name = printable(str(path), most=1000)
-        return CheckedFile(
-            name, reason=f"Not graded: the checker failed ({printable(repr(error))})."
-        )
+        reason = f"Not graded: the checker failed ({printable(repr(error))})."
+        return CheckedFile(printable(str(path), most=1000), reason=reason)
 
 
 # -- running ---------------------------------------------------------------------------------------
@@ -162,8 +157,8 @@ def _read(path: Path) -> bytes:
     return source
 
 
-def _run(source: bytes, asked: Sequence[Trial], limits: Limits) -> list[Outcome]:
-    """Ask everything; after a trial that did not come back go on with the next in a new process."""
+def _run(source: bytes, asked: Sequence[GraphTrial], limits: ProcessLimits) -> list[Outcome]:
+    """Run every trial; after one without an answer, go on with the next in a new process."""
     outcomes: list[Outcome] = []
     for _ in range(1 + MOST_RESTARTS):
         with LearnerProcess(source, limits) as process:
@@ -186,7 +181,7 @@ def _run(source: bytes, asked: Sequence[Trial], limits: Limits) -> list[Outcome]
     return outcomes + [Outcome(trial, ended=NOT_TRIED) for trial in asked[len(outcomes) :]]
 
 
-def _load(process: LearnerProcess, limits: Limits) -> None:
+def _load(process: LearnerProcess, limits: ProcessLimits) -> None:
     try:
         failure = process.load()
     except TooSlow:
@@ -197,20 +192,14 @@ def _load(process: LearnerProcess, limits: Limits) -> None:
         raise _NotLoaded(f"the process {error}") from None
     if failure is not None:
         where = f"line {failure.line}: " if failure.line else ""
-        what = (
-            failure.message
-            if failure.kind == "LookupError"
-            else (f"{failure.kind}: {failure.message}".removesuffix(": "))
-        )
-        raise _NotLoaded(f"{where}{what}")
+        kind = "" if failure.kind == "LookupError" else f"{failure.kind}: "
+        raise _NotLoaded(f"{where}{kind}{failure.message}".removesuffix(": "))
 
 
 def _grade(outcomes: Sequence[Outcome]) -> list[CheckedStage]:
-    found = []
-    for stage in STAGES:
-        right = [o.right for o in outcomes if o.trial.stage == stage.key]
-        points = stage.points * sum(right) // len(right)
-        found.append(
-            CheckedStage(stage.key, stage.title, sum(right), len(right), points, stage.points)
-        )
-    return found
+    grades = []
+    for key, title, out_of in STAGES:
+        right = [o.right for o in outcomes if o.trial.stage == key]
+        points = out_of * sum(right) // len(right)
+        grades.append(CheckedStage(key, title, sum(right), len(right), points, out_of))
+    return grades

@@ -1,17 +1,18 @@
-"""What a learner's engine made of each trial, and what is said about it."""
+"""The outcome of each trial of a learner's engine, and the words for it."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gradwalk.course.checker.process import Failure
-from gradwalk.course.checker.trials import Trial
+from gradwalk.course.checker.trials import GraphTrial
 from gradwalk.printers.scalars import number
 
-SLOW, NOT_TRIED = "slow", "not tried"  # how a trial may end, beside what a process says
+SLOW, NOT_TRIED = "slow", "not tried"  # endings that are not a message of the process
 TOLERANCE = 1e-9  # relative above 1, absolute below
 
 
@@ -35,25 +36,24 @@ class Difference(NamedTuple):
 class Outcome:
     """One trial: the numbers that came back, or why none did."""
 
-    trial: Trial
+    trial: GraphTrial
     numbers: tuple[float, ...] | None = None
     failure: Failure | None = None
     ended: str = ""  # SLOW, NOT_TRIED, or what ended the process
 
     @functools.cached_property
     def differences(self) -> list[Difference]:
-        """Of the numbers that came back, those that are wrong."""
-        found = []
-        for place, got in enumerate(self.numbers or ()):
-            want = self.trial.expected[place]
-            if not close(got, want):
-                what = "gradient" if place % 2 else "value"
-                found.append(Difference(self.trial.watched[place // 2], what, got, want))
-        return found
+        """The numbers that are wrong."""
+        pairs = zip(self.numbers or (), self.trial.expected)
+        return [
+            Difference(self.trial.watched[i // 2], "gradient" if i % 2 else "value", got, want)
+            for i, (got, want) in enumerate(pairs)
+            if not close(got, want)
+        ]
 
     @property
     def right(self) -> bool:
-        """Whether everything came back and all of it is right."""
+        """Whether all numbers came back and are right."""
         return self.numbers is not None and not self.differences
 
     def of(self, name: str, what: str = "gradient") -> float:
@@ -62,6 +62,10 @@ class Outcome:
         place = self.trial.watched.index(self.trial.names.index(name))
         return self.numbers[2 * place + (what == "gradient")]
 
+    def has_gradients(self, gradients: Mapping[str, float]) -> bool:
+        """Whether these are the gradients that came back."""
+        return all(close(self.of(name), gradients.get(name, 0.0)) for name in self.trial.names)
+
     def in_words(self) -> str:
         """The first thing that is wrong here, as a sentence."""
         if self.failure is not None:
@@ -69,11 +73,11 @@ class Outcome:
         if not self.differences:
             ended = "no answer in the time allowed" if self.ended == SLOW else self.ended
             return f"{self.trial.text}: {ended}."
-        # Nearest to the leaves is where a learner looks; a leaf is best.
-        gradients = [d for d in self.differences if d.what == "gradient"]
-        leaves = [d for d in gradients if self.trial.steps[d.node][0] == "leaf"]
-        values = [d for d in self.differences if d.what == "value"]
-        first = (values or leaves or gradients)[0]
+        # A wrong value first; of gradients that of a leaf, where a learner looks.
+        first = min(
+            self.differences,
+            key=lambda d: d.what == "gradient" and 1 + (self.trial.steps[d.node][0] != "leaf"),
+        )
         name = self.trial.names[first.node]
         return (
             f"{self.trial.text}: the {first.what} of {name} is {precise(first.got)} with yours, "
@@ -82,7 +86,7 @@ class Outcome:
 
 
 def precise(x: float) -> str:
-    """A number as people write it, with as many digits as tell it from others."""
+    """A number as people write it, with enough digits to tell it from others."""
     short = not math.isfinite(x) or close(float(f"{x:.4f}"), x)
     return number(x) if short else f"{x:.6g}".replace("-", "−")
 

@@ -1,4 +1,4 @@
-"""The process a learner's file runs in, seen from outside: started, asked, timed, ended."""
+"""Start, ask, time and end the process that a learner's file runs in."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from gradwalk.course.checker import runner
 LARGEST_ANSWER = 4 * 2**20
 _LENGTH = struct.Struct(">I")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # by a Python that is no system's
+_NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # by a Python outside the system's
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProcessLimits:
     """What a learner's file may use."""
 
-    seconds: int = 2  # of the processor, for each graph; the clock may show a few times as many
+    seconds: int = 2  # of processor time per graph; wall-clock time may be a few times longer
     megabytes: int = 1024
 
     @property
     def patience(self) -> float:
-        """Seconds by the clock: a process that sleeps uses no processor."""
+        """The wall-clock limit in seconds: a sleeping process uses no processor time."""
         return 5.0 * self.seconds + 10.0
 
 
@@ -49,18 +49,18 @@ class Failure(NamedTuple):
 
 
 class Forbidden(Exception):
-    """The file did what no engine does. It scores 0."""
+    """The file did something that no engine needs. It scores 0."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(f"line {line} {reason}" if line else f"the file {reason}")
 
 
 class Ended(Exception):
-    """The process is gone without an answer, and not because the file ended it."""
+    """The process ended without an answer, and not by the file's own doing."""
 
 
 class TooSlow(Ended):
-    """It took longer than it may."""
+    """The process took longer than allowed."""
 
 
 Answer = list[float] | Failure
@@ -79,7 +79,7 @@ def supported() -> str:
 class LearnerProcess:
     """One run of a learner's file. Use it in a `with` block: the process ends with the block."""
 
-    def __init__(self, source: bytes, limits: Limits) -> None:
+    def __init__(self, source: bytes, limits: ProcessLimits) -> None:
         self._limits = limits
         self._key = secrets.token_bytes(runner.KEY_BYTES)
         self._received = 0
@@ -115,7 +115,7 @@ class LearnerProcess:
                 stream.close()
 
     def load(self) -> Failure | None:
-        """Run the learner's file; what it raised, if anything."""
+        """Run the learner's file; return what it raised, if anything."""
         self._exchange(self._first_request)  # nothing of the learner's has run so far
         kind, payload = self._exchange(b"")
         if kind == runner.LOADED and not payload:
@@ -123,7 +123,7 @@ class LearnerProcess:
         return _failure(payload) if kind == runner.FAILED else self._forged()
 
     def ask(self, trial: tuple[Any, Any, Any], count: int) -> Answer:
-        """The numbers of one graph, of which there must be `count`."""
+        """Ask for the numbers of one graph, of which there must be `count`."""
         kind, payload = self._exchange(_framed(trial))
         if kind == runner.NUMBERS and len(payload) == 8 * count:
             return list(struct.unpack(f">{count}d", payload))
@@ -139,9 +139,9 @@ class LearnerProcess:
             if request:
                 selector.register(self._to, selectors.EVENT_WRITE)
             while True:
-                found = self._message()
-                if found is not None:
-                    return found
+                message = self._message()
+                if message is not None:
+                    return message
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready:
                     raise TooSlow
@@ -172,7 +172,7 @@ class LearnerProcess:
         self._data += part
 
     def _read_the_rest(self) -> None:
-        """What it said before it went: why, perhaps."""
+        """Read what it sent before it ended: perhaps the reason."""
         os.set_blocking(self._from, True)
         while part := os.read(self._from, 1 << 16):
             self._data += part
@@ -191,7 +191,7 @@ class LearnerProcess:
         raise Forbidden(f"ends the process before its answers are there (status {status})")
 
     def _message(self) -> tuple[bytes, bytes] | None:
-        """The next message, if all of it has arrived and the key made it."""
+        """The next message, if all of it has arrived; its tag must be made with the key."""
         header = runner.HEADER
         if len(self._data) < header.size:
             return None
@@ -225,14 +225,14 @@ def _failure(payload: bytes) -> Failure:
     if len(fields) != 6 or not (fields[1].isdecimal() and fields[4].isdecimal()):
         raise Forbidden("writes to the channel that answers are sent through")
     phase, step, kind, message, line, function = fields
-    message = _ADDRESS.sub("", message)  # another one each time: <engine.Value object>
+    message = _ADDRESS.sub("", message)  # which differs each time: <engine.Value object>
     return Failure(
         phase, int(step), printable(kind), printable(message), int(line), printable(function)
     )
 
 
 def printable(text: str, most: int = 200) -> str:
-    """Text of somebody else's, fit for a terminal: one line, no control characters."""
+    """Make untrusted text fit for a terminal: one line, no control characters."""
     plain = "".join(c if c.isprintable() else " " for c in text)
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 

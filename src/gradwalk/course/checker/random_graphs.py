@@ -1,4 +1,4 @@
-"""Random graphs to try an engine on: smooth where they are, with numbers of fair size."""
+"""Random graphs to try an engine on: smooth at their values, with numbers of moderate size."""
 
 from __future__ import annotations
 
@@ -6,23 +6,16 @@ import math
 from dataclasses import dataclass, field
 
 from gradwalk.course.checker.runner import OPERATIONS
-from gradwalk.course.quiz.draw import Draw
+from gradwalk.course.quiz.draw import ChoiceStream
 
 LEAVES = "abcd"
 LARGEST = 20.0
 _TRIES = 200
 
-# How each op is spelled, with the place of its operands.
+# How the parser spells each op.
 _SPELLED = {
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0}*{1}",
-    "div": "{0}/{1}",
-    "neg": "-{0}",
-    "power": "{0}^{1}",
-    "exp": "exp({0})",
-    "tanh": "tanh({0})",
-    "relu": "relu({0})",
+    **{"add": "{} + {}", "sub": "{} - {}", "mul": "{}*{}", "div": "{}/{}", "power": "{}^{}"},
+    **{"neg": "-{}", "exp": "exp({})", "tanh": "tanh({})", "relu": "relu({})"},
 }
 _OFTEN = ("add", "mul", "mul", "sub", "div", "add", "tanh", "exp", "relu", "neg", "power")
 _EXPONENTS = (2.0, 3.0, -1.0, 0.5)
@@ -35,7 +28,7 @@ def random_graph(seed: str) -> tuple[str, dict[str, float]]:
     >>> source.count("=") >= 8, sorted(values) == sorted(random_graph("7")[1])
     (True, True)
     """
-    draw = Draw(f"graph {seed}")
+    draw = ChoiceStream(f"graph {seed}")
     graph = _Growing(draw)
     for _ in range(draw.integer(8, 12)):
         graph.grow()
@@ -45,9 +38,9 @@ def random_graph(seed: str) -> tuple[str, dict[str, float]]:
 
 @dataclass
 class _Growing:
-    """Statements so far, and the values they have: what comes next must be harmless there."""
+    """The statements so far and their values, which the next one must keep harmless."""
 
-    draw: Draw
+    draw: ChoiceStream
     statements: list[str] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
     unused: list[str] = field(default_factory=list)
@@ -75,7 +68,7 @@ class _Growing:
                 return
 
     def _operands(self, op: str) -> list[str | float]:
-        # What was not used yet comes first, so that little is left over; but often anything again,
+        # Prefer what was not used yet, so that little is left over; but often reuse anything,
         # because reuse is what engines get wrong.
         pool = self.unused if self.unused and self.draw.integer(0, 1) else list(self.values)
         first: str | float = self.draw.choice(pool)
@@ -89,7 +82,7 @@ class _Growing:
         return [first, second] if self.draw.integer(0, 1) else [second, first]
 
     def _harmless(self, op: str, numbers: list[float]) -> float | None:
-        """The value, if it and its derivatives are finite, of fair size, and not at a corner."""
+        """The value, if it and its derivatives are finite, moderate, and not at a corner."""
         x, *more = numbers
         if op == "div" and abs(more[0]) < 0.4:
             return None
@@ -113,7 +106,7 @@ class _Growing:
         self.unused = [x for x in self.unused if x not in operands] + [name]
 
     def close(self) -> None:
-        """Add up what nothing uses, so that every node has a gradient."""
+        """Add up all unused nodes, so that every node has a gradient."""
         while len(self.unused) > 1:
             first, second = self.unused[:2]
             self._state("add", [first, second], self.values[first] + self.values[second])

@@ -1,14 +1,14 @@
 """The other side of `gradwalk course check`: runs a learner's Value class in a process of its own.
 
-Started as a script by `process.py`, with Python's standard library and nothing else. It is given
-graphs, as lists of steps, and answers with numbers. What the right numbers are it is never told, so
-there is nothing here to be found out; they are compared in the process that started this one.
+`process.py` starts it as a script, with Python's standard library and nothing else. It receives
+graphs, as lists of steps, and answers with numbers. It never receives the right numbers, so a file
+cannot find them here; the process that started this one compares them.
 
 Answers go back over a pipe that is moved away from standard output, and each carries a tag made
-with a key that came in before the learner's code did. What the learner's file does is watched by an
-audit hook, which Python has no way to remove. Whatever is not done in an engine (importing other
-engines, opening files, starting programs, looking at the frames of this file) ends the process at
-once, with a line saying what it was. This keeps honest people honest; it is no sandbox.
+with a key that came in before the learner's code did. An audit hook, which Python cannot remove,
+watches what the learner's file does. Whatever an engine does not need (importing other engines,
+opening files, starting programs, looking at the frames of this file) ends the process at once, with
+a line that names it. This keeps honest people honest; it is no sandbox.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 class StepError(Exception):
-    """A step that did not work; the exception it raised is the cause."""
+    """A step failed; the exception it raised is the cause."""
 
     def __init__(self, phase: str, step: int) -> None:
         super().__init__(phase, step)
@@ -149,14 +149,14 @@ def run_calls(nodes: list[Any], calls: Sequence[tuple[str, int]]) -> None:
 
 def numbers_of(nodes: list[Any], watched: Sequence[int]) -> list[float]:
     """Value and gradient of each watched node."""
-    found = []
+    numbers = []
     for index in watched:
         try:
-            found.append(_number(nodes[index].data, "data"))
-            found.append(_number(nodes[index].grad, "grad"))
+            numbers.append(_number(nodes[index].data, "data"))
+            numbers.append(_number(nodes[index].grad, "grad"))
         except Exception as error:
             raise StepError("read", index) from error
-    return found
+    return numbers
 
 
 def _number(thing: Any, name: str) -> float:
@@ -174,7 +174,7 @@ def _number(thing: Any, name: str) -> float:
 def tag(
     key: bytes, number: int, kind: bytes, payload: bytes, digest: Any = hashlib.blake2b
 ) -> bytes:
-    """What proves that an answer comes from this file: made of the key and the answer's number."""
+    """The tag that proves an answer's origin, made of the key and the answer's number."""
     return digest(b"%d%b%b" % (number, kind, payload), key=key, digest_size=16).digest()
 
 
@@ -214,7 +214,7 @@ class Channel:
             data = data[self._write(self._answers, data) :]
 
     def forbid(self, reason: str, line: int = 0) -> NoReturn:
-        """Say what the file did that no engine does, and leave."""
+        """Report a forbidden action of the file, and exit."""
         self._send(FORBIDDEN, f"{line}{SEPARATOR}{reason}".encode(errors="replace"))
         self._leave(3)
 
@@ -222,8 +222,8 @@ class Channel:
 # -- watching --------------------------------------------------------------------------------------
 
 
-class Watch:
-    """Looks at what the learner's file does, and ends the process where it must not."""
+class Watchdog:
+    """Watches what the learner's file does, and ends the process at a forbidden action."""
 
     def __init__(self, channel: Channel, own_module: ModuleType) -> None:
         self._forbid = channel.forbid
@@ -236,7 +236,7 @@ class Watch:
         self._check = self.check_untouched  # kept, as in Channel
 
     def start(self) -> None:
-        """From now on."""
+        """Start watching."""
         real_import, audit = builtins.__import__, sys.audit
 
         # Neither of these two knows this object, which has the channel: the hook does the rest.
@@ -253,12 +253,17 @@ class Watch:
         # Raising the limit only moves the length at which recursion fails.
         sys.setrecursionlimit = lambda limit: None
         builtins.__import__ = checked_import
-        owners: list[ModuleType | type] = [*sys.modules.values(), self._own_module, Channel, Watch]
+        owners: list[ModuleType | type] = [
+            *sys.modules.values(),
+            self._own_module,
+            Channel,
+            Watchdog,
+        ]
         self._before = [(one.__name__, vars(one), _what_stays(one)) for one in owners]
         sys.addaudithook(self._audit)
 
     def check_untouched(self) -> None:
-        """Everything that was there before the learner's file is still the same."""
+        """Check that nothing loaded before the learner's file was replaced."""
         for owner, now, before in self._before:  # with no builtin function: they may be replaced
             for name, thing in before.items():
                 if now.get(name) is not thing:
@@ -314,7 +319,7 @@ class Watch:
                 self._forbid(f"opens {path!r:.80}", self._line())
 
     def _line(self) -> int:
-        """Of the learner's file, from which all this was called."""
+        """The line of the learner's file that led to this call."""
         frame: FrameType | None = self._frame(1)
         while frame is not None and frame.f_code.co_filename != LEARNER:
             frame = frame.f_back
@@ -322,7 +327,7 @@ class Watch:
 
 
 def _what_stays(owner: ModuleType | type) -> dict[str, Any]:
-    """Not such names as __package__, which importlib changes in its own inner modules."""
+    """The names to check; importlib changes names such as __package__ in its own modules."""
     return {n: x for n, x in vars(owner).items() if n[:2] != "__" or callable(x)}
 
 
@@ -330,7 +335,7 @@ def _what_stays(owner: ModuleType | type) -> dict[str, Any]:
 
 
 def limit(name: str, soft: int, hard: int) -> None:
-    """Set a limit of the operating system; what it does not know stays unlimited."""
+    """Set a limit of the operating system; unsupported ones are skipped."""
     import resource
 
     try:
@@ -344,7 +349,7 @@ def limit(name: str, soft: int, hard: int) -> None:
 
 
 def limit_all(megabytes: int) -> None:
-    """Memory; and no files written, no threads, no processes."""
+    """Limit memory; forbid writing files and starting threads or processes."""
     for name in ("RLIMIT_AS", "RLIMIT_DATA"):
         limit(name, megabytes * 2**20, megabytes * 2**20)
     for name in ("RLIMIT_FSIZE", "RLIMIT_NPROC", "RLIMIT_CORE"):
@@ -352,12 +357,12 @@ def limit_all(megabytes: int) -> None:
 
 
 def allow_time(seconds: int) -> None:
-    """From now on, this much of the processor's time; then the operating system ends us."""
+    """Allow this much more processor time; then the operating system ends the process."""
     limit("RLIMIT_CPU", math.ceil(time.process_time()) + seconds, MOST_SECONDS)
 
 
 def failure(phase: str, step: int, error: BaseException) -> bytes:
-    """What went wrong, as text: phase, step, kind, message, line, function."""
+    """Describe a failure as text: phase, step, kind, message, line, function."""
     line, function = 0, ""
     trace = error.__traceback__
     if isinstance(error, SyntaxError) and error.filename == LEARNER:
@@ -380,36 +385,36 @@ def load(source: bytes) -> Any:
     module.__file__ = LEARNER
     sys.modules[MODULE] = module
     exec(compile(source, LEARNER, "exec", dont_inherit=True), vars(module))
-    found = vars(module).get("Value")
-    if not isinstance(found, type):
+    value_class = vars(module).get("Value")
+    if not isinstance(value_class, type):
         raise LookupError("there is no class Value in the file")
-    return found
+    return value_class
 
 
 def answer(value_class: Any, trial: Any, kept: list[Any]) -> tuple[bytes, bytes]:
-    """Compute one graph with the learner's class: its numbers, or why there are none."""
+    """Compute one graph with the learner's class; answer with its numbers or the failure."""
     steps, calls, watched = trial
     try:
         nodes = compute(value_class, steps)
         kept.append(nodes)
         run_calls(nodes, calls)
-        found = numbers_of(nodes, watched)
+        numbers = numbers_of(nodes, watched)
     except StepError as error:
         return FAILED, failure(error.phase, error.step, error.__cause__ or error)
-    return NUMBERS, struct.pack(f">{len(found)}d", *found)
+    return NUMBERS, struct.pack(f">{len(numbers)}d", *numbers)
 
 
 def main() -> None:
-    """Answer until the checker hangs up."""
+    """Answer requests until the checker closes the channel."""
     channel = Channel()
     source, seconds, megabytes = channel.receive()
     channel.send(READY, b"")
     limit_all(megabytes)
-    # The learner's file is not to find this one under its name.
+    # The learner's file must not find this one under its name.
     own_module = sys.modules["__main__"]
     sys.modules["__main__"] = type(sys)("__main__")
     sys.argv = [MODULE]
-    watch = Watch(channel, own_module)
+    watch = Watchdog(channel, own_module)
     watch.start()
     kept: list[Any] = []  # every graph: freeing a long one is recursive, and may be too deep
     try:
@@ -433,7 +438,7 @@ def main() -> None:
     except BaseException as error:  # KeyboardInterrupt and such, raised to slip through
         watch.check_untouched()
         channel.forbid(f"raises {type(error).__name__}, which no engine does")
-    # Not the usual way out: nothing the file left behind for it (atexit, __del__) is run.
+    # A plain exit would run what the file left behind (atexit, __del__).
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""The graphs an engine is tried on: one for each thing that can go wrong, then whole ones."""
+"""The graphs an engine is tried on: small ones for each mistake, then whole ones."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gradwalk.course.checker import runner
 from gradwalk.course.checker.random_graphs import random_graph
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.expression.parser import parse
-from gradwalk.inspect.trace.recorder import record
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.scalars import number
 from gradwalk.scalar.value import Value
@@ -23,8 +22,7 @@ LONG = 20_000  # operations in the longest chain
 RANDOM_GRAPHS = 12
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """A part of the exercise, with its points."""
 
     key: str
@@ -45,8 +43,8 @@ OUT_OF = sum(stage.points for stage in STAGES)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One graph, what is done with it, and which of its nodes are looked at afterwards."""
+class GraphTrial:
+    """One graph, the calls made on it, and the nodes that are read afterwards."""
 
     stage: str
     text: str  # for people
@@ -56,7 +54,7 @@ class Trial:
     watched: tuple[int, ...]
     source: str = ""  # the expression it was made from
     values: Mapping[str, float] = field(default_factory=dict)
-    checked: tuple[float, ...] | None = None  # what PyTorch says
+    checked: tuple[float, ...] | None = None  # the numbers PyTorch computed
 
     @functools.cached_property
     def expected(self) -> tuple[float, ...]:
@@ -69,30 +67,38 @@ class Trial:
 
     @property
     def request(self) -> tuple[Any, Any, Any]:
-        """What the learner's process is told."""
+        """The request to the learner's process."""
         return self.steps, self.calls, self.watched
 
     @property
     def ops(self) -> set[str]:
-        """Those it uses."""
+        """The ops it uses."""
         return {step[0] for step in self.steps} - {"leaf"}
 
     @functools.cached_property
     def trace(self) -> Trace:
         """Its recording; its node names are those of the expression."""
-        trace: Trace = record(parse(self.source).build(self.values).root)
-        return trace
+        return parse(self.source).build(self.values).trace()
 
     def step_text(self, index: int) -> str:
         """One step, as a person writes it: `2 − a`."""
         op, *operands = self.steps[index]
         shown = [self.names[x[0]] if isinstance(x, tuple) else number(x) for x in operands]
-        if op in _SIGNS:
-            return f"{shown[0]} {_SIGNS[op]} {shown[1]}"
-        return f"−{shown[0]}" if op == "neg" else f"{op}({shown[0]})"
+        return SPELLED[op].format(*shown)
 
 
-_SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "power": "**"}
+# How people write each operation.
+SPELLED = {
+    "add": "{} + {}",
+    "sub": "{} − {}",
+    "mul": "{}·{}",
+    "div": "{}/{}",
+    "neg": "−{}",
+    "power": "{}**{}",
+    "exp": "exp({})",
+    "tanh": "tanh({})",
+    "relu": "relu({})",
+}
 
 
 def trial(
@@ -101,7 +107,7 @@ def trial(
     values: Mapping[str, float],
     calls: Sequence[str] | None = None,
     leaves_only: bool = False,
-) -> Trial:
+) -> GraphTrial:
     """A trial from an expression; `calls` names the nodes that backward is called on.
 
     In `calls`, `0 x` sets the gradient of x to zero. None: backward of the last node, once.
@@ -109,21 +115,20 @@ def trial(
     root = parse(source).build(values).root
     steps: list[tuple[Any, ...]] = []
     names: list[str] = []
-    place: dict[int, int] = {}
+    index: dict[int, int] = {}
     for v in inputs_first([root]):
-        if not v.inputs and not v.label:
-            continue  # a constant: a plain number where it is used
         if v.inputs:
             assert not isinstance(v.op, str)
-            operands = [(place[id(i)],) if id(i) in place else _plain(i.data) for i in v.inputs]
+            operands = [(index[id(i)],) if id(i) in index else _plain(i.data) for i in v.inputs]
             steps.append((v.op.name, *operands, *map(_plain, v.attrs.values())))
-        else:
+        elif v.label:
             steps.append(("leaf", float(v.data)))
-        place[id(v)] = len(names)
+        else:
+            continue  # a constant: a plain number where it is used
+        index[id(v)] = len(names)
         names.append(v.label)
     called = [names[-1]] if calls is None else calls
-    watched = range(len(names))
-    return Trial(
+    return GraphTrial(
         stage=stage,
         text=_text(source, values) + _calls_in_words(calls or ()),
         steps=tuple(steps),
@@ -132,7 +137,7 @@ def trial(
             ("zero" if name.startswith("0 ") else "backward", names.index(name.removeprefix("0 ")))
             for name in called
         ),
-        watched=tuple(i for i in watched if not leaves_only or steps[i][0] == "leaf"),
+        watched=tuple(i for i, s in enumerate(steps) if not leaves_only or s[0] == "leaf"),
         source=source,
         values=values,
     )
@@ -220,8 +225,8 @@ AGAIN: tuple[tuple[str, dict[str, float], tuple[str, ...]], ...] = (
 
 
 @functools.lru_cache(maxsize=4)
-def trials(seed: int) -> tuple[Trial, ...]:
-    """Everything an engine is tried on, in the order it is asked; the seed draws random graphs."""
+def trials(seed: int) -> tuple[GraphTrial, ...]:
+    """All trials in the order they are run; the seed draws random graphs."""
     drawn = [random_graph(f"{seed}/{i}") for i in range(RANDOM_GRAPHS)]
     return (
         *(trial("values", source, at, calls=()) for source, at in ONE_OPERATION),
@@ -235,21 +240,21 @@ def trials(seed: int) -> tuple[Trial, ...]:
     )
 
 
-def checked_trials() -> list[Trial]:
+def checked_trials() -> list[GraphTrial]:
     """Graphs whose numbers PyTorch computed, once: learners need no PyTorch.
 
     `python -m tests.course.freeze` writes the file, and a test computes it again.
     """
-    found = []
+    frozen = []
     for entry in json.loads(CHECKED_VALUES.read_text(encoding="utf-8")):
         made = trial("graphs", entry["source"], entry["values"])
         numbers = [x for name in made.names for x in (entry["data"][name], entry["grad"][name])]
-        found.append(replace(made, checked=tuple(numbers)))
-    return found
+        frozen.append(replace(made, checked=tuple(numbers)))
+    return frozen
 
 
-def long_trials() -> list[Trial]:
-    """Deep graphs: no recursion, no walk along every path, no searching through a list."""
+def long_trials() -> list[GraphTrial]:
+    """Deep graphs, for engines that recurse, walk every path, or search a list."""
     chain: list[tuple[Any, ...]] = [("leaf", 2.0)]
     for i in range(LONG // 2):
         chain += [("mul", (2 * i,), 1), ("add", (2 * i + 1,), 0)]
@@ -263,7 +268,7 @@ def long_trials() -> list[Trial]:
     ]
 
 
-def _long(text: str, steps: list[tuple[Any, ...]]) -> Trial:
+def _long(text: str, steps: list[tuple[Any, ...]]) -> GraphTrial:
     last = len(steps) - 1
     names = ("x", *(f"v{i}" for i in range(1, last + 1)))
-    return Trial("long", text, tuple(steps), names, (("backward", last),), (0, last))
+    return GraphTrial("long", text, tuple(steps), names, (("backward", last),), (0, last))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradwalk.course.quiz.draw import Draw
+from gradwalk.course.quiz.draw import ChoiceStream
 from gradwalk.course.quiz.quantities import Quantities
 from gradwalk.course.quiz.shape_questions import Shapes
 from gradwalk.printers.scalars import number
@@ -25,8 +25,8 @@ from gradwalk.printers.scalars import number
 QUESTIONS = Path(__file__).with_name("questions")
 KINDS = ("value", "local", "gradient", "order", "paths", "shape", "choice")
 MISCONCEPTIONS = "misconceptions.toml"
-TRIES = 500  # draws until the answer is none of the misconceptions'
-APART = 0.02  # how far the answer and what mistakes give must be from each other
+TRIES = 500  # draws until no misconception gives the answer
+APART = 0.02  # between the answer and what mistakes give
 LARGEST = 10_000.0
 _PLACE = re.compile(r"\{(\w+)\}")
 _KEYS = {
@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Wrong:
-    """What a misconception gives, and what is said about it."""
+    """The answer a misconception gives, and the feedback for it."""
 
     name: str
     gives: float | str
@@ -73,36 +73,37 @@ class Drawn:
 
     @property
     def tolerance(self) -> float:
-        """How far a typed answer may be off: numbers that go on are rounded."""
+        """How far a typed answer may be off: long decimals are rounded."""
         assert isinstance(self.answer, float)
         return 0.001 if _is_short(self.answer) else 0.006
 
     def names(self, typed: float | str) -> Wrong | None:
         """The misconception that gives this answer."""
-        if isinstance(typed, str):
-            return next((w for w in self.wrong if w.gives == typed), None)
-        close = (w for w in self.wrong if abs(float(w.gives) - typed) <= self.tolerance)
-        return next(close, None)
+        for wrong in self.wrong:
+            if wrong.gives == typed:
+                return wrong
+            if not isinstance(typed, str) and abs(float(wrong.gives) - typed) <= self.tolerance:
+                return wrong
+        return None
 
 
 @functools.cache
 def bank() -> tuple[Question, ...]:
     """Every question, by kind and in the order of its file."""
-    found: list[Question] = []
+    questions: dict[str, Question] = {}
     for kind in KINDS:
         path = QUESTIONS / f"{kind}.toml"
         for entry in tomllib.loads(path.read_text(encoding="utf-8"))["question"]:
-            found.append(_question({"kind": kind, **entry}, path.name))
-    ids = [question.id for question in found]
-    twice = {name for name in ids if ids.count(name) > 1}
-    if twice:
-        raise ValueError(f"two questions are called {', '.join(twice)}")
-    return tuple(found)
+            question = _question({"kind": kind, **entry}, path.name)
+            if question.id in questions:
+                raise ValueError(f"two questions are called {question.id}")
+            questions[question.id] = question
+    return tuple(questions.values())
 
 
 @functools.cache
 def misconceptions() -> dict[str, str]:
-    """What is said about each misconception, by its name."""
+    """The feedback for each misconception, by its name."""
     text = (QUESTIONS / MISCONCEPTIONS).read_text(encoding="utf-8")
     return {name: str(says) for name, says in tomllib.loads(text).items()}
 
@@ -145,8 +146,8 @@ def _range(spec: Mapping[str, Any] | Sequence[float]) -> Sequence[float]:
 
 
 def draw_question(question: Question, seed: str) -> Drawn:
-    """The question with numbers from a text, such that no mistake gives the right answer."""
-    draw = Draw(f"{question.id} for {seed}")
+    """Draw the numbers of a question from a text; no mistake gives the right answer with them."""
+    draw = ChoiceStream(f"{question.id} for {seed}")
     for _ in range(TRIES):
         numbers = {name: draw.choice(choices) for name, choices in question.numbers.items()}
         graph = draw.choice(question.graph) if question.graph else ""
@@ -156,7 +157,9 @@ def draw_question(question: Question, seed: str) -> Drawn:
     raise ValueError(f"question {question.id}: no numbers were found that tell mistakes apart")
 
 
-def _drawn(question: Question, graph: str, numbers: dict[str, float], draw: Draw) -> Drawn | None:
+def _drawn(
+    question: Question, graph: str, numbers: dict[str, float], draw: ChoiceStream
+) -> Drawn | None:
     fill = functools.partial(_fill, numbers=numbers)
     if question.leaves:
         return _shape_question(question, fill, numbers, draw)
@@ -185,7 +188,7 @@ def _fill(text: str, numbers: Mapping[str, float]) -> str:
 
 
 def _is_short(x: float) -> bool:
-    """Whether two decimals say it all."""
+    """Whether two decimals are exact."""
     return math.isclose(x, round(x, 2), rel_tol=0, abs_tol=1e-9)
 
 
@@ -197,7 +200,7 @@ def _tells_apart(numbers: Sequence[float]) -> bool:
 
 
 def _shape_question(
-    question: Question, fill: Callable[[str], str], numbers: Mapping[str, float], draw: Draw
+    question: Question, fill: Callable[[str], str], numbers: Mapping[str, float], draw: ChoiceStream
 ) -> Drawn | None:
     leaves = {
         name: [int(numbers[size]) for size in sizes] for name, sizes in question.leaves.items()
@@ -219,9 +222,9 @@ def _choice_question(
     fill: Callable[[str], str],
     measure: Quantities,
     numbers: Mapping[str, float],
-    draw: Draw,
+    draw: ChoiceStream,
 ) -> Drawn | None:
-    """The option with the largest score is right; there must be one, and clearly."""
+    """The option with the largest score is right; it must stand out clearly."""
     scored = [
         (measure(score, **numbers), fill(text), name) for text, score, name in question.options
     ]

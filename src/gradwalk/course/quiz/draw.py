@@ -1,7 +1,7 @@
 """Numbers drawn from a text: the same on every machine and in every release.
 
-The words come from the library's own counter-based generator (`gradwalk/philox.py`), whose integers
-are the same bits everywhere; a text such as a student's name becomes a seed by a hash.
+The words come from the library's own counter-based generator (`gradwalk/random/philox.py`), whose
+integers are the same bits everywhere; a text such as a student's name becomes a seed by a hash.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gradwalk.random.philox import PhiloxStream
 T = TypeVar("T")
 
 
-class Draw:
+class ChoiceStream:
     """A stream of choices.
 
-    >>> draw = Draw("Ada")
+    >>> draw = ChoiceStream("Ada")
     >>> [draw.integer(1, 6) for _ in range(5)]
     [1, 4, 2, 3, 1]
-    >>> Draw("Ada").shuffled("abcd") == Draw("Ada").shuffled("abcd")
+    >>> ChoiceStream("Ada").shuffled("abcd") == ChoiceStream("Ada").shuffled("abcd")
     True
     """
 
@@ -34,16 +34,16 @@ class Draw:
         self._words: list[int] = []
 
     def integer(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """An integer from `low` to `high`, both included."""
         if not self._words:
             self._words = [int(word) for word in self._stream.words(64)][::-1]
         return low + (self._words.pop() * (high - low + 1) >> 64)
 
     def choice(self, things: Sequence[T]) -> T:
-        """One of them."""
+        """One of the things."""
         return things[self.integer(0, len(things) - 1)]
 
     def shuffled(self, things: Sequence[T]) -> list[T]:
-        """All of them, in some order."""
+        """All of the things, in some order."""
         left = list(things)
         return [left.pop(self.integer(0, len(left) - 1)) for _ in range(len(left))]

@@ -1,4 +1,4 @@
-"""Quantities: what a question asks for and what a mistake would give, as text, computed here.
+"""Compute quantities written as text: what a question asks for, what a mistake would give.
 
 The same words as in lessons (docs/learn/lessons.md), which the page computes, and a few more for
 the question bank (docs/learn/course.md has all of them).
@@ -22,7 +22,7 @@ _FORM = re.compile(
     r"(?P<word>[a-z]+)(?: (?P<name>\w+)(?:\.(?P<argument>\d))?)?(?: \((?P<more>.+)\))?"
 )
 _MOST_PATHS = 64
-# 1,500 may be meant as one and a half or as a thousand and more: it is neither.
+# 1,500 may mean one and a half or a thousand and more, so it is rejected.
 _NUMBER = re.compile(
     r"(?![1-9]\d?\d?,\d{3}$)(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII
 )
@@ -30,7 +30,7 @@ _NAMED = {"inf": math.inf, "∞": math.inf, "nan": math.nan}
 
 
 def read_number(text: str) -> float | None:
-    """A number as people write it, read as the page reads it; None if it is nothing such.
+    """Read a number as people write it and as the page reads it; None if it is not one.
 
     >>> read_number("1,5"), read_number("− 3/2"), read_number("1,500")
     (1.5, -1.5, None)
@@ -54,14 +54,13 @@ def _read_plain(text: str) -> float | None:
 class Quantities:
     """The numbers of one graph at certain values.
 
-    >>> found = Quantities("f = a*a", {"a": 3})
-    >>> found("gradient a"), found("overwritten a"), found("paths a"), found("compute a + grad_a")
+    >>> of = Quantities("f = a*a", {"a": 3})
+    >>> of("gradient a"), of("overwritten a"), of("paths a"), of("compute a + grad_a")
     (6.0, 3.0, 2.0, 9.0)
     """
 
     def __init__(self, source: str, values: Mapping[str, float]) -> None:
-        program = parse(source)
-        self.trace: Trace = program.build(values).trace()
+        self.trace: Trace = parse(source).build(values).trace()
         self.index = {node.label: node.index for node in self.trace if node.label}
 
     def __call__(self, text: str, **more: float) -> float:
@@ -101,13 +100,12 @@ class Quantities:
     # -- one method per word -----------------------------------------------------------------------
 
     def value(self, name: str) -> float:
-        """Of a node."""
+        """The value of a node."""
         return float(self.trace.nodes[self.index[name]].values[0])
 
     def gradient(self, name: str) -> float:
-        """Of the root with respect to a node."""
-        found = self.trace.sweep.grad(self.index[name], 0)
-        return 0.0 if found is None else float(found)
+        """The gradient of the root with respect to a node."""
+        return float(self.trace.sweep.grad(self.index[name]) or 0.0)
 
     def local(self, name: str, argument: str) -> float:
         """The local derivative along the edge into a node from one of its operands."""
@@ -119,7 +117,7 @@ class Quantities:
         return self.local(name, argument) * self.gradient(name)
 
     def overwritten(self, name: str) -> float:
-        """Its gradient if each arrival overwrites, visits in a right order."""
+        """Its gradient if each arrival overwrites, with visits in a right order."""
         return float(run_order(self.trace, "overwrite")[self.index[name]].got)
 
     def received(self, name: str, order: str) -> float:
@@ -127,7 +125,7 @@ class Quantities:
         return float(self._run(order)[self.index[name]].got)
 
     def lost(self, name: str, order: str) -> float:
-        """What is lost of it by that."""
+        """What that order loses of it."""
         return float(self._run(order)[self.index[name]].lost.total)
 
     def _run(self, order: str) -> Any:
@@ -143,24 +141,23 @@ class Quantities:
         return sum(path.amount for path in asked.paths if self.index[other] in path.nodes)
 
     def paths(self, name: str) -> float:
-        """How many lead to it from the root."""
+        """How many paths lead to it from the root."""
         return run_order(self.trace)[self.index[name]].paths
 
     def edges(self) -> float:
-        """How many the graph has; a·a has two. Constants have none."""
+        """How many edges the graph has; a·a has two, constants have none."""
         return sum(edge.node in self.index.values() for n in self.trace for _, edge in n.edges)
 
     def uses(self, name: str) -> float:
-        """How many edges leave it."""
+        """How many edges leave a node."""
         return sum(edge.node == self.index[name] for n in self.trace for _, edge in n.edges)
 
     def visits(self, recipe: str) -> float:
         """How many visits a recipe makes."""
-        found = recipe_called(recipe)
-        if found is None:
+        known = recipe_called(recipe)
+        if known is None:
             raise KeyError(f"there is no recipe {recipe}")
-        run = run_order(self.trace, found.name)
-        return sum(len(visits) for visits in run.passes)
+        return sum(map(len, run_order(self.trace, known.name).passes))
 
 
 _MEASURES: dict[str, Callable[..., float]] = {

@@ -1,4 +1,4 @@
-"""Quizzes: questions of the bank, drawn for somebody, as text, for Moodle, or as JSON."""
+"""Quizzes: questions of the bank with drawn numbers, as text, for Moodle, or as JSON."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 import re
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from gradwalk.course.quiz.bank import KINDS, Drawn, Question, Wrong, bank, draw_question
-from gradwalk.course.quiz.draw import Draw
+from gradwalk.course.quiz.bank import KINDS, Drawn, Question, bank, draw_question
+from gradwalk.course.quiz.draw import ChoiceStream
 from gradwalk.printers.scalars import number
 
 COUNT = 10
 WIDTH = 80
-_RESERVED = re.compile(r"[\\~=#{}:]")  # what GIFT gives a meaning
+_RESERVED = re.compile(r"[\\~=#{}:]")  # characters with a meaning in GIFT
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Quiz:
 
 
 def make_quiz(seed: str, count: int | None = None) -> Quiz:
-    """A quiz for anyone who is called `seed`: the same on every machine.
+    """Make the quiz of a seed, such as a student's name: the same on every machine.
 
-    The questions are of as many kinds as there are; the same seed and a larger count give the same
+    The questions are of as many kinds as possible; the same seed and a larger count give the same
     questions and more.
 
     >>> quiz = make_quiz("Ada", 3)
@@ -39,7 +39,7 @@ def make_quiz(seed: str, count: int | None = None) -> Quiz:
     count = COUNT if count is None else count
     if count > len(bank()):
         raise ValueError(f"the bank has {len(bank())} questions, not {count}")
-    draw = Draw(f"quiz for {seed}")
+    draw = ChoiceStream(f"quiz for {seed}")
     kinds = draw.shuffled(KINDS)
     left = {kind: draw.shuffled([q for q in bank() if q.kind == kind]) for kind in kinds}
     chosen: list[Question] = []
@@ -52,7 +52,7 @@ def make_quiz(seed: str, count: int | None = None) -> Quiz:
 
 
 def as_text(quiz: Quiz, answers: bool) -> str:
-    """For people, at most 80 columns wide."""
+    """The quiz as text, at most 80 columns wide."""
     lines = [f"Quiz for {quiz.seed}: {len(quiz.questions)} questions"]
     for place, question in enumerate(quiz.questions, 1):
         lines += ["", *_wrapped(question.text, f"{place}. ")]
@@ -84,7 +84,7 @@ def _shown(answer: float | str) -> str:
 
 
 def as_gift(quiz: Quiz, answers: bool = True) -> str:
-    """Moodle's import format; it always has the answers in it."""
+    """The quiz in Moodle's import format, which always has the answers."""
     parts = [f"// Quiz for {' '.join(quiz.seed.split())}", "$CATEGORY: gradwalk"]
     parts += [_gift_question(question) for question in quiz.questions]
     return "\n\n".join(parts) + "\n"
@@ -115,7 +115,7 @@ def _plain(x: float | str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text in which nothing has a meaning for GIFT.
+    r"""Escape what has a meaning in GIFT.
 
     >>> print(escaped("f = a: {1}"))
     f \= a\: \{1\}
@@ -128,26 +128,22 @@ def escaped(text: str) -> str:
 
 
 def as_json(quiz: Quiz, answers: bool) -> str:
-    """For programs."""
+    """The quiz as JSON."""
     listed = [_plain_data(question, answers) for question in quiz.questions]
-    found = {"schema": "gradwalk.quiz/1", "seed": quiz.seed, "questions": listed}
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    data = {"schema": "gradwalk.quiz/1", "seed": quiz.seed, "questions": listed}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _plain_data(question: Drawn, answers: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": question.id, "kind": question.kind, "text": question.text}
+    data: dict[str, Any] = {"id": question.id, "kind": question.kind, "text": question.text}
     if question.options:
-        found["options"] = list(question.options)
+        data["options"] = list(question.options)
     if answers:
-        found["answer"] = question.answer
+        data["answer"] = question.answer
         if not question.options:
-            found["tolerance"] = question.tolerance
-        found["misconceptions"] = [_plain_wrong(wrong) for wrong in question.wrong]
-    return found
-
-
-def _plain_wrong(wrong: Wrong) -> dict[str, Any]:
-    return {"name": wrong.name, "gives": wrong.gives, "says": wrong.says}
+            data["tolerance"] = question.tolerance
+        data["misconceptions"] = [asdict(wrong) for wrong in question.wrong]
+    return data
 
 
 FORMATS: dict[str, Callable[[Quiz, bool], str]] = {

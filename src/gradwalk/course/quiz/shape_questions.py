@@ -1,4 +1,4 @@
-"""Questions about shapes: a small computation with arrays, whose shapes the engine says."""
+"""Questions about shapes: a small computation with arrays, whose shapes the engine gives."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FUNCTIONS = ("add", "sub", "mul", "matmul", "tanh", "relu", "exp", "sum", "mean"
 class Shapes:
     """The shapes in one computation, and those of its gradients, as text.
 
-    >>> found = Shapes({"X": (4, 3), "W": (3, 2)}, [["Y", "matmul", "X", "W"], ["L", "sum", "Y"]])
-    >>> found("gradient W"), found("value Y"), found("transposed W"), found("jacobian Y W")
+    >>> shape = Shapes({"X": (4, 3), "W": (3, 2)}, [["Y", "matmul", "X", "W"], ["L", "sum", "Y"]])
+    >>> shape("gradient W"), shape("value Y"), shape("transposed W"), shape("jacobian Y W")
     ('(3, 2)', '(4, 2)', '(2, 3)', '(8, 6)')
     """
 

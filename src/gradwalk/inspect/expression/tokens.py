@@ -31,28 +31,20 @@ _SAME = {"**": "^", "−": "-", "×": "*", "·": "*", "⋅": "*"}
 _BLANK = " \t\r"
 _OPERATORS = ("+", "-", "*", "/")
 _INSTEAD = {
-    "‐": "write - for minus",
-    "‑": "write - for minus",
-    "‒": "write - for minus",
-    "–": "write - for minus",
-    "—": "write - for minus",
+    **dict.fromkeys("‐‑‒–—", "write - for minus"),
+    **dict.fromkeys("[{", "write ( for a bracket"),
+    **dict.fromkeys("!%", "the operators are + - * / ^"),
+    **dict.fromkeys("'\"", "there is no text in an expression"),
+    **dict.fromkeys("<>", "to choose between two values use max(a, b) or min(a, b)"),
     "÷": "write / for division",
     "∗": "write * for a product",
     "√": "write sqrt(x)",
     "|": "write abs(x)",
-    "!": "the operators are + - * / ^",
-    "[": "write ( for a bracket",
-    "{": "write ( for a bracket",
     "@": "this is about numbers; a product is *",
-    "%": "the operators are + - * / ^",
     ".": "a name has no parts; numbers are written 0.5 or .5",
     "_": "a name begins with a letter",
     "#": "comments are not read",
     ":": "write = to give a name",
-    "'": "there is no text in an expression",
-    '"': "there is no text in an expression",
-    "<": "to choose between two values use max(a, b) or min(a, b)",
-    ">": "to choose between two values use max(a, b) or min(a, b)",
 }
 
 
@@ -65,7 +57,7 @@ class NamedFunction(NamedTuple):
 
 def _functions() -> dict[str, NamedFunction]:
     """Every elementwise op with a derivative that works on plain numbers."""
-    found = {
+    functions = {
         op.name: NamedFunction(op.name, len(op.inputs))
         for op in TABLE.values()
         if op.elementwise
@@ -75,7 +67,7 @@ def _functions() -> dict[str, NamedFunction]:
         and op.name not in ("where", "clip")  # they need a condition, or bounds
     }
     other_names = {"max": "maximum", "min": "minimum", "ln": "log"}
-    return found | {name: found[op] for name, op in other_names.items()}
+    return functions | {name: functions[op] for name, op in other_names.items()}
 
 
 FUNCTIONS = _functions()
@@ -90,9 +82,8 @@ class ExpressionError(ValueError):
         self.hint = hint
         self.line = before.count("\n") + 1
         self.column = place - (before.rfind("\n") + 1) + 1
-        super().__init__(
-            "\n".join([message, *_pointed(source, self.line, self.column), *_hint(hint)])
-        )
+        hints = [f"Hint: {hint}"] if hint else []
+        super().__init__("\n".join([message, *_pointed(source, self.line, self.column), *hints]))
 
 
 def _pointed(source: str, line: int, column: int) -> list[str]:
@@ -106,10 +97,6 @@ def _pointed(source: str, line: int, column: int) -> list[str]:
     where = [f"line {line}:"] if len(lines) > 1 else []
     caret = " " * (column - 1 - start + len(left)) + "^"
     return [*where, f"  {left}{shown}{right}", f"  {caret}"]
-
-
-def _hint(hint: str) -> list[str]:
-    return [f"Hint: {hint}"] if hint else []
 
 
 class Token(NamedTuple):

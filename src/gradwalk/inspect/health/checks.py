@@ -16,6 +16,7 @@ from gradwalk.inspect.health.findings import Finding, Limits, percent, strongest
 from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of, typical
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import NotReplayable, operands
+from gradwalk.inspect.trace.routes import reached
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, TraceNode
 from gradwalk.ops import TABLE
@@ -59,21 +60,20 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
                 small.append((ratio, layer))
             elif ratio > limits.exploding:
                 large.append((ratio, layer))
-    found = []
+    findings = []
     small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
     if small:
-        found.append(_flow(anatomy, min(small, key=_first), small, growing=False))
+        findings.append(_flow(anatomy, min(small, key=_first), small, growing=False))
     if large:
-        found.append(_flow(anatomy, max(large, key=_first), large, growing=True))
-    return found
+        findings.append(_flow(anatomy, max(large, key=_first), large, growing=True))
+    return findings
 
 
 def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
     """Whether the gradient ends only at zero weights that do receive a gradient."""
     zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
-    by_node = {each.node: each for each in anatomy.layers}
     return bool(zeros) and all(
-        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(by_node[f.node].weight)) > 0
+        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(anatomy.layer_at[f.node].weight)) > 0
         for f in zeros
     )
 
@@ -85,14 +85,13 @@ def _first(item: tuple[float, Layer]) -> float:
 def _tops(anatomy: Anatomy) -> dict[int, int]:
     """For every node the last layer on its main path."""
     tops: dict[int, int] = {}
-    layers = {layer.node for layer in anatomy.layers}
     for node in reversed(anatomy.trace.nodes):
         if node.index not in anatomy.sweep.grads:
             continue
         above = anatomy.above(node.index)
         if above is not None and above in tops:
             tops[node.index] = tops[above]
-        elif node.index in layers:
+        elif node.index in anatomy.layer_at:
             tops[node.index] = node.index
     return tops
 
@@ -117,10 +116,9 @@ def _flow(
         )
     factors = anatomy.factors(layer.node)
     path = anatomy.main_path(layer.node)
-    by_node = {each.node: each for each in anatomy.layers}
-    above = [by_node[n] for n in path if n in by_node]
+    above = [anatomy.layer_at[n] for n in path if n in anatomy.layer_at]
     blamed = strongest(factors, growing)
-    guilty = by_node.get(blamed.node) if blamed is not None else None
+    guilty = anatomy.layer_at.get(blamed.node) if blamed is not None else None
     return Finding(
         "exploding" if growing else "vanishing",
         layer.title,
@@ -164,7 +162,7 @@ def _change(blamed: Factor | None, growing: bool) -> str:
 
 def dead_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
     """ReLU units that give 0 for every row; also the share of them, by node."""
-    found, shares = [], {}
+    findings, shares = [], {}
     for node in anatomy.trace.nodes:
         if not (node.needs_grad and node.op in RELUS and _is_relu(anatomy, node)):
             continue
@@ -183,8 +181,8 @@ def dead_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[in
         alive = (out > 0).any(tuple(i for i in range(out.ndim) if i != axis))
         shares[node.index] = share = 1 - float(np.count_nonzero(alive)) / units
         if share >= limits.dead:
-            found.append(_dead(anatomy, node, layer, share, units))
-    return together(found), shares
+            findings.append(_dead(anatomy, node, layer, share, units))
+    return together(findings), shares
 
 
 def _is_relu(anatomy: Anatomy, node: TraceNode) -> bool:
@@ -248,20 +246,20 @@ def _factor(anatomy: Anatomy, node: TraceNode) -> Factor:
 
 def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
     """Hidden sigmoids, tanhs and softmaxes that are mostly flat; also how much, by node."""
-    found, shares = [], {}
+    findings, shares = [], {}
     for node in anatomy.trace.nodes:
         if not node.needs_grad or node.op not in (*SLOPES, "softmax", "attention"):
             continue
         layer = anatomy.layer_of(node.index)
-        if layer is None or not anatomy.feeds_a_layer(node.index):
+        if layer is None or node.index not in anatomy.hidden:
             continue
         share = flat_share(anatomy, node, limits.flat)
         if share is None:
             continue
         shares[node.index] = share
         if share >= limits.saturated:
-            found.append(saturated_finding(anatomy, node, layer, share, limits))
-    return together(found), shares
+            findings.append(saturated_finding(anatomy, node, layer, share, limits))
+    return together(findings), shares
 
 
 def flat_share(anatomy: Anatomy, node: TraceNode, flat: float) -> float | None:
@@ -392,12 +390,12 @@ def symmetric_weights(anatomy: Anatomy) -> list[Finding]:
             layer.title,
             float(rows),
             f"the weights of all {rows} units of layer {layer.title} are {what}, and so are their "
-            "gradients: they will learn the same, if anything",
+            "gradients: they will all learn the same, if anything",
             "random initial weights (nn.init.xavier_normal_, kaiming_normal_); only biases, and "
             "the last layer of a residual branch, may start at 0",
             anatomy.trace.nodes[layer.node].line,
             anatomy.written_at(layer),
-            _zero_factors(anatomy, layer),
+            [f for f in anatomy.factors(layer.node) if not math.isnan(f.value)],
             [other.title for other, _ in stuck[1:]],
         )
     ]
@@ -408,11 +406,6 @@ def _equal_rows(matrix: Any, tolerance: float) -> bool:
     if not np.array_equal(rows[0], rows[-1]) and not tolerance:
         return False  # mostly: no need to look at all of them
     return bool(np.abs(rows - rows[0]).max(initial=0) <= tolerance * np.abs(rows).max(initial=0))
-
-
-def _zero_factors(anatomy: Anatomy, layer: Layer) -> list[Factor]:
-    """The factors on the gradient's path to the layer, as far as it got."""
-    return [f for f in anatomy.factors(layer.node) if not math.isnan(f.value)]
 
 
 # -- parameters without a gradient -----------------------------------------------------------------
@@ -427,7 +420,7 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
         if parameter.requires_grad and (index is None or anatomy.sweep.grad(index) is None):
             place = name.rpartition(".")[0] or name
             groups.setdefault(place, []).append((name, parameter, index))
-    found = []
+    findings = []
     for place, members in groups.items():
         names = ", ".join(name for name, _, _ in members)
         cut = next((c for _, _, i in members if i is not None and (c := _cut(anatomy, i))), None)
@@ -435,25 +428,16 @@ def unused_parameters(anatomy: Anatomy, model: Any) -> list[Finding]:
             message = f"{names} got no gradient: the loss was computed without it"
             change = "use it in forward, delete it, or freeze it with requires_grad_(False)"
         else:
-            message = f"{names} got no gradient: the way to the loss ends at {cut.note or cut.op}"
-            change = f"take the {cut.note or cut.op} away; why_no_grad shows the way"
+            message = f"{names} got no gradient: the path to the loss ends at {cut.note or cut.op}"
+            change = f"remove the {cut.note or cut.op}; why_no_grad shows the path"
         write = anatomy.trace.last_write(members[0][1])
         made = getattr(members[0][1], "line", None) or (None if write is None else write[1])
         line = made if cut is None else cut.line
-        found.append(Finding("unused", place, float(len(members)), message, change, line, made))
-    return found
+        findings.append(Finding("unused", place, float(len(members)), message, change, line, made))
+    return findings
 
 
 def _cut(anatomy: Anatomy, index: int) -> TraceNode | None:
     """The first node above a parameter that stops gradients, and why."""
-    seen, queue = {index}, [index]
-    for at in queue:
-        for consumer, _ in anatomy.trace.consumers[at]:
-            if consumer in seen:
-                continue
-            seen.add(consumer)
-            queue.append(consumer)
-            node = anatomy.trace.nodes[consumer]
-            if node.note:
-                return node
-    return None
+    above = (anatomy.trace.nodes[i] for i in reached(anatomy.trace, index) if i != index)
+    return next((node for node in above if node.note), None)

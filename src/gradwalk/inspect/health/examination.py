@@ -23,6 +23,9 @@ from gradwalk.printers.charts import bars_svg
 
 _SHOWN = 32  # layers that are printed, the first and the last; `.layers` has all
 _NAME = 26  # columns for a layer's name
+_MEASURED = (
+    "gradient", "weight", "weight_gradient", "activation", "update", "dead", "saturated",
+)  # fmt: skip
 _HEADS = {"activation": "output", "saturated": "flat"}
 
 
@@ -59,17 +62,15 @@ class HealthReport(Report):
 
     def metrics(self) -> dict[str, float]:
         """Everything as one flat dictionary of floats, for any logger."""
-        found = {"findings": float(len(self.findings)), "gradient_norm": self.gradient_norm}
+        metrics = {"findings": float(len(self.findings)), "gradient_norm": self.gradient_norm}
         if self.loss is not None:
-            found["loss"] = self.loss
+            metrics["loss"] = self.loss
         for layer in self.layers:
-            for what in ("gradient", "weight", "weight_gradient"):
-                found[f"{layer.name}/{what}"] = getattr(layer, what)
-            for what in ("activation", "update", "dead", "saturated"):
-                share = getattr(layer, what)
-                if share is not None:
-                    found[f"{layer.name}/{what}"] = share
-        return found
+            for what in _MEASURED:
+                size = getattr(layer, what)
+                if size is not None:
+                    metrics[f"{layer.name}/{what}"] = size
+        return metrics
 
     def svg(self) -> str:
         """The sizes at every layer as bars; layers with a finding are red."""
@@ -122,6 +123,7 @@ def _table(layers: list[LayerHealth]) -> list[str]:
     return rows
 
 
+@np.errstate(all="ignore")  # non-finite numbers are expected here
 def examine(
     model: Any,
     trace: Trace,
@@ -142,19 +144,7 @@ def examine(
             "health is about the layers of a network of tensors; this is a graph of Values. "
             "Fix: why(value, loss) explains single gradients."
         )
-    with np.errstate(all="ignore"):  # non-finite numbers are expected here
-        return _examine(model, trace, optimizer, lr, limits or Limits(), steps, rows)
-
-
-def _examine(
-    model: Any,
-    trace: Trace,
-    optimizer: Any,
-    lr: float | None,
-    limits: Limits,
-    steps: dict[int, float] | None,
-    rows: int | None,
-) -> HealthReport:
+    limits = limits or Limits()
     anatomy = Anatomy(trace, model)
     dead, dead_shares = checks.dead_units(anatomy, limits)
     flat, flat_shares = checks.saturated_units(anatomy, limits)
@@ -162,7 +152,7 @@ def _examine(
     inside, gate_shares = through_time(anatomy, limits, rows)
     stuck = checks.symmetric_weights(anatomy)
     scale = checks.activation_scale(anatomy, limits)
-    flow = _unexplained(anatomy, checks.gradient_flow(anatomy, limits), dead, flat, stuck, inside)
+    flow = _unexplained(checks.gradient_flow(anatomy, limits), dead, flat, stuck, inside)
     if steps is None:
         steps = step_norms(anatomy, optimizer, lr)
     size, ratios = update_sizes(anatomy, steps, optimizer, limits)
@@ -179,10 +169,10 @@ def _examine(
     return report
 
 
-def _unexplained(anatomy: Anatomy, flow: list[Finding], *explained: list[Finding]) -> list[Finding]:
+def _unexplained(flow: list[Finding], *explained: list[Finding]) -> list[Finding]:
     """Vanishing gradients that no other finding explains."""
     causes: dict[int, Finding] = {}
-    for finding in (f for found in explained for f in found):
+    for finding in (f for findings in explained for f in findings):
         causes.update(dict.fromkeys((f.node for f in finding.factors), finding))
         causes.update(dict.fromkeys(finding._nodes, finding))
     left = []
@@ -191,7 +181,7 @@ def _unexplained(anatomy: Anatomy, flow: list[Finding], *explained: list[Finding
         cause = causes.get(blamed.node) if blamed is not None else None
         if finding.kind == "vanishing" and cause is not None:
             share = "nothing" if finding.value == 0 else short(finding.value)
-            cause.message += f"; {share} of the gradient gets down to layer {finding.layer}"
+            cause.message += f"; {share} of the gradient reaches layer {finding.layer}"
         else:
             left.append(finding)
     return left
@@ -206,11 +196,11 @@ def _layers(
             position = anatomy.fed_by[index]
             if position is not None:
                 behind.setdefault(position, {})[what] = share
-    found = []
+    layers = []
     for number, layer in enumerate(anatomy.layers):
         node = anatomy.trace.nodes[layer.node]
         out = anatomy.value(layer.node)
-        found.append(
+        layers.append(
             LayerHealth(
                 layer.title,
                 node.op,
@@ -224,7 +214,7 @@ def _layers(
                 node.line,
             )
         )
-    return found
+    return layers
 
 
 def _notes(anatomy: Anatomy) -> list[str]:

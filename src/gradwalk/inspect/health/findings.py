@@ -10,6 +10,7 @@ from typing import Any
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.gradient_flow import Factor
 from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.routes import listed
 
 WIDTH = 80
 
@@ -59,7 +60,7 @@ class Finding(Report):
             rows.append(("from", str(self.cause)))
         rows.append(("try", self.change))
         if self.others:
-            rows.append(("also", listed(self.others)))
+            rows.append(("also", listed(self.others, 6)))
         return "\n".join(_row(head, text) for head, text in rows)
 
 
@@ -73,12 +74,6 @@ def _row(head: str, text: str) -> str:
         subsequent_indent=" " * 11,
         break_on_hyphens=False,
     )
-
-
-def listed(names: list[str], most: int = 6) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def times(count: int) -> str:
@@ -157,10 +152,10 @@ def together(findings: list[Finding]) -> list[Finding]:
     groups: dict[Any, list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.kind, finding.line, finding.cause), []).append(finding)
-    found = []
+    merged = []
     for members in groups.values():
         worst = max(members, key=lambda finding: finding.value)
         worst.others += [finding.layer for finding in members if finding is not worst]
         worst._nodes = {f.node for finding in members for f in finding.factors}
-        found.append(worst)
-    return found
+        merged.append(worst)
+    return merged

@@ -12,11 +12,12 @@ from typing import Any
 
 from gradwalk.engine.modes import no_grad
 from gradwalk.inspect.health.examination import HealthReport, examine
-from gradwalk.inspect.health.findings import WIDTH, Limits, listed
+from gradwalk.inspect.health.findings import WIDTH, Limits
 from gradwalk.inspect.health.gradient_flow import MULTIPLY, Anatomy
 from gradwalk.inspect.health.update_sizes import step_norms
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import Recorder
+from gradwalk.inspect.trace.routes import leading_to, listed
 from gradwalk.nn import init
 from gradwalk.nn.module import Module
 from gradwalk.nn.utils import clip_grad_norm_
@@ -94,10 +95,10 @@ def _row(trial: Trial) -> str:
     if trial.error:
         return f"{what:<42}{trial.error[:38]}"
     kinds = sorted({finding.kind for finding in trial.before.findings})
-    found = listed(kinds, 2) if kinds else "none"
-    found = found if len(found) <= 19 else found[:18] + "…"
+    findings = listed(kinds, 2) if kinds else "none"
+    findings = findings if len(findings) <= 19 else findings[:18] + "…"
     first, last = (_narrow(loss) for loss in (trial.losses[0], trial.losses[-1]))
-    return f"{what:<42}{found:<20}{first:>8} {last:>8}"
+    return f"{what:<42}{findings:<20}{first:>8} {last:>8}"
 
 
 def _narrow(number: float) -> str:
@@ -202,24 +203,16 @@ class _Change:
     clip: float | None = None
 
 
+@dataclass
 class _Run:
     """What all trials share."""
 
-    def __init__(
-        self,
-        make: Any,
-        loss_of: Callable[[Any], Any],
-        optimizer: Callable[[Any], Any] | None,
-        seed: int,
-        steps: int,
-        limits: Limits | None,
-    ) -> None:
-        self.make = make
-        self.loss_of = loss_of
-        self.optimizer = optimizer
-        self.seed = seed
-        self.steps = steps
-        self.limits = limits
+    make: Any
+    loss_of: Callable[[Any], Any]
+    optimizer: Callable[[Any], Any] | None
+    seed: int
+    steps: int
+    limits: Limits | None
 
     def model(self) -> Any:
         manual_seed(self.seed)
@@ -316,8 +309,8 @@ def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:
     elif name == "clipping" and run.optimizer is not None:
         yield _Change(name, "gradient norm clipped to 1", clip=1.0)
     elif name == "learning rate" and run.optimizer is not None:
-        found = [layer.update for layer in original.before.layers if layer.update is not None]
-        ratios = sorted(ratio for ratio in found if ratio < math.inf)
+        updates = [layer.update for layer in original.before.layers if layer.update is not None]
+        ratios = sorted(ratio for ratio in updates if ratio < math.inf)
         if ratios:
             limit = (run.limits or Limits()).large_update
             most, middle = ratios[-1], ratios[len(ratios) // 2]
@@ -342,14 +335,11 @@ def _activations(run: _Run, hidden: bool = False) -> set[str]:
     recorder = Recorder("stats")
     with recorder, no_grad():
         run.loss_of(run.model())
-    nodes = recorder.trace.nodes
-    wanted = set() if hidden else {node.index for node in nodes}
-    for node in reversed(nodes) if hidden else ():
-        if node.op in MULTIPLY:
-            wanted.add(node.index)
-        if node.index in wanted:
-            wanted.update(node.inputs)
-    return {nodes[index].op for index in wanted}
+    trace = recorder.trace
+    if not hidden:
+        return {node.op for node in trace}
+    layers = [node.index for node in trace if node.op in MULTIPLY]
+    return {trace.nodes[index].op for index in leading_to(trace, layers)}
 
 
 def _scale(optimizer: Any, option: str, factor: float) -> None:

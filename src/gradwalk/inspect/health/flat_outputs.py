@@ -26,12 +26,12 @@ LEAST = 0.05  # share of the outputs that have to be both flat and wanted elsewh
 
 def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
     """Saturated sigmoids, tanhs and softmaxes after the last layer; also the flat share by node."""
-    found, shares = [], {}
+    findings, shares = [], {}
     for node in anatomy.trace.nodes:
         if not node.needs_grad or node.op not in (*SLOPES, "softmax"):
             continue
         layer = anatomy.layer_of(node.index)
-        if layer is None or anatomy.feeds_a_layer(node.index):
+        if layer is None or node.index in anatomy.hidden:
             continue
         measured = _measured(anatomy, node)
         if measured is None:
@@ -48,8 +48,8 @@ def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], 
             finding.message += (
                 f"; the loss wants {percent(stuck)} of them elsewhere, and its gradient ends here"
             )
-            found.append(_with_advice(finding, node))
-    return together(found), shares
+            findings.append(_with_advice(finding, node))
+    return together(findings), shares
 
 
 def _measured(anatomy: Anatomy, node: TraceNode) -> tuple[Any, Any, float] | None:

@@ -19,6 +19,7 @@ import numpy as np
 from gradwalk.engine.modes import quietly
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace
 
@@ -131,15 +132,15 @@ class Anatomy:
             leaves = [n for n in trace.nodes if n.is_leaf and n.needs_grad]
             return {n.index: trace.name(n.index) for n in leaves}
         listed = {name: index for index, name in trace.names.items()}
-        found = {}
+        names = {}
         for name, parameter in model.named_parameters():
             index = trace.lookup(parameter)
             if index is None:
                 index = listed.get(name)  # of a trace that was read from a file
             if index is not None:
-                found[index] = name
+                names[index] = name
                 self.tensors[index] = parameter
-        return found
+        return names
 
     # -- layers ------------------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class Anatomy:
             feeding = self._strongest([f for i in data if (f := self.fed_by[i]) is not None])
             if learned and alone and node.op not in LOOK_UP:
                 self._derived[node.index] = self._sources(learned)
-            elif self._is_layer(node.op, learned):
+            elif node.op in MULTIPLY and any(len(self.trace.nodes[i].shape) > 1 for i in learned):
                 feeding = self._add_layer(node.index, learned, feeding, calls)
             self.fed_by.append(feeding)
 
@@ -170,9 +171,6 @@ class Anatomy:
         if len(feeding) < 2:
             return feeding[0] if feeding else None
         return max(feeding, key=lambda position: self.gradient(self.layers[position].node))
-
-    def _is_layer(self, op: str, learned: set[int]) -> bool:
-        return op in MULTIPLY and any(len(self.trace.nodes[i].shape) > 1 for i in learned)
 
     def _add_layer(
         self, node: int, learned: set[int], below: int | None, calls: dict[str, int]
@@ -187,23 +185,21 @@ class Anatomy:
         self.layers.append(Layer(node, name, weight, parameters, call, below))
         return len(self.layers) - 1
 
+    @cached_property
+    def layer_at(self) -> dict[int, Layer]:
+        """The layers by their nodes."""
+        return {layer.node: layer for layer in self.layers}
+
     def layer_of(self, node: int) -> Layer | None:
         """The layer that a node is, or that feeds it."""
         position = self.fed_by[node]
         return None if position is None else self.layers[position]
 
-    def feeds_a_layer(self, node: int) -> bool:
-        """Whether some layer is computed from it: it is hidden, not an output."""
-        return node in self._hidden
-
     @cached_property
-    def _hidden(self) -> set[int]:
-        hidden: set[int] = set()
-        layers = {layer.node for layer in self.layers}
-        for node in reversed(self.trace.nodes):
-            if node.index in hidden or node.index in layers:
-                hidden.update(node.inputs)
-        return hidden
+    def hidden(self) -> set[int]:
+        """The nodes that some layer is computed from; the others are outputs."""
+        nodes = self.trace.nodes
+        return leading_to(self.trace, {i for n in self.layer_at for i in nodes[n].inputs})
 
     def data_of(self, layer: Layer) -> tuple[Kept, SourceLine | None]:
         """The operand of a layer that is not learned, and the line it was made at, if known."""
@@ -217,12 +213,12 @@ class Anatomy:
     def spine(self) -> list[Layer]:
         """The layers from the first to the last, each fed by the one before it."""
         reached = [layer for layer in self.layers if self.gradient(layer.node) > 0]
-        found: list[Layer] = []
+        spine: list[Layer] = []
         at: Layer | None = reached[-1] if reached else self.layers[-1] if self.layers else None
         while at is not None:
-            found.append(at)
+            spine.append(at)
             at = None if at.below is None else self.layers[at.below]
-        return found[::-1]
+        return spine[::-1]
 
     # -- gradients ---------------------------------------------------------------------------------
 
@@ -260,27 +256,21 @@ class Anatomy:
         Their product is the gradient norm of the node relative to that of `top`.
         """
         path = self.main_path(node)
-        layers = {layer.node: layer for layer in self.layers}
+        layers = self.layer_at
         if top is None:
             top = next((n for n in reversed(path) if n in layers), node)
         path = path[: path.index(top) + 1] if top in path else path
-        found = []
+        factors = []
         for below, above in reversed(list(pairwise(path))):
             before = self.gradient(above)
             value = self.gradient(below) / before if before else math.nan
             step = self.trace.nodes[above]
-            layer = layers.get(above)
-            found.append(
-                Factor(
-                    above,
-                    step.op,
-                    value,
-                    "" if layer is None else layer.title,
-                    step.line,
-                    None if layer is None else self.row_norm(layer.weight),
-                )
-            )
-        return found
+            factor = Factor(above, step.op, value, "", step.line)
+            if above in layers:
+                layer = layers[above]
+                factor.layer, factor.weight_norm = layer.title, self.row_norm(layer.weight)
+            factors.append(factor)
+        return factors
 
     def row_norm(self, weight: int) -> float:
         """The norm of a matrix divided by the root of its number of rows."""
@@ -292,22 +282,11 @@ class Anatomy:
     def value(self, node: int) -> Kept:
         """The value of a node; where the trace has none, computed again from what it has."""
         kept = self.trace.nodes[node].value
-        return self._computed.get(Edge(node)) if kept is None else kept
+        return self._recomputed.get(Edge(node)) if kept is None else kept
 
     @cached_property
-    def _computed(self) -> dict[Edge, Any]:
-        """Recompute values that an unrecorded graph did not save."""
-        found: dict[Edge, Any] = {}
-        for node in self.trace.nodes:
-            missing = [k for k, value in enumerate(node.values) if value is None]
-            if node.is_leaf or not missing or any(a is None for a in node.args):
-                continue
-            try:
-                outputs = replay.forward(self.trace, node, found)
-            except replay.NotReplayable:
-                continue
-            found.update({Edge(node.index, k): outputs[k] for k in missing if k < len(outputs)})
-        return found
+    def _recomputed(self) -> dict[Edge, Any]:
+        return replay.recomputed(self.trace)
 
     def written_at(self, layer: Layer, matrix_only: bool = True) -> SourceLine | None:
         """The line that last wrote a layer's matrix (or any parameter of it), or made it."""

@@ -55,12 +55,12 @@ class Unrolled:
         """One factor per time step, from the last state down to the first."""
         weight = self.node.args[WEIGHT_OF_STATE[self.node.op]]
         row = anatomy.row_norm(weight.node) if hasattr(weight, "node") else None
-        found = []
+        factors = []
         for below, above, steps in list(zip(self.sizes, self.sizes[1:], self.lengths))[::-1]:
             each = (below / above) ** (1 / steps) if above else math.nan
             name = f"{self.node.op} step"
-            found += [Factor(self.node.index, name, each, "", self.node.line, row)] * steps
-        return found
+            factors += [Factor(self.node.index, name, each, "", self.node.line, row)] * steps
+        return factors
 
 
 def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | None:
@@ -156,8 +156,8 @@ class _Pieces:
             lengths.append(len(piece))
             if len(sizes) < len(self.pieces):
                 given = [g, carried[1]] if self.several else g
-                found = plan.pull(given, plan.save(results, *args), self.node.attrs)
-                carried = list(found[1 : 1 + len(carried)])
+                pulled = plan.pull(given, plan.save(results, *args), self.node.attrs)
+                carried = list(pulled[1 : 1 + len(carried)])
         return Unrolled(self.node, sizes[::-1], lengths[-2::-1], self)
 
     def gates(self) -> dict[str, tuple[str, Any]]:
@@ -182,7 +182,7 @@ def through_time(
     anatomy: Anatomy, limits: Limits, rows: int | None = None
 ) -> tuple[list[Finding], dict[int, float]]:
     """Gradients that vanish or explode over time, and flat gates; also how flat, by node."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     shares: dict[int, float] = {}
     for layer in anatomy.layers:
         node = anatomy.trace.nodes[layer.node]
@@ -194,11 +194,11 @@ def through_time(
         flat = _flat_gates(anatomy, layer, unrolled, limits, shares)
         flow = _flow(anatomy, layer, unrolled, limits)
         if flat and flow is not None and flow.kind == "vanishing":  # it is the reason
-            flat[0].message += f"; {short(flow.value)} of the gradient gets to the first state"
+            flat[0].message += f"; {short(flow.value)} of the gradient reaches the first state"
             flat[0].factors = flow.factors
             flow = None
-        found += flat if flow is None else [*flat, flow]
-    return found, shares
+        findings += flat if flow is None else [*flat, flow]
+    return findings, shares
 
 
 def _flow(anatomy: Anatomy, layer: Layer, unrolled: Unrolled, limits: Limits) -> Finding | None:

@@ -47,7 +47,7 @@ def step_norms(
     numbers = {id(parameter): index for index, parameter in anatomy.tensors.items()}
     trial = copy.copy(optimizer)
     trial.state = defaultdict(dict)
-    found = {}
+    moved_by = {}
     for group in optimizer.param_groups:
         copies = []
         for parameter in group["params"]:
@@ -63,8 +63,8 @@ def step_norms(
             moved = [stand_in for _, _, stand_in in copies]
             quietly(trial.update, moved, {**group, "params": moved})
             for index, before, stand_in in copies:
-                found[index] = norm_of(stand_in._array - before)
-    return found
+                moved_by[index] = norm_of(stand_in._array - before)
+    return moved_by
 
 
 def update_sizes(
@@ -80,55 +80,33 @@ def update_sizes(
             owners[layer.weight] = layer
     if not ratios:
         return [], ratios
-    large = [i for i, ratio in ratios.items() if not ratio <= limits.large_update]
-    if large:
-        worst = max(large, key=lambda i: math.inf if math.isnan(ratios[i]) else ratios[i])
-        smaller = short(ratios[worst] / HUNDREDTH)
-        change = (
-            f"a learning rate about {smaller} times smaller: one step should move a weight by a "
-            "thousandth to a hundredth"
-        )
-        return [_update(anatomy, worst, ratios, owners, large, steps, optimizer, change)], ratios
+    among = [i for i, ratio in ratios.items() if not ratio <= limits.large_update]
     # Weights without a gradient are a finding of their own.
     pulled = {i: ratio for i, ratio in ratios.items() if norm_of(anatomy.sweep.grad(i)) > 0}
     middle = sorted(pulled.values())[len(pulled) // 2] if pulled else math.inf
-    if middle < limits.small_update:
+    if among:
+        worst = max(among, key=lambda i: math.inf if math.isnan(ratios[i]) else ratios[i])
+        change = f"{short(ratios[worst] / HUNDREDTH)} times smaller"
+    elif middle < limits.small_update:
+        among = [i for i, ratio in ratios.items() if ratio < limits.small_update]
         worst = min(pulled, key=lambda i: pulled[i])
-        larger = f"{short(THOUSANDTH / middle)} times" if middle else "much"
-        change = (
-            f"a learning rate about {larger} larger: one step should move a weight by a "
-            "thousandth to a hundredth"
-        )
-        small = [i for i, ratio in ratios.items() if ratio < limits.small_update]
-        return [_update(anatomy, worst, ratios, owners, small, steps, optimizer, change)], ratios
-    return [], ratios
-
-
-def _update(
-    anatomy: Anatomy,
-    worst: int,
-    ratios: dict[int, float],
-    owners: dict[int, Layer],
-    among: list[int],
-    steps: dict[int, float],
-    optimizer: Any,
-    change: str,
-) -> Finding:
-    line = getattr(optimizer, "made_at", None)
-    gradient = norm_of(anatomy.sweep.grad(worst))
-    weight = norm_of(anatomy.value(worst))
+        change = f"{short(THOUSANDTH / middle)} times larger" if middle else "much larger"
+    else:
+        return [], ratios
+    gradient, weight = norm_of(anatomy.sweep.grad(worst)), norm_of(anatomy.value(worst))
     factors = [Factor(worst, "gradient / weight", gradient / weight, "", None)]
     if gradient > 0:
         factors.append(Factor(worst, "step / gradient", steps[worst] / gradient, "", None))
-    name = anatomy.names[worst]
-    return Finding(
+    finding = Finding(
         "update",
         owners[worst].name,
         ratios[worst],
-        f"one step moves {name} by {short(ratios[worst])} of its norm",
-        change,
-        line,
+        f"one step moves {anatomy.names[worst]} by {short(ratios[worst])} of its norm",
+        f"a learning rate about {change}: one step should move a weight by a thousandth to a "
+        "hundredth",
+        getattr(optimizer, "made_at", None),
         None,
         factors,
         [owners[i].name for i in among if i != worst],
     )
+    return [finding], ratios

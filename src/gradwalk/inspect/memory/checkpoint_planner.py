@@ -204,7 +204,9 @@ def _units(trace: Trace, saving: Saving, timed: bool) -> list[Unit]:
             and sum(sizes[n.index] for n in unit.nodes) > LARGEST_SHARE * total
         ]
         if not large:
-            return _measured(saving, [unit for unit, _ in units])
+            for unit, _ in units:
+                _measure(saving, unit)
+            return [unit for unit, _ in units]
         opened.update(large)
 
 
@@ -212,7 +214,7 @@ def _row(
     trace: Trace, saving: Saving, opened: set[int], timed: bool
 ) -> list[tuple[Unit, int | None]]:
     """Assign each node to its outermost unopened group, and merge neighbours of one group."""
-    found: list[tuple[Unit, int | None]] = []
+    units: list[tuple[Unit, int | None]] = []
     for node in saving.nodes:
         groups = []
         at = node.group
@@ -221,27 +223,20 @@ def _row(
             at = trace.groups[at].above
         group = next((g for g in reversed(groups) if g not in opened), None)
         cost = trace.seconds.get(node.index, 0.0) if timed else operations(trace, node)
-        if found and found[-1][1] == group:
-            found[-1][0].nodes.append(node)
-            found[-1][0].cost += cost
+        if units and units[-1][1] == group:
+            units[-1][0].nodes.append(node)
+            units[-1][0].cost += cost
         else:
             name = "" if group is None else trace.groups[group].name
-            found.append((Unit(name, [node], cost), group))
-    return found
-
-
-def _measured(saving: Saving, units: list[Unit]) -> list[Unit]:
-    for unit in units:
-        unit.own, unit.given = _kept(saving, unit.nodes)
+            units.append((Unit(name, [node], cost), group))
     return units
 
 
-def _kept(saving: Saving, nodes: list[TraceNode]) -> tuple[dict[int, int], dict[int, int]]:
-    """The memory that nodes save: their own outputs and their operands."""
-    given = {s.memory for s in saving.read_by(nodes)}
-    kept = {s.memory: s.bytes for n in nodes for s in saving.kept.get(n.index, ())}
-    own = {memory: size for memory, size in kept.items() if memory not in given}
-    return own, {memory: size for memory, size in kept.items() if memory in given}
+def _measure(saving: Saving, unit: Unit) -> None:
+    """Note the memory that a unit saves: its own outputs and its operands."""
+    given = {s.memory for s in saving.read_by(unit.nodes)}
+    for saved in (s for node in unit.nodes for s in saving.kept.get(node.index, ())):
+        (unit.given if saved.memory in given else unit.own)[saved.memory] = saved.bytes
 
 
 def _peak(saving: Saving, units: list[Unit], ranges: list[tuple[int, int]]) -> int:
@@ -325,17 +320,17 @@ def _sizes_from(
     start = units[first].nodes[0].index
     arguments: dict[int, int] = {}
     inner: dict[int, int] = {}
-    found = []
+    sizes = []
     for unit in units[first:]:
         # What was made before the segment is an argument; nodes only read what came before them.
         for place in saving.read_by(unit.nodes):
-            if saving.maker(place.memory) < start:
+            if saving.made_by[place.memory] < start:
                 arguments[place.memory] = place.bytes
         for memory, size in (*unit.own.items(), *unit.given.items()):
             if memory not in arguments:
                 inner[memory] = size
-        found.append((list(arguments.items()), sum(inner.values())))
-    return found
+        sizes.append((list(arguments.items()), sum(inner.values())))
+    return sizes
 
 
 def _offer(ways: dict[tuple[int, bool], _State], state: _State) -> None:
@@ -346,7 +341,7 @@ def _offer(ways: dict[tuple[int, bool], _State], state: _State) -> None:
 
 def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
     """The Pareto front of bytes and cost."""
-    found: list[_State] = []
+    front: list[_State] = []
     for kept in (True, False):
         lowest = math.inf
         best: list[_State] = []
@@ -357,8 +352,8 @@ def _frontier(ways: dict[tuple[int, bool], _State]) -> list[_State]:
                 lowest = state.cost
         if len(best) > WAYS:  # the first holds least and the last costs least: both stay
             best = [best[k * (len(best) - 1) // (WAYS - 1)] for k in range(WAYS)]
-        found += best
-    return found
+        front += best
+    return front
 
 
 def _too_small(saving: Saving, units: list[Unit], budget: int) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from gradwalk.engine.checkpoint import saved_arrays
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import owner_of
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Saved, Trace, TraceNode
 from gradwalk.ops import TABLE
 
@@ -46,7 +47,8 @@ class Saving:
         self.trace = trace
         self.estimated = not trace.saved  # missing in a file; the op table mostly tells
         self.unknown: list[int] = []  # nodes with incomplete information
-        wanted = self._leading_to_root()
+        roots = [edge.node for edge in trace.sweeps[-1].seeds] if trace.sweeps else [trace.root]
+        wanted = leading_to(trace, roots, lambda node: trace.nodes[node].needs_grad)
         self.nodes = [n for n in trace.nodes if n.op and n.index in wanted]
         self._memory: dict[Edge, Saved] = dict(trace.memory)
         noted = [*self._memory.values(), *(s for kept in trace.saved.values() for s in kept)]
@@ -64,16 +66,6 @@ class Saving:
             elif self.estimated:
                 self.kept[node.index] = self._by_the_rules(node)
 
-    def _leading_to_root(self) -> set[int]:
-        """The nodes that backward visits: those the root depends on."""
-        trace = self.trace
-        seeds = [edge.node for edge in trace.sweeps[-1].seeds] if trace.sweeps else [trace.root]
-        wanted = set(seeds)
-        for node in reversed(trace.nodes):
-            if node.index in wanted:
-                wanted.update(i for i in node.inputs if trace.nodes[i].needs_grad)
-        return wanted
-
     def _locate(self, node: TraceNode, output: int) -> None:
         """The memory of an output: its own, or that of what it is a view of."""
         edge = Edge(node.index, output)
@@ -87,10 +79,6 @@ class Saving:
         self._next += 1
         self._memory[edge] = Saved("out", bytes_of(node, output), self._next)
 
-    def memory(self, edge: Edge) -> Saved:
-        """Where an output lies."""
-        return self._memory[edge]
-
     def _by_the_rules(self, node: TraceNode) -> tuple[Saved, ...]:
         """What the op's rules need: inputs and outputs; the size of residuals is unknown."""
         op = TABLE.get(node.op)
@@ -100,7 +88,7 @@ class Saving:
         wants = tuple(
             isinstance(a, Edge) and self.trace.nodes[a.node].needs_grad for a in node.args
         )
-        found = []
+        saved = []
         for name in op.plan(wants).write().names:
             if name in op.outputs:
                 edges = [Edge(node.index, op.outputs.index(name))]
@@ -116,12 +104,8 @@ class Saving:
             for edge in edges:
                 place = self._memory[edge]
                 if place.memory not in self.own:
-                    found.append(Saved(name, place.bytes, place.memory))
-        return tuple(found)
-
-    def recorded_regions(self) -> Regions:
-        """The regions that were checkpointed when the trace was recorded."""
-        return Regions(dict(self.trace.regions), dict(self.trace.region_saved))
+                    saved.append(Saved(name, place.bytes, place.memory))
+        return tuple(saved)
 
     def timeline(self, regions: Regions | None = None, held: bool = False) -> list[Moment]:
         """The bytes alive over one forward and backward pass.
@@ -129,9 +113,10 @@ class Saving:
         With `held`, data that the program made, such as labels, stays alive once saved: the program
         may still hold it.
         """
-        regions = self.recorded_regions() if regions is None else regions
+        if regions is None:  # those of the recording
+            regions = Regions(self.trace.regions, self.trace.region_saved)
         count = _Count(self._given if held else frozenset())
-        found = []
+        moments = []
         members: dict[int, list[int]] = {}
         for node in self.nodes:
             if node.index in regions.of_node:
@@ -141,7 +126,7 @@ class Saving:
             if region is not None and members[region][0] == node.index:
                 count.add(regions.kept.get(region, ()))
             count.add(self.kept.get(node.index, ()))
-            found.append(Moment("forward", node.index, count.bytes))
+            moments.append(Moment("forward", node.index, count.bytes))
             if region is not None and members[region][-1] == node.index:
                 for index in members[region]:
                     count.drop(self.kept.get(index, ()))
@@ -155,32 +140,32 @@ class Saving:
                     for recomputed in again[region].values():
                         count.add(recomputed)
                 kept = again[region][node.index]
-            found.append(Moment("backward", node.index, count.bytes))
+            moments.append(Moment("backward", node.index, count.bytes))
             count.drop(kept)
             if region is not None and members[region][0] == node.index:
                 count.drop(regions.kept.get(region, ()))
-        return found
+        return moments
 
     def _computed_again(self, members: list[int]) -> dict[int, tuple[Saved, ...]]:
         """What the nodes of a region save when recomputed: new memory for their outputs."""
         inside = set(members)
         fresh: dict[int, int] = {}
-        found = {}
+        again = {}
         for index in members:
             renewed = []
             for saved in self.kept.get(index, ()):
                 # A residual is no node's output: it is made by the node that keeps it.
-                if self._made_by.get(saved.memory, index) in inside:
+                if self.made_by.get(saved.memory, index) in inside:
                     if saved.memory not in fresh:
                         self._next += 1
                         fresh[saved.memory] = self._next
                     saved = saved._replace(memory=fresh[saved.memory])
                 renewed.append(saved)
-            found[index] = tuple(renewed)
-        return found
+            again[index] = tuple(renewed)
+        return again
 
     @cached_property
-    def _made_by(self) -> dict[int, int]:
+    def made_by(self) -> dict[int, int]:
         """Memory -> the node whose output it is."""
         makers: dict[int, int] = {}
         for edge, place in self._memory.items():
@@ -191,7 +176,7 @@ class Saving:
     @cached_property
     def _given(self) -> frozenset[int]:
         """The memory of data: what no recorded operation made."""
-        return frozenset(m for m, i in self._made_by.items() if self.trace.nodes[i].is_leaf)
+        return frozenset(m for m, i in self.made_by.items() if self.trace.nodes[i].is_leaf)
 
     def _first_use(self, index: int) -> int:
         """The node itself; for a leaf that the library made (a dropout mask), its consumer."""
@@ -204,20 +189,16 @@ class Saving:
     def _has_lines(self) -> bool:
         return any(node.line is not None for node in self.nodes)
 
-    def maker(self, memory: int) -> int:
-        """The node whose output a memory is."""
-        return self._made_by[memory]
-
     def read_by(self, nodes: list[TraceNode]) -> tuple[Saved, ...]:
         """The memory that a part of the computation reads but did not make, without parameters."""
         inside = {n.index for n in nodes}
-        found: dict[int, Saved] = {}
+        read: dict[int, Saved] = {}
         for node in nodes:
             for _, edge in node.edges:
                 place = self._memory[edge]
-                if place.memory not in self.own and self._made_by[place.memory] not in inside:
-                    found[place.memory] = place
-        return tuple(found.values())
+                if place.memory not in self.own and self.made_by[place.memory] not in inside:
+                    read[place.memory] = place
+        return tuple(read.values())
 
 
 class _Count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,15 +87,14 @@ class SavedMemory(Report):
 
     def costs(self) -> dict[str, tuple[float, float]]:
         """Seconds of forward and of backward by kind of operation, most first."""
-        found: dict[str, tuple[float, float]] = {}
+        forward: Counter[str] = Counter()
+        backward: Counter[str] = Counter()
         for node in self.nodes:
             if node.forward is not None or node.backward is not None:
-                before = found.get(node.op, (0.0, 0.0))
-                found[node.op] = (
-                    before[0] + (node.forward or 0.0),
-                    before[1] + (node.backward or 0.0),
-                )
-        return dict(sorted(found.items(), key=lambda item: -sum(item[1])))
+                forward[node.op] += node.forward or 0.0  # type: ignore[assignment]
+                backward[node.op] += node.backward or 0.0  # type: ignore[assignment]
+        both = {op: (forward[op], backward[op]) for op in forward}
+        return dict(sorted(both.items(), key=lambda item: -sum(item[1])))
 
     def plan(self, budget: int) -> CheckpointPlan:
         """Where to put `gradwalk.checkpoint` so that at most `budget` bytes are alive at once."""
@@ -136,10 +136,10 @@ class SavedMemory(Report):
 
 
 def _summed(pairs: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sizes: Counter[str] = Counter()
     for name, size in pairs:
-        found[name] = found.get(name, 0) + size
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        sizes[name] += size
+    return dict(sizes.most_common())
 
 
 def saved_memory(trace: Any = None) -> SavedMemory:
@@ -174,28 +174,19 @@ def _read(trace: Trace) -> SavedMemory:
         kept = saving.kept.get(node.index, ())
         if region is not None:  # it keeps nothing; its region keeps the arguments
             kept = trace.region_saved.get(region, ())
-        own = 0
-        for saved in kept:
-            if saved.memory not in counted:
-                counted.add(saved.memory)
-                own += saved.bytes
-        nodes.append(_node(trace, node, own, {} if region is not None else _sizes(kept)))
+        new = {saved.memory: saved.bytes for saved in kept if saved.memory not in counted}
+        counted.update(new)
+        own, keeps = sum(new.values()), _summed((saved.name, saved.bytes) for saved in kept)
+        nodes.append(_node(trace, node, own, keeps if region is None else {}))
         nodes[-1].checkpointed = region is not None
     notes = []
     if saving.estimated:
-        notes.append("the trace does not say what was kept: worked out from the rules of the ops")
+        notes.append("the trace does not say what was saved: estimated from the rules of the ops")
     if saving.unknown:
-        notes.append(f"of {len(set(saving.unknown))} operations not all is known")
+        notes.append(f"{len(set(saving.unknown))} operations save more than is known")
     peak = max((moment.bytes for moment in timeline), default=0)
     total = sum(node.bytes for node in nodes)
     return SavedMemory(total, peak, nodes, timeline, notes, trace, saving)
-
-
-def _sizes(kept: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for saved in kept:
-        found[saved.name] = found.get(saved.name, 0) + saved.bytes
-    return found
 
 
 def _node(trace: Trace, node: TraceNode, own: int, keeps: dict[str, int]) -> SavedNode:
@@ -218,7 +209,7 @@ def _node(trace: Trace, node: TraceNode, own: int, keeps: dict[str, int]) -> Sav
 
 def _jacobians(trace: Trace, node: TraceNode) -> dict[str, int]:
     """Bytes of the matrix d(out)/d(operand), for each operand that wants a gradient."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     outputs = math.prod(node.shape)
     dtype = node.metas[0][1]
     size = 8 if dtype == "float" else np.dtype(dtype).itemsize
@@ -227,5 +218,5 @@ def _jacobians(trace: Trace, node: TraceNode) -> dict[str, int]:
         if source.needs_grad:
             elements = math.prod(source.metas[edge.output][0])
             name = trace.name(edge.node)
-            found[name] = outputs * elements * size
-    return found
+            sizes[name] = outputs * elements * size
+    return sizes

@@ -1,13 +1,12 @@
-"""audit: is a recorded backward pass right? Every push against central differences, every sum.
+"""audit: check every step of a recorded backward pass against central differences.
 
-It trusts no rule: what a node pushed is compared with what happens to its output if its operands
-are nudged. So it names a wrong rule whoever wrote it, injected by `bugs` or not, and says what is
-wrong around the rules: a contribution overwritten, a node visited too early.
+It trusts no rule: it compares what a node handed on with how its output moves if its operands are
+nudged. So it names any wrong rule, injected by `bugs` or not, and what is wrong around the rules: a
+contribution overwritten, a node visited too early.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,19 +14,17 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.mistakes.diagnosis import differs
-from gradwalk.inspect.mistakes.leftover_grads import lost_by_values
-from gradwalk.inspect.mistakes.pushes import ATOL, RTOL, Right, WrongPush, named, wrong_pushes
+from gradwalk.inspect.mistakes.lost import lost_by_values, lost_in
+from gradwalk.inspect.mistakes.pushes import Right, WrongPush, named, wrong_pushes
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
-from gradwalk.inspect.trace.replay import NotReplayable, is_array
+from gradwalk.inspect.trace.replay import NotReplayable
 from gradwalk.inspect.trace.routes import wrapped
 from gradwalk.inspect.trace.trace import Trace
 
 __all__ = ["Audit", "Fault", "audit"]
 
-MANY = 500  # nodes: more are not audited in passing,
-BIG = 100_000  # nor those that have more elements
+MANY = 500  # nodes: more are not audited in passing
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,57 +78,53 @@ def audit(target: Any = None) -> Audit:
     tanh#2, input 0: wrong sign: backward gives the negative of the derivative.
     """
     trace = as_trace(target)
-    found = faults_in(trace, trace.sweep.visits)
+    report = faults_in(trace, trace.sweep.visits)
     lost = lost_by_values(trace) if trace.scalar else {}
     # A number in a formula is a leaf too, but what people look at are the Values they named.
     shown = [i for i in lost if trace.nodes[i].label] or list(lost)[:1]
-    for index in shown:
-        node = trace.nodes[index]
-        found.faults.append(Fault(index, trace.name(index), node.op, None, lost[index], node.line))
-    return found
+    report.faults += [_fault(trace, index, None, lost[index]) for index in shown]
+    return report
+
+
+def _fault(trace: Trace, index: int, argument: int | None, text: str) -> Fault:
+    node = trace.nodes[index]
+    return Fault(index, trace.name(index), node.op, argument, text, node.line)
 
 
 def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
-    """The same for some nodes of the last backward pass."""
-    found = Audit([], 0)
-    listed = list(dict.fromkeys(nodes))
+    """Audit some nodes of the last backward pass."""
+    report = Audit([], 0)
+    audited = list(dict.fromkeys(nodes))
     wrong: list[WrongPush] = []
     right_ones: Right = set()
-    for index in listed:
-        node = trace.nodes[index]
-        if index not in trace.sweep.pushed:
-            continue
-        try:
-            wrong += wrong_pushes(trace, node, right_ones)
-            found.checked += 1
-        except (NotReplayable, ValueError, TypeError, IndexError):
-            found.skipped.append(trace.name(index))
-    for push, text in zip(wrong, named(trace, wrong, right_ones)):
-        node = push.node
-        name = trace.name(node.index)
-        found.faults.append(Fault(node.index, name, node.op, push.position, text, node.line))
-    when = {node: at for at, node in enumerate(trace.sweep.visits)}
-    sources = {edge.node for i in listed for _, edge in trace.nodes[i].edges}
-    for index in sorted(sources | set(listed)):
-        with np.errstate(all="ignore"):
-            fault = _lost(trace, index, when)
-        if fault is not None:
-            found.faults.append(fault)
-    return found
+    with np.errstate(all="ignore"):
+        for index in audited:
+            if index not in trace.sweep.pushed:
+                continue
+            try:
+                wrong += wrong_pushes(trace, trace.nodes[index], right_ones)
+                report.checked += 1
+            except (NotReplayable, ValueError, TypeError, IndexError):
+                report.skipped.append(trace.name(index))
+        for push, text in zip(wrong, named(trace, wrong, right_ones)):
+            report.faults.append(_fault(trace, push.node.index, push.position, text))
+        sources = {edge.node for i in audited for _, edge in trace.nodes[i].edges}
+        for index, text in lost_in(trace, sources.union(audited)).items():
+            report.faults.append(_fault(trace, index, None, text))
+    return report
 
 
 def wrong_steps(trace: Trace, nodes: Sequence[int], x: Any = None) -> list[str]:
-    """Notes for a report about the gradient of x: what is wrong on the way, if that is soon told.
+    """Notes for a report about the gradient of x: what is wrong on the way, if that is cheap.
 
-    Of Values, whose trace is a walk of our own, also whether `x.grad` is another number.
+    For Values, whose trace is a walk of our own, also whether `x.grad` is another number.
     """
-    found = []
-    small = [i for i in nodes if _size(trace, i) <= BIG]
+    notes = []
     if len(nodes) <= MANY:
-        found = [str(fault) for fault in faults_in(trace, small).faults]
+        notes = [str(fault) for fault in faults_in(trace, nodes).faults]
     if trace.scalar and isinstance(getattr(x, "_grad", None), (int, float)):
-        found += _other_grad(trace, x)
-    return found
+        notes += _other_grad(trace, x)
+    return notes
 
 
 def _other_grad(trace: Trace, x: Any) -> list[str]:
@@ -142,7 +135,7 @@ def _other_grad(trace: Trace, x: Any) -> list[str]:
         return []
     lost = lost_by_values(trace)
     if not x._grad and not lost:
-        return []  # nobody has called backward()
+        return []  # backward() was not called
     times = round(x._grad / right) if right else 0
     if index in lost:
         reason = lost[index]
@@ -154,56 +147,3 @@ def _other_grad(trace: Trace, x: Any) -> list[str]:
     else:
         reason = "something was left in it, overwritten, or visited in a wrong order."
     return [f"its .grad is {x._grad:.6g} where the chain rule gives {right:.6g}: {reason}"]
-
-
-def _size(trace: Trace, index: int) -> int:
-    """The elements of a node and its operands."""
-    nodes = [trace.nodes[i] for i in (index, *trace.nodes[index].inputs)]
-    return sum(math.prod(shape) for node in nodes for shape, _ in node.metas)
-
-
-# -- what a node received --------------------------------------------------------------------------
-
-
-def _lost(trace: Trace, index: int, when: dict[int, int]) -> Fault | None:
-    """Whether a node went on with other than the sum of what was pushed to it."""
-    sweep = trace.sweep
-    grads = sweep.grads.get(index)
-    if grads is None or any(edge.node == index for edge in sweep.seeds):
-        return None
-    totals: list[Any] = [None] * len(grads)
-    late: int | None = None
-    count, largest = 0, 0.0
-    for consumer, position in trace.consumers[index]:
-        pushed = sweep.pushed.get(consumer, ())
-        part = pushed[position] if position < len(pushed) else None
-        if part is None:
-            continue
-        if not is_array(part):
-            return None
-        output = trace.nodes[consumer].args[position].output
-        before = totals[output]
-        totals[output] = np.asarray(part, np.float64) + (0 if before is None else before)
-        count += 1
-        largest = max(largest, float(np.max(np.abs(part), initial=0.0)))
-        if index in when and when[consumer] > when[index]:
-            late = consumer
-    for total, g in zip(totals, grads):
-        if total is None or g is None or not is_array(g):
-            continue
-        if differs(g, total, ATOL * largest, RTOL).any() and np.isfinite(total).all():
-            node = trace.nodes[index]
-            if late is not None:
-                text = (
-                    f"wrong order: it was visited before {trace.name(late)} had added to its "
-                    "gradient, and what arrived later was lost."
-                )
-            elif count > 1:
-                text = (
-                    f"overwritten instead of accumulated: {count} contributions arrive, and its "
-                    "gradient is not their sum (= instead of +=)."
-                )
-            else:
-                text = "its gradient is not what was pushed to it: a hook has replaced it."
-            return Fault(index, trace.name(index), node.op, None, text, node.line)
-    return None

@@ -1,4 +1,4 @@
-"""bugs: wrong gradients on purpose, to learn what they look like and to test the tools with them.
+"""bugs: make gradients wrong on purpose, to see what mistakes look like and to test the tools.
 
     with bugs.inject("sign", op="tanh"):
         gradcheck(gw.tanh, x)  # says: wrong sign, the rule of op 'tanh'
@@ -12,9 +12,10 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.trace import from_values as tracing
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op, Rule
-from gradwalk.ops.core.plan import Plan
 from gradwalk.ops.elementwise.arithmetic import zero
 from gradwalk.ops.shape.reshaping import reshape
 from gradwalk.scalar import push as scalar_push
@@ -121,12 +121,12 @@ def _target(kind: str, op: str | Op | None) -> Op | None:
         if kind == "overwrite":
             return None
         raise ValueError(f"{kind!r} needs the op whose rule is to be wrong: op='tanh'")
-    found = op if isinstance(op, Op) else TABLE.get(op)
-    if found is None:
+    target = op if isinstance(op, Op) else TABLE.get(op)
+    if target is None:
         raise ValueError(f"there is no op called {op!r}")
-    if not found.differentiable:
-        raise ValueError(f"{found.name} has no derivative that could be wrong")
-    return found
+    if not target.differentiable:
+        raise ValueError(f"{target.name} has no derivative that could be wrong")
+    return target
 
 
 def _positions(kind: str, op: Op | None, input: str | int | None) -> list[int]:
@@ -137,29 +137,30 @@ def _positions(kind: str, op: Op | None, input: str | int | None) -> list[int]:
             raise ValueError(f"{op.name} has the inputs {', '.join(op.inputs)}, not {input!r}")
         input = op.inputs.index(input)
     chosen = range(len(op.inputs)) if input is None else [input]
-    found = [i for i in chosen if op.rules[i] is not None]
-    if not found:
+    positions = [i for i in chosen if op.rules[i] is not None]
+    if not positions:
         raise ValueError(f"input {input} of {op.name} has no derivative that could be wrong")
-    return found
+    return positions
 
 
 # -- wrong rules -----------------------------------------------------------------------------------
 
-Change = Callable[[Any, Any, Bug], Any]  # the right contribution, g and the bug -> the wrong one
+Given = dict[str, Any]  # what a rule asks for, by name; "g" is what arrived
+Change = Callable[[Any, Given], Any]  # the right contribution -> the wrong one
 
 
-def _transposed(c: Any, g: Any, bug: Bug) -> Any:
+def _transposed(c: Any, given: Given) -> Any:
     if getattr(c, "ndim", 0) < 2:
         return c
     return reshape(c.mT, shape=tuple(c.shape))
 
 
-_CHANGES: dict[str, Change] = {
-    "sign": lambda c, g, bug: -c,
-    "factor": lambda c, g, bug: c * bug.factor,
-    "missing": lambda c, g, bug: zero(c),
-    "mask": lambda c, g, bug: g,
-    "transpose": _transposed,
+_CHANGES: dict[str, Callable[[Bug], Change]] = {
+    "sign": lambda bug: lambda c, given: -c,
+    "factor": lambda bug: lambda c, given: c * bug.factor,
+    "missing": lambda bug: lambda c, given: zero(c),
+    "mask": lambda bug: lambda c, given: given["g"],
+    "transpose": lambda bug: _transposed,
 }
 _MASKING = {
     "relu", "leaky_relu", "clip", "where", "threshold", "hardtanh", "hardsigmoid", "softshrink",
@@ -179,94 +180,78 @@ _TERMS: dict[str, list[Callable[..., Any] | None]] = {
 }
 
 
-def _wrong_rule(rule: Rule, change: Change, bug: Bug) -> Rule:
-    """A rule that changes what another one gives; it asks for the same things."""
-    names = rule.names if "g" in rule.names else ("g", *rule.names)
+def _inject_rule(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
+    if bug.kind == "mask" and op.name not in _MASKING:
+        raise ValueError(f"{op.name} has no mask; ops that have one: {', '.join(sorted(_MASKING))}")
+    _change(undo, op, dict.fromkeys(positions, _CHANGES[bug.kind](bug)))
+
+
+def _inject_term(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
+    if op.name not in _TERMS:
+        raise ValueError(f"'term' is known for {', '.join(sorted(_TERMS))}, not for {op.name}")
+    terms = {i: function for i, function in enumerate(_TERMS[op.name]) if function is not None}
+    short = {i: Rule(terms[i], partial=False) for i in positions if i in terms}
+    if not short:
+        raise ValueError(f"'term' is not known for input {bug.input} of {op.name}")
+
+    def without(rule: Rule) -> Change:
+        return lambda c, given: rule.function(*(given[name] for name in rule.names))
+
+    names = {i: rule.names for i, rule in short.items()}
+    _change(undo, op, {i: without(rule) for i, rule in short.items()}, names)
+
+
+def _change(
+    undo: ExitStack,
+    op: Op,
+    changes: dict[int, Change],
+    names: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
+) -> None:
+    """Change what the rules of some inputs give; `names` is what the changes ask for."""
+    rules = list(op.rules)
+    right = op.joint
+    if right is None:
+        for i, change in changes.items():
+            rules[i] = _wrong_rule(rules[i], change, names.get(i, ()))
+    else:
+        asked = next(rule for rule in rules if rule is not None).names
+
+        @functools.wraps(right)
+        def joint(*args: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
+            given = dict(zip(asked, args))
+            return tuple(
+                changes[i](c, given) if c is not None and i in changes else c
+                for i, c in enumerate(right(*args, wants=wants))
+            )
+
+        _patch(undo, op, "joint", joint)
+    _install(undo, op, rules)
+
+
+def _wrong_rule(rule: Any, change: Change, more: tuple[str, ...]) -> Rule:
+    """A rule that changes what another one gives."""
+    names = tuple(dict.fromkeys(("g", *rule.names, *more)))
 
     def wrong(*args: Any) -> Any:
         given = dict(zip(names, args))
-        g = given["g"]
-        own = [given[name] for name in rule.names]
         if rule.constant is not None:
-            right = g * rule.constant
-        else:
-            right = rule.function(*own)
-            right = g * right if rule.partial else right
-        return change(right, g, bug)
+            return change(given["g"] * rule.constant, given)
+        right = rule.function(*(given[name] for name in rule.names))
+        return change(given["g"] * right if rule.partial else right, given)
 
-    return _rule(wrong, names)
-
-
-def _rule(function: Callable[..., Any], names: tuple[str, ...]) -> Rule:
     made = Rule(0.0, partial=False)
-    made.function, made.names, made.constant = function, names, None
+    made.function, made.names, made.constant = wrong, names, None
     return made
 
 
-def _inject_rule(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
-    assert op is not None
-    if bug.kind == "mask" and op.name not in _MASKING:
-        raise ValueError(f"{op.name} has no mask; ops that have one: {', '.join(sorted(_MASKING))}")
-    change = _CHANGES[bug.kind]
-    rules = list(op.rules)
-    for position in positions:
-        rule = rules[position]
-        assert rule is not None
-        rules[position] = _wrong_rule(rule, change, bug)
-    _install(undo, op, rules)
-    if op.joint is not None:
-        _patch_joint(undo, op, lambda i, c, args: change(c, args[0], bug) if i in positions else c)
-
-
-def _inject_term(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
-    assert op is not None
-    if op.name not in _TERMS:
-        raise ValueError(f"'term' is known for {', '.join(sorted(_TERMS))}, not for {op.name}")
-    wrong = [_TERMS[op.name][i] if i in positions else None for i in range(len(op.rules))]
-    if not any(wrong):
-        raise ValueError(f"'term' is not known for input {bug.input} of {op.name}")
-    short = [None if function is None else Rule(function, partial=False) for function in wrong]
-    if op.joint is None:
-        _install(undo, op, [made or right for made, right in zip(short, op.rules)])
-        return
-    asked = next(rule for rule in op.rules if rule is not None).names
-
-    def without(position: int, contribution: Any, args: tuple[Any, ...]) -> Any:
-        rule = short[position]
-        if rule is None:
-            return contribution
-        given = dict(zip(asked, args))
-        return rule.function(*(given[name] for name in rule.names))
-
-    _patch_joint(undo, op, without)
-    _install(undo, op, list(op.rules))  # which asks for the same things as before
-
-
-def _patch_joint(
-    undo: ExitStack, op: Op, change: Callable[[int, Any, tuple[Any, ...]], Any]
-) -> None:
-    """Change what a rule for all inputs at once gives: position, contribution, its arguments."""
-    right = op.joint
-    assert right is not None
-
-    @functools.wraps(right)
-    def joint(*args: Any, wants: tuple[bool, ...]) -> tuple[Any, ...]:
-        found = right(*args, wants=wants)
-        return tuple(None if c is None else change(i, c, args) for i, c in enumerate(found))
-
-    undo.callback(setattr, op, "joint", right)
-    op.joint = joint
-
-
-def _inject_swapped(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
-    assert op is not None
+def _inject_swapped(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
     if len(op.inputs) != 2 or len(positions) != 2 or op.joint is not None:
         raise ValueError(f"'swapped' is for ops with two differentiable inputs, not {op.name}")
     _install(undo, op, [op.rules[1], op.rules[0]])
 
 
 def _install(undo: ExitStack, op: Op, rules: list[Rule | None]) -> None:
-    """Give an op other rules, and have everything that was written from them written again."""
+    """Give an op other rules, and drop the code that was generated from its own."""
     undo.callback(_refresh, op)  # runs last
     undo.callback(setattr, op, "rules", op.rules)
     op.rules = tuple(rules)
@@ -275,13 +260,9 @@ def _install(undo: ExitStack, op: Op, rules: list[Rule | None]) -> None:
 
 def _refresh(op: Op) -> None:
     for plan in op._plans.values():
-        _forget(plan)
+        plan.save, plan.pull = plan._first_save, plan._first_pull
+        plan.written = plan.verified = False
     scalar_push.pushes.pop(op, None)
-
-
-def _forget(plan: Plan) -> None:
-    plan.save, plan.pull = plan._first_save, plan._first_pull
-    plan.written = plan.verified = False
 
 
 # -- around the rules ------------------------------------------------------------------------------
@@ -292,8 +273,7 @@ def _patch(undo: ExitStack, owner: Any, name: str, replacement: Any) -> None:
     setattr(owner, name, replacement)
 
 
-def _inject_unsummed(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
-    assert op is not None
+def _inject_unsummed(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
     if not (op.elementwise or op.broadcasts) or len(op.inputs) < 2:
         raise ValueError(f"{op.name} broadcasts nothing")
     right = pulling.fit
@@ -313,8 +293,7 @@ def _inject_unsummed(undo: ExitStack, op: Op | None, positions: list[int], bug: 
     _patch(undo, pulling, "fit", fit)
 
 
-def _inject_stale(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
-    assert op is not None
+def _inject_stale(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
     undo.callback(_refresh, op)
     kept: dict[str, Any] = {}
     count = len(op.inputs)
@@ -328,20 +307,19 @@ def _inject_stale(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug
 
 
 def _inject_stale_values(undo: ExitStack, op: Op) -> None:
-    """The same for Values, which save nothing: they are visited with another call's numbers.
+    """Visit Values, which save nothing, with the numbers of another call.
 
-    Which call that is belongs to the graph (the one before, inputs first), so that backward() and
-    a recording of it agree.
+    That call is the one before it in the graph, inputs first, so that backward() and a recording
+    of it agree.
     """
     earlier: dict[Any, Any] = {}
 
     def noting(listed: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
         def order(roots: Any) -> list[Any]:
-            found = listed(roots)
-            calls = [v for v in found if v.op is op]
-            for before, v in itertools.pairwise(calls):
+            nodes = listed(roots)
+            for before, v in itertools.pairwise(v for v in nodes if v.op is op):
                 earlier.setdefault(v, before)
-            return found
+            return nodes
 
         return order
 
@@ -361,25 +339,25 @@ def _inject_stale_values(undo: ExitStack, op: Op) -> None:
 
 def _stale_save(save: Callable[..., Any], kept: dict[str, Any], *given: Any) -> dict[str, Any]:
     """What an earlier call saved, where it fits."""
-    saved = save(*given)
-    found = {}
-    for name, value in saved.items():
-        before: Any = kept.get(name)
-        fits = isinstance(value, np.ndarray) and np.shape(before) == value.shape
-        found[name] = before if fits and before is not None else value
-    kept.update(saved)
-    return found
+    fresh = save(*given)
+    stale = {
+        name: kept[name]
+        for name, value in fresh.items()
+        if isinstance(value, np.ndarray) and getattr(kept.get(name), "shape", None) == value.shape
+    }
+    kept.update(fresh)
+    return fresh | stale
 
 
-def _inject_overwrite(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
-    """Tensors: what arrives from this op replaces what is there. Values: the same."""
+def _inject_overwrite(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
+    """What arrives from this op, or from any, replaces what is there."""
     right_pull, right_arrive = pulling.pull, backward._arrive
     pushing: list[Any] = [None]
 
     def pull(node: Any, g: Any, needed: Any, wrap: Any) -> Any:
-        found = right_pull(node, g, needed, wrap)
+        pushed = right_pull(node, g, needed, wrap)
         pushing[0] = node.op
-        return found
+        return pushed
 
     def arrive(grads: Any, ours: Any, graph: bool, node: Any, index: int, g: Any) -> None:
         concerned = pushing[0] is not None and (op is None or pushing[0] is op)
@@ -397,7 +375,7 @@ def _inject_overwrite(undo: ExitStack, op: Op | None, positions: list[int], bug:
             scalar_push.pushes[changed] = scalar_push.write_push(changed, "=")
 
 
-def _inject_order(undo: ExitStack, op: Op | None, positions: list[int], bug: Bug) -> None:
+def _inject_order(undo: ExitStack, op: Any, positions: list[int], bug: Bug) -> None:
     _patch(undo, backward, "inputs_first", _breadth_first)
     _patch(undo, scalar_value, "inner_first", lambda root: _breadth_first([root], leaves=False))
 
@@ -419,7 +397,7 @@ def _breadth_first(roots: Any, stop: Any = (), leaves: bool = True) -> list[Any]
     return order[::-1]
 
 
-_INJECT: dict[str, Callable[[ExitStack, Op | None, list[int], Bug], None]] = {
+_INJECT: dict[str, Callable[[ExitStack, Any, list[int], Bug], None]] = {
     **dict.fromkeys(_CHANGES, _inject_rule),
     "term": _inject_term,
     "swapped": _inject_swapped,

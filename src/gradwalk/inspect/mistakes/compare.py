@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.live import gradient_of, is_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import is_array
+from gradwalk.inspect.trace.routes import wrapped
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.inspect.why.path_counts import Cone
 from gradwalk.inspect.why.why import place_of
@@ -24,7 +24,7 @@ __all__ = ["Compared", "Comparison", "compare"]
 
 @dataclass
 class Compared:
-    """One gradient derived by hand."""
+    """One gradient derived by hand, judged by the largest number in the right one."""
 
     name: str
     exact: bool  # equal to the last bit
@@ -65,19 +65,15 @@ class Comparison(Report):
                 place = f" at {list(one.at)}" if one.at else ""
                 lines.append(f"    yours {short(one.given)}, right {short(one.right)}{place}")
             for line in (one.diagnosis or "").splitlines():
-                lines += textwrap.wrap(
-                    line.strip(), 80, initial_indent="    ", subsequent_indent="    "
-                )
+                lines += wrapped(line.strip(), "    ", "    ")
         if self.first_wrong is not None and sum(not one.close for one in self.tensors) > 1:
             lines.append(
                 f"Begin with {self.first_wrong}: it is the nearest to the loss, and what lies "
                 "behind it may be wrong only because of it."
             )
-        return "\n".join(line for text in lines for line in _wrapped(text))
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 80) if len(text) > 80 else [text]
+        return "\n".join(
+            line for text in lines for line in (wrapped(text, "", "") if len(text) > 80 else [text])
+        )
 
 
 def compare(loss: Any, gradients: Any = None, *, rtol: float | None = None) -> Comparison:
@@ -110,10 +106,10 @@ def compare(loss: Any, gradients: Any = None, *, rtol: float | None = None) -> C
         if any(isinstance(thing, (str, int)) for thing in gradients):
             raise
         source = "the .grad of each tensor"  # the graph has been used up
-    found = [_compared(thing, given, trace, rtol) for thing, given in gradients.items()]
-    wrong = [one for one in found if not one.close]
+    tensors = [_compared(thing, given, trace, rtol) for thing, given in gradients.items()]
+    wrong = [one for one in tensors if not one.close]
     nearest = max(wrong, key=lambda one: -1 if one.node is None else one.node, default=None)
-    return Comparison(found, None if nearest is None else nearest.name, source)
+    return Comparison(tensors, None if nearest is None else nearest.name, source)
 
 
 def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -> Compared:
@@ -130,80 +126,63 @@ def _compared(thing: Any, given: Any, trace: Trace | None, rtol: float | None) -
                 f"the gradient of {name} was not kept. Fix: record with keep='all', or a larger "
                 "budget"
             )
-        uses = _uses(trace, start)
+        uses = uses_of(trace, start)
     else:
         name = getattr(thing, "label", "") or type(thing).__name__
         right = gradient_of(thing) if is_tensor(thing) else thing.grad
         shape = tuple(getattr(thing, "shape", ()))
-    mine = _numbers(name, given)
-    return judged(name, mine, np.zeros(shape) if right is None else right, rtol, uses, node)
-
-
-def _numbers(name: str, given: Any) -> Any:
-    """A gradient derived by hand: a tensor, a Value, an array, a list or a number."""
-    found = numbers_of(given)
-    if found is None:
-        found = np.asarray(getattr(given, "data", given) if hasattr(given, "_grad") else given)
-    if found.dtype.kind not in "fiub":
-        raise TypeError(
-            f"the gradient derived for {name} is {given!r}, not numbers. Fix: give a tensor, an "
-            "array, a list or a number."
-        )
-    return found
-
-
-def judged(
-    name: str,
-    given: Any,
-    right: Any,
-    rtol: float | None = None,
-    uses: dict[str, Any] | None = None,
-    node: int | None = None,
-) -> Compared:
-    """Two gradients side by side; sizes are judged by the largest number in the right one."""
-    right = np.asarray(right)
+    mine, right = _numbers(name, given), np.asarray(np.zeros(shape) if right is None else right)
     if rtol is None:
-        rtol = 1e-4 if np.float32 in (given.dtype, right.dtype) else 1e-9
-    one, other = np.asarray(given, np.float64), np.asarray(right, np.float64)
+        rtol = 1e-4 if np.float32 in (mine.dtype, right.dtype) else 1e-9
+    one, other = mine.astype(np.float64), right.astype(np.float64)
     scale = float(np.abs(other[np.isfinite(other)]).max(initial=0.0)) or 1.0
-    diagnosis = None
+    # gradcheck's tolerances, but relative: a gradient of 1e-7 may be wrong as well.
+    atol = max(rtol, 1e-5) * scale
     if one.shape != other.shape:
-        diagnosis = diagnose(one, other, atol=rtol * scale, rtol=rtol)
+        diagnosis = diagnose(one, other, atol=atol)
         return Compared(name, False, False, np.inf, None, None, None, right.shape, diagnosis, node)
     with np.errstate(all="ignore"):
         same = (one == other) | (np.isnan(one) & np.isnan(other))
         apart = np.where(same, 0.0, np.abs(one - other))
     apart = np.where(np.isnan(apart), np.inf, apart)
-    place = np.unravel_index(int(np.argmax(apart)), apart.shape) if apart.size else ()
+    at = tuple(map(int, np.unravel_index(int(np.argmax(apart)), apart.shape))) if one.size else None
     worst = float(apart.max(initial=0.0))
     close = worst <= rtol * scale
-    if not close:
-        # gradcheck's tolerances, but relative: a gradient of 1e-7 may be wrong as well.
-        loose = max(rtol, 1e-5)
-        diagnosis = diagnose(one, other, uses=uses or None, atol=loose * scale, rtol=1e-3)
     return Compared(
         name=name,
         exact=bool(same.all()),
         close=close,
         largest_difference=worst,
-        at=tuple(int(i) for i in place) if apart.size else None,
-        given=float(one[place]) if apart.size else None,
-        right=float(other[place]) if apart.size else None,
+        at=at,
+        given=None if at is None else float(one[at]),
+        right=None if at is None else float(other[at]),
         shape=right.shape,
-        diagnosis=diagnosis,
+        diagnosis=None if close else diagnose(one, other, uses=uses, atol=atol),
         node=node,
     )
 
 
-def _uses(trace: Trace, start: Edge) -> dict[str, Any]:
+def _numbers(name: str, given: Any) -> Any:
+    """A gradient derived by hand: a tensor, a Value, an array, a list or a number."""
+    array = numbers_of(given)
+    if array is None:
+        array = np.asarray(getattr(given, "data", given) if hasattr(given, "_grad") else given)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"the gradient derived for {name} is {given!r}, not numbers. Fix: give a tensor, an "
+            "array, a list or a number."
+        )
+    return array
+
+
+def uses_of(trace: Trace, start: Edge) -> dict[str, Any]:
     """What arrives from each place where it is used: a lost one can then be named."""
-    cone = Cone.of(trace, start, trace.sweep)
-    found: dict[str, Any] = {}
-    for consumer, argument in cone.uses[start.node]:
+    uses: dict[str, Any] = {}
+    for consumer, argument in Cone.of(trace, start, trace.sweep).uses[start.node]:
         pushed = trace.sweep.pushed[consumer]
         if not pushed or not is_array(pushed[argument]):
             return {}
         line = trace.nodes[consumer].line
         place = f"{trace.name(consumer)}, argument {argument}" + (f" ({line})" if line else "")
-        found[place] = pushed[argument]
-    return found
+        uses[place] = pushed[argument]
+    return uses

@@ -6,19 +6,18 @@ One row per output element: walk backward from it alone. One column per input el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gradwalk.engine import gradients
 from gradwalk.engine.modes import enable_grad
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.diagnosis import Array, diagnose, differs
+from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask, differs
 
-Mask = npt.NDArray[np.bool_]
 Function = Callable[..., Any]
 
 
@@ -32,17 +31,17 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class JacobianPair:
     """The Jacobian of one output in one input, by backward and by differences."""
 
     output: int
     input: int
-    output_shape: tuple[int, ...]
     input_shape: tuple[int, ...]
     analytic: Array  # (output elements, input elements), and so are the others
     ahead: Array  # one-sided differences: (f(x + eps) - f(x)) / eps
     behind: Array  # (f(x) - f(x - eps)) / eps
     noise: Array  # (output elements, 1): what rounding of f(x) alone does to these
+    value: Array  # of the output
     tolerance: Tolerance
 
     @property
@@ -92,23 +91,27 @@ class Comparison:
         error = abs(analytic - numeric) / (self.tolerance.atol + self.tolerance.rtol * abs(numeric))
         return not self.only_kinks, float(error) if np.isfinite(error) else np.inf
 
-    def diagnose(self, uses: Mapping[str, Array] | None = None) -> str | None:
-        """What is wrong, told from the numbers; kinks count as right."""
-        kinks, shape = self.kinks, self.output_shape + self.input_shape
-        return diagnose(
+    def evidence(self, others: Mapping[int, Array]) -> Evidence:
+        """The two Jacobians, kinks left out, and the right ones of other inputs."""
+        kinks, shape = self.kinks, self.value.shape + self.input_shape
+        identity = np.eye(self.value.size).reshape(2 * self.value.shape)
+        return Evidence(
             np.where(kinks, 0, self.analytic).reshape(shape),
             np.where(kinks, 0, self.numeric).reshape(shape),
-            input_ndim=len(self.input_shape),
-            uses={place: use.reshape(shape) for place, use in (uses or {}).items()},
-            atol=self.tolerance.atol,
-            rtol=self.tolerance.rtol,
+            self.value.shape,
+            self.tolerance.atol,
+            self.tolerance.rtol,
+            argument=self.input,
+            output=self.value,
+            g=identity,
+            others=others,
         )
 
 
-def compare(func: Function, inputs: Sequence[Any], tolerance: Tolerance) -> list[Comparison]:
+def compare(func: Function, inputs: Sequence[Any], tolerance: Tolerance) -> list[JacobianPair]:
     """Both Jacobians of every output in every input that is checked."""
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
-    found = []
+    pairs = []
     with enable_grad(), np.errstate(all="ignore"):
         outputs = outputs_of(func, inputs)
         now = [numbers(out) for out in outputs]
@@ -117,48 +120,55 @@ def compare(func: Function, inputs: Sequence[Any], tolerance: Tolerance) -> list
             after, before = _nudged(func, inputs, inputs[position], now, tolerance.eps)
             for k, value in enumerate(now):
                 column = value.reshape(-1, 1)
-                comparison = Comparison(
+                pair = JacobianPair(
                     output=k,
                     input=position,
-                    output_shape=value.shape,
                     input_shape=numbers(inputs[position]).shape,
                     analytic=by_backward[k][place],
                     ahead=(after[k] - column) / tolerance.eps,
                     behind=(column - before[k]) / tolerance.eps,
                     noise=4 * np.spacing(np.abs(column)) / tolerance.eps,
+                    value=value,
                     tolerance=tolerance,
                 )
-                found.append(comparison)
-    return found
+                pairs.append(pair)
+    return pairs
 
 
 def jacobians(output: Any, inputs: Sequence[Any]) -> list[Array]:
     """The Jacobian of one output in each input by backward: zeros where nothing arrives."""
     if is_value(output):
         return _value_gradients(output, inputs)
-    found = [np.zeros((output.numel(), x.numel())) for x in inputs]
+    rows = [np.zeros((output.numel(), x.numel())) for x in inputs]
     if output.requires_grad:
         for row in range(output.numel()):
             seed = np.zeros(output.shape, output.dtype)
             seed.flat[row] = 1
             seeds = gradients.wrap(seed)
             got = gradients.grad(output, inputs, seeds, retain_graph=True, allow_unused=True)
-            for jacobian, g in zip(found, got, strict=True):
+            for jacobian, g in zip(rows, got, strict=True):
                 if g is not None:
                     jacobian[row] = numbers(g).ravel()
-    return found
+    return rows
 
 
 def _value_gradients(output: Any, inputs: Sequence[Any]) -> list[Array]:
-    nodes = {*inputs_first([output]), *inputs}
-    kept = {v: v.grad for v in nodes}
-    for v in nodes:
-        v.grad = 0
-    output.backward()
-    found = [np.array([[x.grad]], np.float64) for x in inputs]
-    for v, grad in kept.items():  # the caller keeps the gradients they had
-        v.grad = grad
-    return found
+    with grads_put_back({*inputs_first([output]), *inputs}):
+        output.backward()
+        return [np.array([[x.grad]], np.float64) for x in inputs]
+
+
+@contextmanager
+def grads_put_back(values: Iterable[Any]) -> Iterator[None]:
+    """Begin with every grad at 0, and end with those the caller had."""
+    kept = {v: v.grad for v in values}
+    try:
+        for v in kept:
+            v.grad = 0
+        yield
+    finally:
+        for v, grad in kept.items():
+            v.grad = grad
 
 
 def _nudged(
@@ -216,12 +226,12 @@ def numbers(thing: Any) -> Array:
 
 def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
     """What func returns, as a list; integer results, such as indices, have no derivative."""
-    found = listed(func(*inputs))
-    for out in found:
+    outputs = listed(func(*inputs))
+    for out in outputs:
         if not is_tensor(out) and not is_value(out):
             raise TypeError(
                 f"func returned a {type(out).__name__}, which carries no gradient; it must return "
                 "a tensor (or Value), or a tuple of them. Look for an item(), float() or numpy() "
                 "in it."
             )
-    return [out for out in found if is_value(out) or out.dtype.kind == "f"]
+    return [out for out in outputs if is_value(out) or out.dtype.kind == "f"]

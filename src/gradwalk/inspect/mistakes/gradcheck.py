@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,9 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import enable_grad
-from gradwalk.inspect.mistakes.arrivals import lost_in_the_walk, stale_value, stale_visit
-from gradwalk.inspect.mistakes.blame import lost_on_arrival, rule_at_fault
 from gradwalk.inspect.mistakes.differences import (
-    Comparison,
     Function,
+    JacobianPair,
     Tolerance,
     compare,
     is_checked,
@@ -26,6 +25,7 @@ from gradwalk.inspect.mistakes.differences import (
     numbers,
     outputs_of,
 )
+from gradwalk.inspect.mistakes.own_rules import own_rule_at_fault, recorded_fault, said
 
 
 class GradcheckError(AutogradError):
@@ -63,7 +63,9 @@ def gradcheck(
     >>> gw.gradcheck(lambda a, b: a * b + a, (gw.Value(2.0), gw.Value(-3.0)))
     True
     """
-    check = _Check("gradcheck", func, listed(inputs), Tolerance(eps, atol, rtol), nondet_tol)
+    given = listed(inputs)
+    _require_inputs("gradcheck", given)
+    check = _Check("gradcheck", func, given, Tolerance(eps, atol, rtol), nondet_tol)
     return check.run(raise_exception)
 
 
@@ -98,8 +100,8 @@ def gradgradcheck(
     _require_inputs("gradgradcheck", given)
     weights = None if grad_outputs is None else listed(grad_outputs)
     gradient, everything = gradient_of(func, given, weights)
-    check = _Check("gradgradcheck", gradient, everything, Tolerance(eps, atol, rtol), nondet_tol)
-    check.differentiated, check.own = func, len(given)
+    tolerance = Tolerance(eps, atol, rtol)
+    check = _Check("gradgradcheck", gradient, everything, tolerance, nondet_tol, func, len(given))
     return check.run(raise_exception)
 
 
@@ -154,27 +156,17 @@ def _require_inputs(asked: str, inputs: Sequence[Any]) -> None:
             )
 
 
+@dataclass
 class _Check:
     """One check, and the words for its outcome."""
 
+    asked: str
+    func: Function
+    inputs: tuple[Any, ...]
+    tolerance: Tolerance
+    nondet_tol: float
     differentiated: Function | None = None  # for gradgradcheck: what `func` is the gradient of
-    own: int  # how many inputs are the user's; further ones are weights of its outputs
-
-    def __init__(
-        self,
-        asked: str,
-        func: Function,
-        inputs: tuple[Any, ...],
-        tolerance: Tolerance,
-        nondet_tol: float,
-    ) -> None:
-        _require_inputs(asked, inputs)
-        self.asked = asked
-        self.func = func
-        self.inputs = inputs
-        self.tolerance = tolerance
-        self.nondet_tol = nondet_tol
-        self.own = len(inputs)
+    own: int = 0  # then, how many inputs are the user's; further ones are weights of its outputs
 
     def run(self, raise_exception: bool) -> bool:
         """True, or the error (False without `raise_exception`)."""
@@ -191,7 +183,10 @@ class _Check:
             second = [numbers(out) for out in outputs_of(self.func, self.inputs)]
         if not first:
             raise ValueError(f"{self.asked}: func returns no floating-point output to check")
-        if all(self._equal(one, other) for one, other in zip(first, second, strict=True)):
+        if all(
+            one.shape == other.shape and np.allclose(one, other, 0, self.nondet_tol, equal_nan=True)
+            for one, other in zip(first, second, strict=True)
+        ):
             return None
         diagnosis = (
             "not deterministic: two calls with the same inputs give different outputs, so their "
@@ -200,12 +195,7 @@ class _Check:
         )
         return GradcheckError(_wrapped(f"{self.asked}: func is {diagnosis}"), diagnosis)
 
-    def _equal(self, one: Any, other: Any) -> bool:
-        return one.shape == other.shape and np.allclose(
-            one, other, rtol=0, atol=self.nondet_tol, equal_nan=True
-        )
-
-    def _explained(self, wrong: list[Comparison]) -> GradcheckError:
+    def _explained(self, wrong: list[JacobianPair]) -> GradcheckError:
         wrong, diagnosis = self._in_float64(wrong)
         worst = max(wrong, key=lambda c: c.badness)
         diagnosis = diagnosis or self._diagnosis(worst)
@@ -216,7 +206,7 @@ class _Check:
 
     # -- what may be wrong ------------------------------------------------------------------------
 
-    def _in_float64(self, wrong: list[Comparison]) -> tuple[list[Comparison], str | None]:
+    def _in_float64(self, wrong: list[JacobianPair]) -> tuple[list[JacobianPair], str | None]:
         """If the inputs are float32: is it still wrong in float64? Then those numbers say more."""
         kinds = {x.dtype for x in self.inputs if is_tensor(x) and is_checked(x)}
         if kinds <= {np.dtype(np.float64)}:
@@ -236,14 +226,14 @@ class _Check:
             "With the same inputs in float64 the check passes: use dtype=gradwalk.float64."
         )
 
-    def _diagnosis(self, worst: Comparison) -> str | None:
+    def _diagnosis(self, worst: JacobianPair) -> str | None:
         if worst.only_kinks:
             return self._kink(worst)
         with enable_grad():
             output = outputs_of(self.func, self.inputs)[worst.output]
             again = jacobians(output, [self.inputs[worst.input]])[0]
         if not np.array_equal(again, worst.analytic, equal_nan=True):
-            return self._stale(output) or (
+            return recorded_fault(self.func, self.inputs, "a stale value") or (
                 "not deterministic: backward gives another gradient when it is run again, for the "
                 "same inputs and outputs."
             )
@@ -259,23 +249,13 @@ class _Check:
                 f"{self.tolerance.eps:g} hardly shows in its last digits. Subtract a constant "
                 "from the output, or take a larger eps."
             )
-        found = worst.diagnose()
-        if is_value(output):
-            x = self.inputs[worst.input]
-            found = lost_on_arrival(output, x, float(worst.numeric[0, 0])) or found
-        elif output.requires_grad:
-            found = lost_in_the_walk(output) or found
-        if self.differentiated is None:
-            fault = rule_at_fault(self.func, self.inputs, self.tolerance)
-            return fault or self._stale(output) or found
-        own = self.inputs[: self.own]
-        return rule_at_fault(self.differentiated, own, self.tolerance, gradient_of) or found
+        func, inputs, derive = self.func, self.inputs, None
+        if self.differentiated is not None:
+            func, inputs, derive = self.differentiated, self.inputs[: self.own], gradient_of
+        fault = own_rule_at_fault(func, inputs, self.tolerance, derive)
+        return fault or recorded_fault(func, inputs) or said(worst)
 
-    def _stale(self, output: Any) -> str | None:
-        """Whether backward computes with the numbers of another call."""
-        return stale_value(self.func, self.inputs) if is_tensor(output) else stale_visit(output)
-
-    def _kink(self, worst: Comparison) -> str:
+    def _kink(self, worst: JacobianPair) -> str:
         row, column = worst.worst
         ahead, behind = worst.ahead[row, column], worst.behind[row, column]
         eps = self.tolerance.eps
@@ -283,22 +263,22 @@ class _Check:
         jump = max(abs(ahead), abs(behind)) * eps > np.sqrt(eps)
         return (
             f"a {'jump' if jump else 'kink'} within eps = {eps:g} of this input, not a wrong rule: "
-            f"the slope is {_number(behind)} just below it and {_number(ahead)} just above, and "
+            f"the slope is {behind:.6g} just below it and {ahead:.6g} just above, and "
             "backward gives one between. Move the input away from there, or take a smaller eps."
         )
 
     # -- what is seen -----------------------------------------------------------------------------
 
-    def _facts(self, worst: Comparison, wrong: list[Comparison]) -> list[str]:
+    def _facts(self, worst: JacobianPair, wrong: list[JacobianPair]) -> list[str]:
         row, column = worst.worst
         out_name, in_name = self._output_name(worst.output), self._input_name(worst.input)
-        out_place = _place(row, worst.output_shape)
+        out_place = _place(row, worst.value.shape)
         in_place = _place(column, worst.input_shape)
         analytic, numeric = _numbers(worst.analytic[row, column], worst.numeric[row, column])
         label = self.inputs[worst.input].label
         facts = {
             in_name: (f"'{label}', " if label else "") + f"shape {worst.input_shape}",
-            out_name: f"shape {worst.output_shape}",
+            out_name: f"shape {worst.value.shape}",
             "worst element": f"d {out_name}{out_place} / d {in_name}{in_place}",
             "analytic": f"{analytic}  (backward)",
             "numeric": f"{numeric}  (central differences, eps = {self.tolerance.eps:g})",
@@ -320,7 +300,7 @@ class _Check:
         ]
 
     def _input_name(self, position: int) -> str:
-        if position < self.own:
+        if self.differentiated is None or position < self.own:
             return f"input {position}"
         return f"the weight of output {position - self.own}"
 
@@ -343,10 +323,6 @@ def _in_float64(x: Any) -> Any:
 def _place(position: int, shape: tuple[int, ...]) -> str:
     """`[1, 0]`, or nothing for a single number."""
     return str([int(i) for i in np.unravel_index(position, shape)]) if shape else ""
-
-
-def _number(x: float) -> str:
-    return f"{x:.6g}"
 
 
 def _numbers(one: float, other: float) -> tuple[str, str]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.nan.causes import number
-from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.routes import PathStep, chain, wrapped
-
-_INDENT = " " * 11
+from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.routes import PathStep, chain, labelled, listed, wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class Operand:
     summary: str  # of all its elements
 
     def __str__(self) -> str:
-        here = "" if self.value is None else f" is {number(self.value)} there"
+        here = "" if self.value is None else f" is {short(self.value)} there"
         return f"{self.name}{here}" + (f" ({self.summary})" if self.summary else "")
 
 
@@ -60,28 +57,23 @@ class FoundNan(Report):
     def __str__(self) -> str:
         if not self.found:
             return "no NaN and no inf reaches the loss or a gradient."
-        lines = wrapped(f"first: {self._headline()}", "", " " * 7)
-        if self.line is not None:
-            made = "made at: " if self.kind in ("data", "weights") else "line:    "
-            lines += wrapped(f"{made}{self.line}", "  ", _INDENT)
-        if self.layer:
-            lines.append(f"  in:      {self.layer}")
-        lines += wrapped(f"why:     {self.reason}", "  ", _INDENT)
-        for operand in self.operands:
-            lines += wrapped(f"input:   {operand}", "  ", _INDENT)
-        if self.became is not None:
-            at = "" if self.became.line is None else f", {self.became.line}"
-            lines += wrapped(f"NaN at:  {self.became.name}{at}", "  ", _INDENT)
-        if self.masked_by is not None:
-            at = "" if self.masked_by.line is None else f", {self.masked_by.line}"
-            lines += wrapped(f"hidden:  by {self.masked_by.name}{at}", "  ", _INDENT)
-        if self.passed:
-            lines += wrapped(f"passed:  {chain(self.passed)}", "  ", _INDENT)
-        if self.reached:
-            lines += wrapped(f"reached: {_listed(self.reached)}", "  ", _INDENT)
-        if self.others:
-            lines += wrapped(f"also:    {_listed([s.name for s in self.others])}", "  ", _INDENT)
-        return "\n".join([*lines, *wrapped(f"Fix: {self.fix}", "", "     ")])
+        hidden = None if self.masked_by is None else f"by {self.masked_by}"
+        lines = [
+            *wrapped(f"first: {self._headline()}", "", " " * 7),
+            *labelled(
+                ("made at" if self.kind in ("data", "weights") else "line", self.line),
+                ("in", self.layer),
+                ("why", self.reason),
+                *(("input", operand) for operand in self.operands),
+                ("NaN at", self.became),
+                ("hidden", hidden),
+                ("passed", chain(self.passed)),
+                ("reached", listed(self.reached, 5)),
+                ("also", listed([step.name for step in self.others], 5)),
+            ),
+            *wrapped(f"Fix: {self.fix}", "", "     "),
+        ]
+        return "\n".join(lines)
 
     def _headline(self) -> str:
         where = "" if not self.index else f" at {list(self.index)}"
@@ -89,8 +81,3 @@ class FoundNan(Report):
             where += f" ({self.count} of {self.total} elements)"
         way = "backward through " if self.direction == "backward" else ""
         return f"{way}{self.name}{where}: {self.text}"
-
-
-def _listed(names: list[str], limit: int = 5) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask
-from gradwalk.inspect.no_grad.cuts import Cause
+from gradwalk.inspect.no_grad.cuts import Cause, formula_of
+from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.routes import listed
 from gradwalk.inspect.trace.trace import TraceNode
 
 LOGS = {"log", "log2", "log10", "log1p", "logit", "xlogy"}
@@ -40,6 +42,11 @@ _SUBTRACT_LARGEST = (
     "subtract the largest input first, as softmax and logsumexp do by themselves, or clamp it "
     "before."
 )
+_POSITIVE_ROOT = "keep its input above 0: sqrt(x.clamp(min=0) + 1e-12)."
+_INSIDE_DOMAIN = "clamp its input into the domain of {op}, a little inside its ends."
+_ZERO_DEVIATION = "{op} divides by a standard deviation of 0 (eps is {eps})."
+_SINGULAR = "{op} is given a matrix that is singular, or of a kind that it does not support."
+_REGULARISE = "add a small multiple of the identity to the matrix."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,49 +64,57 @@ class There:
         """The operands of a node at the element `result`."""
         op = op_of(node)
         together = op is not None and op.elementwise
-        found = [at(numbers.of(a), index) if together else None for a in node.args]
-        return cls(node, index, found, at(result, index), numbers)
+        operands = [at(numbers.of(a), index) if together else None for a in node.args]
+        return cls(node, index, operands, at(result, index), numbers)
 
     @property
     def text(self) -> str:
         """`log(0) = −inf`, `0 / 0 = NaN`."""
         node, values = self.node, self.operands
         if any(v is None for v in values) or not values:
-            return f"{node.op} = {number(self.result)}" if self.result is not None else node.op
-        shown = [number(v) for v in values]
+            return f"{node.op} = {short(self.result)}" if self.result is not None else node.op
+        shown = [short(v) for v in values]
         if node.op == "power":
-            shown.append(number(node.attrs["exponent"]))
+            shown.append(short(node.attrs["exponent"]))
         sign = _SIGNS.get(node.op)
         spelled = (
             f" {sign} ".join(f"({s})" if s.startswith("−") else s for s in shown)
             if sign
             else f"{node.op}({', '.join(shown)})"
         )
-        return spelled if self.result is None else f"{spelled} = {number(self.result)}"
+        return spelled if self.result is None else f"{spelled} = {short(self.result)}"
 
 
 _SIGNS = {"add": "+", "sub": "−", "mul": "×", "div": "/", "power": "^", "pow": "^"}
 
 
-def number(value: float | None) -> str:
-    """A number as text: NaN, −inf, 0, 1e+38."""
-    if value is None:
-        return "?"
-    if math.isnan(value):
-        return "NaN"
-    return f"{value:.4g}".replace("-", "−", 1) if value < 0 else f"{value:.4g}"
-
-
 # -- forward ---------------------------------------------------------------------------------------
+
+
+# Ops that fail in one way.
+_SIMPLE: dict[str, Cause] = {
+    op: cause
+    for ops, cause in (
+        (LOGS, Cause("log", "the logarithm of {x} is {result}.", _CLAMP_LOG)),
+        (ROOTS, Cause("root", "the root of {x} is {result}.", _POSITIVE_ROOT)),
+        (ARCS, Cause("domain", "{op} is not defined at {number}.", _INSIDE_DOMAIN)),
+        (NORMALS, Cause("zero variance", _ZERO_DEVIATION, "give it an eps above 0, such as 1e-5.")),
+        (INVERSES, Cause("singular", _SINGULAR, _REGULARISE)),
+    )
+    for op in ops
+}
 
 
 def forward_cause(there: There) -> Cause:
     """Why an op gave NaN or inf."""
-    op, values, result = there.node.op, there.operands, there.result
+    op, values = there.node.op, there.operands
     infinite = [v for v in values if v is not None and math.isinf(v)]
-    x = values[0] if values else None
-    if op in LOGS:
-        return Cause("log", f"the logarithm of {_sort(x)} is {number(result)}.", _CLAMP_LOG)
+    if op in _SIMPLE:
+        simple = _SIMPLE[op]
+        x, eps = values[0] if values else None, there.node.attrs.get("eps")
+        told = {"op": op, "x": _sort(x), "number": short(x), "result": short(there.result)}
+        reason = simple.reason.format(**told, eps=eps)
+        return Cause(simple.kind, reason, simple.fix.format(op=op))
     if op in QUOTIENTS and not infinite:
         return _quotient(there)
     if op in ("sub", "add") and len(infinite) == 2:
@@ -117,44 +132,20 @@ def forward_cause(there: There) -> Cause:
         )
     if op in EXPONENTIALS:
         return _overflow(there, _SUBTRACT_LARGEST)
-    if op in ROOTS:
-        return Cause(
-            "root",
-            f"the root of {_sort(x)} is {number(result)}.",
-            "keep its input above 0: sqrt(x.clamp(min=0) + 1e-12).",
-        )
     if op in POWERS:
         return _power(there)
-    if op in ARCS:
-        return Cause(
-            "domain",
-            f"{op} is not defined at {number(x)}.",
-            f"clamp its input into the domain of {op}, a little inside its ends.",
-        )
     if op == "binary_cross_entropy":
         p = at(there.numbers.of(there.node.args[0]), there.index)
         if p is not None and not 0 <= p <= 1:
             return Cause(
                 "domain",
-                f"{op} takes probabilities, from 0 to 1, and is given {number(p)} here.",
+                f"{op} takes probabilities, from 0 to 1, and is given {short(p)} here.",
                 "use binary_cross_entropy_with_logits, or a sigmoid before it.",
             )
     if op in SOFTMAXES:
         return _softmax(there)
     if op in SPREADS:
         return _spread(there)
-    if op in NORMALS:
-        return Cause(
-            "zero variance",
-            f"{op} divides by a standard deviation of 0 (eps is {there.node.attrs.get('eps')}).",
-            "give it an eps above 0, such as 1e-5.",
-        )
-    if op in INVERSES:
-        return Cause(
-            "singular",
-            f"{op} meets a matrix that is singular, or that is not what it needs.",
-            "add a small multiple of the identity to the matrix.",
-        )
     if op in SUMS or not infinite:
         return _many(there)
     return _overflow(there, "keep what goes in smaller: scale it, clamp it, or use float64.")
@@ -163,7 +154,7 @@ def forward_cause(there: There) -> Cause:
 def _sort(x: float | None) -> str:
     if x is None:
         return "a number outside its domain"
-    return "0" if x == 0 else f"a negative number ({number(x)})" if x < 0 else number(x)
+    return "0" if x == 0 else f"a negative number ({short(x)})" if x < 0 else short(x)
 
 
 def _quotient(there: There) -> Cause:
@@ -172,7 +163,7 @@ def _quotient(there: There) -> Cause:
     if y == 0 and x == 0:
         return Cause("0 / 0", "0 / 0 is NaN.", _SAFE_QUOTIENT)
     if y == 0:
-        return Cause("division by 0", f"{number(x)} / 0 is {number(there.result)}.", _SAFE_QUOTIENT)
+        return Cause("division by 0", f"{short(x)} / 0 is {short(there.result)}.", _SAFE_QUOTIENT)
     return _overflow(there, "scale both operands, or use float64.")
 
 
@@ -184,11 +175,11 @@ def _power(there: There) -> Cause:
     if x is not None and n is not None and x < 0 and n != int(n):
         return Cause(
             "power",
-            f"a negative number ({number(x)}) to the power of {number(n)} is NaN.",
+            f"a negative number ({short(x)}) to the power of {short(n)} is NaN.",
             "use abs(x) or x.clamp(min=0) as the base, or a whole exponent.",
         )
     if x == 0 and n is not None and n < 0:
-        return Cause("division by 0", f"0 to the power of {number(n)} is inf.", _SAFE_QUOTIENT)
+        return Cause("division by 0", f"0 to the power of {short(n)} is inf.", _SAFE_QUOTIENT)
     return _overflow(there, "keep the base or the exponent smaller, or use float64.")
 
 
@@ -229,8 +220,8 @@ def _softmax(there: There) -> Cause:
         if node.op == "cross_entropy" and np.isinf(logits).any():
             return Cause(
                 "log",
-                "the class that is the target has a logit of −inf: its probability is 0, and the "
-                "logarithm of 0 is −inf.",
+                "the target class has a logit of −inf: its probability is 0, and the logarithm of "
+                "0 is −inf.",
                 "do not mask the target's class, or mask with a large finite number (-1e9).",
             )
     return _many(there)
@@ -260,10 +251,10 @@ def _spread(there: There) -> Cause:
     correction = node.attrs.get("correction", 1)
     if count - correction <= 0:
         of = "one element" if count == 1 else f"{count} elements"
-        left = number(count - correction)
+        left = short(count - correction)
         return Cause(
             "one element",
-            f"{node.op} of {of} divides by n − {number(correction)} = {left}.",
+            f"{node.op} of {of} divides by n − {short(correction)} = {left}.",
             f"use {node.op}(correction=0), which divides by n, or take more than one element.",
         )
     return _many(there)
@@ -277,7 +268,7 @@ def _many(there: There) -> Cause:
     if any(v.size == 0 for v in known):
         return Cause(
             "empty",
-            f"{node.op} of no elements at all.",
+            f"{node.op} is applied to no elements.",
             "check that something is left after filtering or masking.",
         )
     largest = max(
@@ -286,12 +277,12 @@ def _many(there: There) -> Cause:
     if math.isfinite(largest):
         return _overflow(
             there,
-            f"its operands go up to {number(largest)}: scale them, clip the weights, or use "
+            f"its operands go up to {short(largest)}: scale them, clip the weights, or use "
             "float64.",
         )
     return Cause(
         "not finite",
-        f"{node.op} gives {number(there.result)} of operands that are not all finite.",
+        f"{node.op} gives {short(there.result)} for operands that are not all finite.",
         "look at which operand is infinite: if it was given on purpose, as a mask, use a large "
         "finite number (-1e9) in its place.",
     )
@@ -315,15 +306,16 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
     """Why a finite gradient became NaN or inf on its way to the input at `position`."""
     node = there.node
     op = op_of(node)
-    here = "" if op is None or not op.elementwise else _at_operand(there, position)
     if op is None:
         return Cause(
             "own backward",
-            f"the backward of {node.op} gives {number(pushed)} for its input {position}.",
+            f"the backward of {node.op} gives {short(pushed)} for its input {position}.",
             f"check {node.op}.backward with gradwalk.gradcheck.",
         )
+    value = there.operands[position] if op.elementwise and position < len(there.operands) else None
+    here = "" if value is None else f" at {op.inputs[position]} = {short(value)}"
     slope = _slope(there, position)
-    shown = f", {_formula(op, position, node)}," if op.elementwise else ""
+    shown = formula_of(op, position, node.attrs)
     if slope is None or not math.isfinite(slope):
         if node.op in SPREADS:
             return Cause(
@@ -331,7 +323,7 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
                 f"{node.op} of equal elements is 0, and there it has no finite derivative.",
                 _SMOOTH["std"],
             )
-        size = "not finite" if slope is None else number(slope)
+        size = "not finite" if slope is None else short(slope)
         return Cause(
             "infinite slope",
             f"the derivative of {node.op}{shown} is {size}{here}.",
@@ -339,17 +331,10 @@ def backward_cause(there: There, position: int, g: float | None, pushed: float |
         )
     return Cause(
         "overflow",
-        f"gradient {number(g)} × derivative {number(slope)} of {node.op} is beyond the largest "
+        f"gradient {short(g)} × derivative {short(slope)} of {node.op} is beyond the largest "
         f"{node.metas[0][1]}.",
         "clip or scale: a smaller loss, smaller weights, or float64.",
     )
-
-
-def _at_operand(there: There, position: int) -> str:
-    value = there.operands[position] if position < len(there.operands) else None
-    op = op_of(there.node)
-    assert op is not None
-    return "" if value is None else f" at {op.inputs[position]} = {number(value)}"
 
 
 def _slope(there: There, position: int) -> float | None:
@@ -371,24 +356,14 @@ def _slope(there: There, position: int) -> float | None:
             return None
 
 
-def _formula(op: Any, position: int, node: TraceNode) -> str:
-    from gradwalk.printers.formulas.formula import derivative
-
-    try:
-        return derivative(op, position, **node.attrs)
-    except Exception:  # the rule has no formula
-        return "at this value"
-
-
 def rows_of(kept: Any, limit: int = 5) -> str:
     """Describe the non-finite rows of a data tensor."""
     if not is_array(kept) or not np.ndim(kept):
         return ""
     mask = np.asarray(bad_mask(kept))
     rows = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
-    listed = ", ".join(str(int(r)) for r in rows[:limit])
-    more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
-    return f"row {listed}" if len(rows) == 1 else f"rows {listed}{more}"
+    names = [str(row) for row in rows]
+    return f"row {names[0]}" if len(names) == 1 else f"rows {listed(names, limit)}"
 
 
 def safe_form(op: str) -> str:

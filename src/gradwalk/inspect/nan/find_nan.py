@@ -7,12 +7,14 @@ inf. A constant inf (a mask of -inf) is not a cause by itself.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.nan.answer import FoundNan, Operand
 from gradwalk.inspect.nan.causes import (
@@ -21,16 +23,16 @@ from gradwalk.inspect.nan.causes import (
     There,
     backward_cause,
     forward_cause,
-    number,
     rows_of,
     safe_form,
 )
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
-from gradwalk.inspect.nan.target import trace_and_root
 from gradwalk.inspect.no_grad.cuts import Cause
-from gradwalk.inspect.trace.live import is_tensor, numbers_of
+from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
+from gradwalk.inspect.trace.recorder import as_trace, current, record
 from gradwalk.inspect.trace.replay import is_array, op_of
-from gradwalk.inspect.trace.routes import PathStep
+from gradwalk.inspect.trace.routes import PathStep, group_name, steps_at
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 
@@ -54,7 +56,7 @@ def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     >>> bool(find_nan((p + 1).log().sum()))
     False
     """
-    trace, root, called = trace_and_root(target, budget)
+    trace, root, called = _trace_and_root(target, budget)
     return _Search(trace, root).answer(called)
 
 
@@ -113,18 +115,18 @@ class _Search:
                 became, chain = first, {*chain, *made[1]}
                 producers = [*made[0], *producers[1:]]
                 first = self.trace.nodes[producers[0]]
-        found = self._described(first)
-        found.became = None if became is None else PathStep.at(self.trace, became.index)
-        found.passed = [PathStep.at(self.trace, i) for i in sorted(chain - {first.index})]
-        found.others = [PathStep.at(self.trace, i) for i in producers[1:] if i != first.index]
-        found.reached = [f"the loss ({self._shown(sink)})"]
+        answer = self._described(first)
+        answer.became = None if became is None else PathStep.at(self.trace, became.index)
+        answer.passed = steps_at(self.trace, sorted(chain - {first.index}))
+        answer.others = steps_at(self.trace, [i for i in producers[1:] if i != first.index])
+        answer.reached = [f"the loss ({self._shown(sink)})"]
         if sweep is not None:
-            found.reached += self._bad_gradients(sweep)
-        return found
+            answer.reached += self._bad_gradients(sweep)
+        return answer
 
     def _shown(self, index: int) -> str:
         value = self.trace.nodes[index].value
-        return number(float(value)) if is_array(value) and np.size(value) == 1 else "not finite"
+        return short(float(value)) if is_array(value) and np.size(value) == 1 else "not finite"
 
     def _producers(
         self, ends: Iterable[int], test: Callable[[Any], bool]
@@ -196,69 +198,61 @@ class _Search:
         if written is not None:
             return self._written(node, value, written)
         there = There.of(self.numbers, node, index, value)
-        found = self._about(node, forward_cause(there), "forward", value, index)
-        found.text = there.text
-        found.operands = self._operands(node, index)
-        return found
+        answer = self._about(node, forward_cause(there), "forward", value, there.text)
+        answer.operands = self._operands(node, index)
+        return answer
 
     def _about(
-        self, node: TraceNode, cause: Cause, direction: str, value: Kept, index: Index | None
+        self, node: TraceNode, cause: Cause, direction: str, value: Kept, text: str
     ) -> FoundNan:
-        groups = self.trace.group_path(node.index)
-        found = FoundNan(True, direction, cause.kind, "", cause.reason, cause.fix, node.index)
-        found.name, found.op, found.line = self.trace.name(node.index), node.op, node.line
-        found.layer = groups[-1].name if groups else ""
-        found.index = index
+        answer = FoundNan(True, direction, cause.kind, text, cause.reason, cause.fix, node.index)
+        answer.name, answer.op, answer.line = self.trace.name(node.index), node.op, node.line
+        answer.layer = group_name(self.trace, node.index)
+        answer.index = first_bad(value)
         if isinstance(value, Statistics):
-            found.count, found.total = value.nans or value.infs, value.count
+            answer.count, answer.total = value.nans or value.infs, value.count
         elif is_array(value):
-            found.count, found.total = int(np.sum(bad_mask(value))), int(np.size(value))
-        return found
+            answer.count, answer.total = int(np.sum(bad_mask(value))), int(np.size(value))
+        return answer
 
     def _operands(self, node: TraceNode, index: Index | None) -> list[Operand]:
         op = op_of(node)
         together = op is not None and op.elementwise
-        found = []
+        operands = []
         for argument in node.args:
             value = self.numbers.of(argument)
             if not isinstance(argument, Edge):
                 if isinstance(argument, (int, float)):
-                    found.append(Operand(f"the constant {number(float(argument))}", None, ""))
+                    operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
                 continue
             here = at(value, index) if together else None
-            found.append(Operand(self.trace.name(argument.node), here, _summary(value)))
-        return found
+            operands.append(Operand(self.trace.name(argument.node), here, _summary(value)))
+        return operands
 
     def _given_leaf(self, node: TraceNode) -> FoundNan:
         """The NaN was there before the first operation."""
         value = node.value
-        what = "NaN" if has_nan(value) else "inf"
-        index = first_bad(value)
-        if node.needs_grad:
-            when = node.attrs.get("changed_at")
-            cause = Cause(
-                "weights",
-                f"this parameter already held {what} when it was used: "
-                + (f"the update at {when} left it." if when else "an earlier step left it."),
-                "look at the step before: find_nan(lambda: step()) around it; then a smaller "
-                "learning rate, or clip_grad_norm_.",
-            )
-        else:
+        if not node.needs_grad:
             return self._given_data(node, value)
-        found = self._about(node, cause, "forward", value, index)
-        found.text = f"already {what}"
-        return found
+        what = "NaN" if has_nan(value) else "inf"
+        when = node.attrs.get("changed_at")
+        left = f"the update at {when} left it" if when else "an earlier step left it"
+        cause = Cause(
+            "weights",
+            f"this parameter already held {what} when it was used: {left}.",
+            "look at the step before: find_nan(lambda: step()) around it; then a smaller "
+            "learning rate, or clip_grad_norm_.",
+        )
+        return self._about(node, cause, "forward", value, f"already {what}")
 
     def _written(self, node: TraceNode, value: Kept, constant: float) -> FoundNan:
-        what = number(constant)
+        what = short(constant)
         cause = Cause(
             "constant",
-            f"{what} was put in here as a constant.",
+            f"{what} enters here as a constant.",
             "use a large finite number (-1e9 in place of -inf), or keep it from reaching the loss.",
         )
-        found = self._about(node, cause, "forward", value, first_bad(value))
-        found.text = f"the constant {what}"
-        return found
+        return self._about(node, cause, "forward", value, f"the constant {what}")
 
     def _given_data(self, node: TraceNode, value: Kept) -> FoundNan:
         what = "NaN" if has_nan(value) else "inf"
@@ -269,9 +263,8 @@ class _Search:
             f"{rows} of {owner} held {what} from the start{self._last_written(node)}.",
             "clean the data: drop such rows, or fill them (nan_to_num) before training.",
         )
-        found = self._about(node, cause, "forward", value, first_bad(value))
-        found.text = f"{rows} {'are' if rows.startswith('rows') else 'is'} {what}"
-        return found
+        verb = "are" if rows.startswith("rows") else "is"
+        return self._about(node, cause, "forward", value, f"{rows} {verb} {what}")
 
     def _last_written(self, node: TraceNode) -> str:
         """Where a tensor was last written, unless that line made it."""
@@ -316,10 +309,9 @@ class _Search:
                 "made of it, is not.",
                 "look at the hooks on it; scale the loss down.",
             )
-        found = self._about(node, cause, "backward", g, first_bad(g))
-        found.text = "its gradient is not finite"
-        found.reached = self._bad_gradients(sweep)
-        return found
+        answer = self._about(node, cause, "backward", g, "its gradient is not finite")
+        answer.reached = self._bad_gradients(sweep)
+        return answer
 
     def _pushed(self, index: int, position: int, sweep: Sweep) -> FoundNan:
         node = self.trace.nodes[index]
@@ -329,14 +321,17 @@ class _Search:
         g = at(sweep.grad(index), element)
         pushed = at(contribution, first_bad(contribution))
         cause = backward_cause(there, position, g, pushed)
+        text = f"gradient {short(g)} becomes {short(pushed)}"
+        hider = None
         if cause.kind == "infinite slope" and g == 0:
-            return self._masked(node, there, position, element, sweep, contribution)
-        found = self._about(node, cause, "backward", contribution, first_bad(contribution))
-        found.text = f"gradient {number(g)} becomes {number(pushed)}"
-        found.operands = self._operands(node, element)
-        found.passed = self._onward(index, sweep)
-        found.reached = self._bad_gradients(sweep)
-        return found
+            hider = self._hider(index, element, sweep)
+            cause, text = self._masked(there, hider), "gradient 0 becomes NaN"
+        answer = self._about(node, cause, "backward", contribution, text)
+        answer.operands = self._operands(node, element)
+        answer.masked_by = None if hider is None else PathStep.at(self.trace, hider)
+        answer.passed = self._onward(index, sweep)
+        answer.reached = self._bad_gradients(sweep)
+        return answer
 
     def _element(self, node: TraceNode, contribution: Any, sweep: Sweep) -> Index | None:
         """The element of the node's output at which the first bad contribution arose."""
@@ -360,32 +355,15 @@ class _Search:
         place = np.unravel_index(int(np.argmax(bad)), shape)
         return tuple(int(i) for i in place)
 
-    def _masked(
-        self,
-        node: TraceNode,
-        there: There,
-        position: int,
-        element: Index | None,
-        sweep: Sweep,
-        contribution: Any,
-    ) -> FoundNan:
+    def _masked(self, there: There, hider: int | None) -> Cause:
         """A masked branch: its gradient is 0, its derivative infinite, and 0 × inf is NaN."""
-        hider = self._hider(node.index, element, sweep)
-        by = "a mask" if hider is None else self.trace.nodes[hider].op
-        cause = Cause(
+        by, op = "a mask" if hider is None else self.trace.nodes[hider].op, there.node.op
+        return Cause(
             "masked",
             f"{by} hides this element, so the loss is finite and the gradient that comes back is "
-            f"0. But the derivative of {node.op} there ({there.text}) is infinite, and 0 × inf is "
-            "NaN.",
-            f"make the input safe before, not the result after: {safe_form(node.op)}.",
+            f"0. But the derivative of {op} there ({there.text}) is infinite, and 0 × inf is NaN.",
+            f"make the input safe before, not the result after: {safe_form(op)}.",
         )
-        found = self._about(node, cause, "backward", contribution, first_bad(contribution))
-        found.text = "gradient 0 becomes NaN"
-        found.operands = self._operands(node, element)
-        found.masked_by = None if hider is None else PathStep.at(self.trace, hider)
-        found.passed = self._onward(node.index, sweep)
-        found.reached = self._bad_gradients(sweep)
-        return found
 
     def _hider(self, index: int, element: Index | None, sweep: Sweep) -> int | None:
         """The node, towards the loss, that made the gradient 0 at this element."""
@@ -409,7 +387,7 @@ class _Search:
         """The nodes visited later whose gradients are not finite because of it."""
         after = sweep.visits[sweep.visits.index(index) + 1 :]
         bad = [i for i in after if any(is_bad(g) for g in sweep.grads.get(i, []))]
-        return [PathStep.at(self.trace, i) for i in bad]
+        return steps_at(self.trace, bad)
 
     def _bad_gradients(self, sweep: Sweep) -> list[str]:
         """The leaves with non-finite gradients."""
@@ -428,11 +406,8 @@ class _Search:
         for tensor in self.trace._alive:
             if not is_tensor(tensor) or not (tensor.is_leaf and tensor.requires_grad):
                 continue
-            array = numbers_of(tensor)
-            if not is_bad(array):
-                continue
-            found_at = self.trace.lookup(tensor)
-            if found_at is None:
+            array, index = numbers_of(tensor), self.trace.lookup(tensor)
+            if index is None or not is_bad(array):
                 continue
             cause = Cause(
                 "update",
@@ -440,12 +415,10 @@ class _Search:
                 "update.",
                 "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_.",
             )
-            found = self._about(
-                self.trace.nodes[found_at], cause, "update", array, first_bad(array)
-            )
-            found.line = self._written_at(tensor) or found.line
-            found.text = "not finite after the update"
-            return found
+            node = self.trace.nodes[index]
+            answer = self._about(node, cause, "update", array, "not finite after the update")
+            answer.line = self._written_at(tensor) or answer.line
+            return answer
         return FoundNan()
 
 
@@ -453,13 +426,54 @@ def _summary(kept: Kept) -> str:
     """An operand's elements in a few words."""
     if kept is None:
         return "its values were not kept"
-    known = kept if isinstance(kept, Statistics) else Statistics.of(kept)
+    known = Statistics.of(kept)
     if known.count <= 1:
         return "" if known.finite else ("NaN" if known.nans else "inf")
     parts = [f"{known.count} elements"]
     if known.count > known.nans + known.infs:
-        parts.append(f"from {number(known.low)} to {number(known.high)}")
+        parts.append(f"from {short(known.low)} to {short(known.high)}")
     parts += [f"{known.zeros} of them 0"] if known.zeros else []
     parts += [f"{known.nans} NaN"] if known.nans else []
     parts += [f"{known.infs} infinite"] if known.infs else []
     return ", ".join(parts)
+
+
+# -- what to search --------------------------------------------------------------------------------
+
+
+def _trace_and_root(target: Any, budget: int | None) -> tuple[Trace, int | None, bool]:
+    """The trace, the node in question if any, and whether a function was called."""
+    if target is None or isinstance(target, Trace):
+        return as_trace(target), None, False
+    if callable(target):
+        with _recording(budget) as trace:
+            result = target()
+        if hasattr(result, "_backward") and not hasattr(result, "_array"):
+            return record(result), None, True  # Values are recorded from their graph
+        known = trace.lookup(result) if is_tensor(result) else None
+        return trace, known, True
+    known_trace = current()
+    if known_trace is not None:
+        index = known_trace.lookup(target)
+        if index is not None:
+            return known_trace, index, False
+    if not is_tensor(target) and not hasattr(target, "_backward"):
+        raise TypeError(
+            "find_nan takes a function to call, a loss (a Value or a Tensor), or a trace, not "
+            f"{type(target).__name__}"
+        )
+    try:
+        return record(target), None, False
+    except AutogradError as error:
+        raise AutogradError(
+            "find_nan: the backward pass has freed the numbers of this graph.\n"
+            "Fix: find_nan(lambda: step()), which records what the function computes, or "
+            f"compute inside `with gradwalk{'.torch' * is_torch_tensor(target)}.record():`."
+        ) from error
+
+
+def _recording(budget: int | None) -> Any:
+    """A recording of a function that may use PyTorch, if PyTorch is loaded."""
+    if "torch" in sys.modules:
+        return guest().recorder(budget)
+    return record(budget=budget)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import NotReplayable, forward, is_array, op_of
+from gradwalk.inspect.trace.replay import is_array, recomputed
 from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace
 
 Index = tuple[int, ...]
 
@@ -78,30 +79,17 @@ class Numbers:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.values: dict[Edge, Any] = {}
-        for node in trace.nodes:
-            if not node.is_leaf and any(value is None for value in node.values):
-                self._compute(node)
+        self.values = recomputed(trace)
         self._nan: dict[Edge, bool] = {}
         self._bad: dict[Edge, bool] = {}
-
-    def _compute(self, node: TraceNode) -> None:
-        if op_of(node) is None or any(self.of(a) is None for a in node.args):
-            return
-        try:
-            found = forward(self.trace, node, self.values)
-        except (NotReplayable, ValueError, TypeError, IndexError):
-            return
-        for output, value in enumerate(found):
-            self.values[Edge(node.index, output)] = value
 
     def of(self, argument: Any) -> Any:
         """The value of an operand: a node's, or the constant itself."""
         if not isinstance(argument, Edge):
             return argument
         kept = self.trace.nodes[argument.node].values
-        found = kept[argument.output] if argument.output < len(kept) else None
-        return self.values.get(argument) if found is None else found
+        value = kept[argument.output] if argument.output < len(kept) else None
+        return self.values.get(argument) if value is None else value
 
     def outputs(self, index: int) -> list[Edge]:
         """The edges that leave a node, one per output."""
@@ -109,16 +97,15 @@ class Numbers:
 
     def nan(self, edge: Any) -> bool:
         """Whether an operand holds a NaN."""
-        if not isinstance(edge, Edge):
-            return has_nan(edge)
-        if edge not in self._nan:
-            self._nan[edge] = has_nan(self.of(edge))
-        return self._nan[edge]
+        return self._flag(self._nan, edge, has_nan)
 
     def bad(self, edge: Any) -> bool:
         """Whether an operand holds a NaN or inf."""
+        return self._flag(self._bad, edge, is_bad)
+
+    def _flag(self, flags: dict[Any, bool], edge: Any, test: Callable[[Kept], bool]) -> bool:
         if not isinstance(edge, Edge):
-            return is_bad(edge)
-        if edge not in self._bad:
-            self._bad[edge] = is_bad(self.of(edge))
-        return self._bad[edge]
+            return test(edge)
+        if edge not in flags:
+            flags[edge] = test(self.of(edge))
+        return flags[edge]

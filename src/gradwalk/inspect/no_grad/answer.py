@@ -6,31 +6,14 @@ from dataclasses import dataclass, field
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.routes import PathStep, chain, wrapped
+from gradwalk.inspect.trace.routes import PathStep, chain, labelled, wrapped
 
 
-@dataclass(slots=True)
+@dataclass(kw_only=True)
 class Cut:
     """A point where the gradient stops."""
 
-    kind: str
-    reason: str
-    fix: str
-    node: int | None = None
-    op: str = ""
-    name: str = ""
-    layer: str = ""
-    line: SourceLine | None = None
-    path: list[PathStep] = field(default_factory=list)  # from the parameter to the cut
-    beyond: list[PathStep] = field(default_factory=list)  # from behind the cut to the loss
-
-
-@dataclass
-class WhyNoGrad(Report):
-    """The answer of `why_no_grad`. `verdict` is "none", "zero" or "flows"."""
-
     name: str
-    verdict: str
     kind: str = ""
     reason: str = ""
     fix: str = ""
@@ -38,8 +21,15 @@ class WhyNoGrad(Report):
     op: str = ""
     layer: str = ""
     line: SourceLine | None = None
-    path: list[PathStep] = field(default_factory=list)
-    beyond: list[PathStep] = field(default_factory=list)
+    path: list[PathStep] = field(default_factory=list)  # from the parameter to the cut
+    beyond: list[PathStep] = field(default_factory=list)  # from behind the cut to the loss
+
+
+@dataclass(kw_only=True)
+class WhyNoGrad(Cut, Report):
+    """The answer of `why_no_grad`. `verdict` is "none", "zero" or "flows"."""
+
+    verdict: str
     others: list[Cut] = field(default_factory=list)  # cuts on other paths to the loss
     suspects: list[str] = field(default_factory=list)  # guesses where nothing is certain
     scalar: bool = False
@@ -49,25 +39,24 @@ class WhyNoGrad(Report):
         return self.verdict != "flows"
 
     def __str__(self) -> str:
-        lines = wrapped(f"{self.name}: {self._headline()}", "", "")
-        if self.line is not None:
-            where = "made at:" if self.kind in _ABOUT_ITSELF else "cut at:"
-            lines += wrapped(f"{where:<9}{self.line}", "  ", " " * 11)
-        if self.layer:
-            lines.append(f"  in:      {self.layer}")
-        if self.reason:
-            lines += wrapped(f"why:     {self.reason}", "  ", " " * 11)
-        if len(self.path) > 1:
-            lines += wrapped(f"path:    {chain(self.path)}", "  ", " " * 11)
-        if self.beyond:
-            lines += wrapped(f"beyond:  {chain(self.beyond)}", "  ", " " * 11)
-        for cut in self.others[:3]:
-            at = "" if cut.line is None else f" at {cut.line}"
-            lines += wrapped(f"also:    {cut.kind}{at}: {cut.reason}", "  ", " " * 11)
+        others = [
+            f"{cut.kind}{'' if cut.line is None else f' at {cut.line}'}: {cut.reason}"
+            for cut in self.others[:3]
+        ]
         if len(self.others) > 3:
-            lines.append(f"           and {len(self.others) - 3} more")
-        for suspect in self.suspects[:3]:
-            lines += wrapped(f"perhaps: {suspect}", "  ", " " * 11)
+            others.append(f"{len(self.others) - 3} more")
+        lines = [
+            *wrapped(f"{self.name}: {self._headline()}", "", ""),
+            *labelled(
+                ("made at" if self.kind in _ABOUT_ITSELF else "cut at", self.line),
+                ("in", self.layer),
+                ("why", self.reason),
+                ("path", chain(self.path) if len(self.path) > 1 else ""),
+                ("beyond", chain(self.beyond)),
+                *(("also", other) for other in others),
+                *(("perhaps", suspect) for suspect in self.suspects[:3]),
+            ),
+        ]
         if self.fix:
             lines += wrapped(f"Fix: {self.fix}", "", "     ")
         return "\n".join(lines)
@@ -78,7 +67,7 @@ class WhyNoGrad(Report):
         if self.kind in ("not a leaf", "cleared"):
             return ".grad is None, though a gradient arrived."
         if self.verdict == "zero":
-            return "the gradient is 0: the way to the loss is whole, but multiplied by 0."
+            return "the gradient is 0: the path to the loss is unbroken, but multiplied by 0."
         if self.scalar:
             return "the gradient is 0 because nothing arrives."
         return "the gradient is None: nothing arrives."

@@ -33,15 +33,8 @@ SATURATING = {
     "logsigmoid", "gelu", "gelu_tanh", "silu", "mish", "elu", "erfc", "ndtr", "cross_entropy",
     "binary_cross_entropy_logits", "sinh", "cosh", "atan",
 }  # fmt: skip
-OVERWRITING = {
-    "setitem",
-    "write_view",
-    "put",
-    "CopySlices",
-    "aten.copy_",
-    "aten.fill_",
-    "aten.zero_",
-}
+OVERWRITING = {"setitem", "write_view", "put", "CopySlices"}
+OVERWRITING |= {"aten.copy_", "aten.fill_", "aten.zero_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +48,19 @@ class Cause:
     at: int | None = None  # the node whose line to show, if it is another
 
 
+Explain = Callable[[Trace, TraceNode, int], Cause | None]
+
 # -- nothing passes --------------------------------------------------------------------------------
 
 _NOTES = {
     "detach": Cause(
         "detach",
-        "detach() hands on the numbers, not the gradient.",
+        "detach() passes on the values, not the gradient.",
         "leave the detach() out if this gradient is meant to flow.",
     ),
     "data": Cause(
         "data",
-        ".data hands on the numbers, not the gradient.",
+        ".data passes on the values, not the gradient.",
         "use the tensor itself instead of its .data.",
     ),
     "no_grad": Cause(
@@ -81,8 +76,8 @@ def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     edge = node.args[position]
     shape_and_dtype = trace.nodes[edge.node].metas[edge.output : edge.output + 1]
     if shape_and_dtype and not _is_float(shape_and_dtype[0][1]):
-        found = _integer(trace.nodes[edge.node], edge.output, shape_and_dtype[0][1])
-        return replace(found, before=True)
+        cause = _integer(trace.nodes[edge.node], edge.output, shape_and_dtype[0][1])
+        return replace(cause, before=True)
     if node.note in _NOTES:
         return _NOTES[node.note]
     if not node.needs_grad:
@@ -93,7 +88,7 @@ def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
         return Cause(
             "no rule",
             f"{node.op} has no derivative in its input '{name}': it is a choice or an index.",
-            f"let what '{name}' is made of reach the loss in another way as well.",
+            f"let what '{name}' is made of reach the loss along another path as well.",
         )
     for sweep in trace.sweeps[-1:]:
         pushed = sweep.pushed.get(node.index)
@@ -106,7 +101,7 @@ def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
                 )
             return Cause(
                 "not asked for",
-                "the gradients of certain tensors only were asked for, and this is none of them.",
+                "only the gradients of other tensors were requested.",
                 "name it in inputs=, or call backward() without inputs.",
             )
     return None
@@ -123,7 +118,7 @@ def _integer(source: TraceNode, output: int, dtype: str) -> Cause:
         return _compared(source.op)
     return Cause(
         "integer",
-        f"it holds {dtype}, and a whole number cannot change by a little.",
+        f"it holds {dtype}, and integers have no derivative.",
         "keep it a float up to the loss; round or cast only what is shown.",
     )
 
@@ -131,15 +126,15 @@ def _integer(source: TraceNode, output: int, dtype: str) -> Cause:
 def _chosen(op: str) -> Cause:
     return Cause(
         "not differentiable",
-        f"{op} gives a place, not a value: it stays where it is until it jumps.",
-        "weigh all of them (softmax), or use the value at that place (max(dim).values, gather).",
+        f"{op} returns an index, which is constant except where it jumps.",
+        "weight all elements (softmax), or use the value at that index (max(dim).values, gather).",
     )
 
 
 def _compared(op: str) -> Cause:
     return Cause(
         "not differentiable",
-        f"{op} gives True or False, which cannot change by a little.",
+        f"{op} returns True or False, which has no derivative.",
         "use a smooth step, sigmoid((x - y) / width), or where(condition, a, b) with a and b "
         "that carry gradients.",
     )
@@ -184,7 +179,7 @@ def is_flat(trace: Trace, node: TraceNode, position: int) -> bool:
     random = np.random.default_rng(0)
     gs = [random.uniform(0.5, 1.5, shape) for shape, _ in node.metas]
     try:
-        pushed = pull(trace, node, float(gs[0]) if trace.scalar else gs if op.multiple else gs[0])
+        pushed = pull(trace, node, float(gs[0]) if trace.scalar else gs)
     except (NotReplayable, ValueError, TypeError, IndexError):
         return False
     return position < len(pushed) and all_zero(pushed[position])
@@ -193,11 +188,8 @@ def is_flat(trace: Trace, node: TraceNode, position: int) -> bool:
 def vanished(trace: Trace, node: TraceNode, position: int) -> Cause:
     """Why `node` pushes only zeros to its input at `position`."""
     explain = _EXPLAINED.get(node.op)
-    if explain is not None:
-        found = explain(trace, node, position)
-        if found is not None:
-            return found
-    return _slope(trace, node, position)
+    cause = None if explain is None else explain(trace, node, position)
+    return cause or _slope(trace, node, position)
 
 
 def _value(trace: Trace, argument: Any) -> Kept:
@@ -228,9 +220,9 @@ def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
 
 def _span(kept: Kept) -> str:
     """Describe the smallest and largest element."""
-    if not is_array(kept) and not isinstance(kept, Statistics):
+    if kept is None:
         return ""
-    known = kept if isinstance(kept, Statistics) else Statistics.of(kept)
+    known = Statistics.of(kept)
     if known.count == 1:
         return f" (it is {short(known.low)})"
     if known.low == known.high:
@@ -238,44 +230,41 @@ def _span(kept: Kept) -> str:
     return f" (they lie between {short(known.low)} and {short(known.high)})"
 
 
-def _dead(trace: Trace, node: TraceNode, position: int) -> Cause:
-    who, span = _concerned(trace, node, position)
-    return Cause(
-        "dead relu",
-        f"{node.op} is flat there: {who} at or below {short(_bound(node))}{span}.",
-        "start with a bias above 0 or smaller weights, lower the learning rate that drove it "
-        "there, or use leaky_relu, which is never flat.",
-    )
+def _flat_where(kind: str, where: Callable[[TraceNode], str], fix: str) -> Explain:
+    """Explain an op that is flat on a part of its domain; `where` describes that part."""
+
+    def explain(trace: Trace, node: TraceNode, position: int) -> Cause:
+        who, span = _concerned(trace, node, position)
+        return Cause(kind, f"{node.op} is flat there: {who} {where(node)}{span}.", fix)
+
+    return explain
 
 
-def _bound(node: TraceNode) -> float:
-    return float(node.attrs.get("threshold", 0.0))
-
-
-def _bounded(trace: Trace, node: TraceNode, position: int) -> Cause:
-    who, span = _concerned(trace, node, position)
+def _bounds(node: TraceNode) -> str:
     limits = [f"{k}={v}" for k, v in node.attrs.items() if v is not None and k in ("min", "max")]
-    inside = f" [{', '.join(limits)}]" if limits else ""
-    return Cause(
-        "clamp",
-        f"{node.op} is flat there: {who} outside its bounds{inside}{span}.",
-        "widen the bounds, or use a smooth bound (tanh, sigmoid, softplus).",
-    )
+    return f"outside its bounds [{', '.join(limits)}]" if limits else "outside its bounds"
 
 
-def _shrunk(trace: Trace, node: TraceNode, position: int) -> Cause:
-    who, span = _concerned(trace, node, position)
-    return Cause(
-        "flat",
-        f"{node.op} is flat there: {who} where its output does not change{span}.",
-        "scale its input, or use a function without a flat part.",
-    )
+_dead = _flat_where(
+    "dead relu",
+    lambda node: f"at or below {short(float(node.attrs.get('threshold', 0.0)))}",
+    "start with a bias above 0 or smaller weights, lower the learning rate that drove it there, or "
+    "use leaky_relu, which is never flat.",
+)
+_bounded = _flat_where(
+    "clamp", _bounds, "widen the bounds, or use a smooth bound (tanh, sigmoid, softplus)."
+)
+_shrunk = _flat_where(
+    "flat",
+    lambda node: "where its output does not change",
+    "scale its input, or use a function without a flat part.",
+)
 
 
 def _stepped(trace: Trace, node: TraceNode, position: int) -> Cause:
     return Cause(
         "flat",
-        f"{node.op} is a step: flat wherever it has a derivative, so that is 0 everywhere.",
+        f"{node.op} is a step function: its derivative is 0 wherever it exists.",
         f"leave {node.op} out of the loss, or let the gradient pass it by: "
         f"x + ({node.op}(x) - x).detach().",
     )
@@ -296,7 +285,7 @@ def _not_winner(trace: Trace, node: TraceNode, position: int) -> Cause:
     beside = f" ({_named(trace, others[0])} is)" if len(others) == 1 else ""
     return Cause(
         "not the winner",
-        f"{node.op} hands its gradient to what it chose, and this is nowhere chosen{beside}.",
+        f"{node.op} passes its gradient to what it selects, and this is never selected{beside}.",
         "use a soft choice (logaddexp, logsumexp, softmax), which gives every input a share.",
     )
 
@@ -307,11 +296,11 @@ def _multiplied(trace: Trace, node: TraceNode, position: int) -> Cause | None:
         factors = [a for i, a in enumerate(node.args[:2]) if i != position]
     for factor in factors:
         if all_zero(_value(trace, factor)):
-            return _by_zero(trace, node, factor)
+            return _by_zero(trace, factor)
     return None
 
 
-def _by_zero(trace: Trace, node: TraceNode, factor: Any) -> Cause:
+def _by_zero(trace: Trace, factor: Any) -> Cause:
     if not isinstance(factor, Edge):
         return Cause(
             "zero factor",
@@ -389,7 +378,7 @@ def _slope(trace: Trace, node: TraceNode, position: int) -> Cause:
             f"check {node.op}.backward with gradwalk.gradcheck.",
         )
     _, span = _concerned(trace, node, position)
-    formula = _formula(op, position, node.attrs)
+    formula = formula_of(op, position, node.attrs)
     return Cause(
         "zero slope",
         f"the derivative of {node.op}{formula} is 0 here{span}.",
@@ -397,7 +386,8 @@ def _slope(trace: Trace, node: TraceNode, position: int) -> Cause:
     )
 
 
-def _formula(op: Any, position: int, attrs: dict[str, Any]) -> str:
+def formula_of(op: Any, position: int, attrs: dict[str, Any]) -> str:
+    """The local derivative in commas, for a sentence; empty if it has no formula."""
     from gradwalk.printers.formulas.formula import derivative
 
     if not op.elementwise:
@@ -408,7 +398,6 @@ def _formula(op: Any, position: int, attrs: dict[str, Any]) -> str:
         return ""
 
 
-Explain = Callable[[Trace, TraceNode, int], Cause | None]
 _EXPLAINED: dict[str, Explain] = {"where": _not_selected}
 _FAMILIES: list[tuple[set[str], Explain]] = [
     (DEAD, _dead),

@@ -12,11 +12,6 @@ from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Exit, Trace, TraceNode
 
 
-def exits_of(trace: Trace, nodes: Collection[int]) -> list[Exit]:
-    """The points where values of these nodes left the graph."""
-    return [found for found in trace.exits if found.node in nodes]
-
-
 def came_back(trace: Trace, exit: Exit, leading: Collection[int]) -> TraceNode | None:
     """The first node towards the loss that holds or receives the numbers that left."""
     value = trace.nodes[exit.node].value
@@ -46,7 +41,7 @@ def _holds(array: Any, value: Any) -> bool:
 
 def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
     """Leaves and constants of the trace that share memory with `p` or equal it."""
-    found = []
+    suspects = []
     live = {id(t): t for t in trace._alive if is_tensor(t)}
     mine = numbers_of(p)
     for index in sorted(leading):
@@ -55,7 +50,7 @@ def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
         if mine is None:
             same = node.is_leaf and node.value == p.data and p.data not in (0, 1)
             if same and trace.lookup(p) != index:
-                found.append(f"the leaf made{at} holds the same number: is it made of p.data?")
+                suspects.append(f"the leaf made{at} holds the same number: is it made of p.data?")
         elif node.is_leaf:
             shared = any(
                 np.may_share_memory(numbers_of(t), mine) and trace.lookup(t) == index
@@ -63,11 +58,11 @@ def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
             )
             alike = is_array(node.value) and mine.ndim and np.array_equal(node.value, mine)
             if shared:
-                found.append(f"a tensor on the same memory, made{at}, is used in its place.")
+                suspects.append(f"a tensor on the same memory, made{at}, is used in its place.")
             elif alike:
-                found.append(f"the leaf made{at} holds the same numbers: is it a copy?")
+                suspects.append(f"the leaf made{at} holds the same numbers: is it a copy?")
         elif any(isinstance(a, np.ndarray) and np.may_share_memory(a, mine) for a in node.args):
-            found.append(f"its numbers enter {node.op} without a gradient{at}.")
+            suspects.append(f"its numbers enter {node.op} without a gradient{at}.")
         elif any(a is None for a in node.args):
-            found.append(f"{node.op}{at} has an operand that carries no gradient.")
-    return found
+            suspects.append(f"{node.op}{at} has an operand that carries no gradient.")
+    return suspects

@@ -11,13 +11,13 @@ from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.no_grad.answer import Cut, WhyNoGrad
 from gradwalk.inspect.no_grad.cuts import Cause, all_zero, closed, is_flat, vanished
-from gradwalk.inspect.no_grad.suspects import came_back, exits_of, stand_ins
+from gradwalk.inspect.no_grad.suspects import came_back, stand_ins
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.routes import PathStep, leading_to, reached, way
+from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, reached, steps_at, way
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 __all__ = ["Cut", "PathStep", "WhyNoGrad", "why_no_grad"]
@@ -57,9 +57,9 @@ def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
         return trace, trace.root, GRAPH if trace.scalar else RECORDED
     known = current()
     if known is not None:
-        found = known.lookup(second)
-        if found is not None:
-            return known, found, GRAPH if known.scalar else RECORDED
+        root = known.lookup(second)
+        if root is not None:
+            return known, root, GRAPH if known.scalar else RECORDED
     try:
         trace = as_trace(second)
     except AutogradError:  # backward has freed what the graph saved; its shape is still there
@@ -71,8 +71,8 @@ def _trace_and_root(second: Any) -> tuple[Trace, int, str]:
 def _structure(root: Any) -> Trace:
     """The operations behind a tensor, without values."""
     if is_torch_tensor(root):
-        found: Trace = guest().structure_of(root)
-        return found
+        trace: Trace = guest().structure_of(root)
+        return trace
     recorder = Recorder("stats")
     for node in inputs_first([root.grad_fn or root]):
         _add(recorder.trace, recorder, node)
@@ -90,7 +90,7 @@ class _Search:
         self.known = known
         self.live: Any = None if isinstance(p, (int, str, TraceNode)) else p
         self.output = trace.output(self.live)
-        self.leading = leading_to(trace, root)
+        self.leading = leading_to(trace, [root])
         self.is_foreign = is_torch_tensor(self.live)
         self.recording = f"`with gradwalk{'.torch' * self.is_foreign}.record():`"
         self.name = self._name()
@@ -110,9 +110,9 @@ class _Search:
         node = self.trace.nodes[index]
         grad = self._gradient(index)
         if grad is not None and not self.trace.sweeps and not self._is_open(index):
-            found = self._without(node, None)
-            found.suspects.append("what its .grad holds came from another backward pass.")
-            return found
+            answer = self._without(node, None)
+            answer.suspects.append("its .grad comes from another backward pass.")
+            return answer
         return self._without(node, grad)
 
     def _without(self, node: TraceNode, grad: Any) -> WhyNoGrad:
@@ -139,50 +139,58 @@ class _Search:
     def _about(self, verdict: str, kind: str, reason: str, fix: str) -> WhyNoGrad:
         node = None if self.index is None else self.trace.nodes[self.index]
         line = getattr(self.live, "line", None) if node is None else node.line
-        found = WhyNoGrad(self.name, verdict, kind, reason, fix, self.index, line=line)
-        found.scalar = self.trace.scalar
-        found.op = "" if node is None else node.op
-        return found
+        return WhyNoGrad(
+            name=self.name,
+            verdict=verdict,
+            kind=kind,
+            reason=reason,
+            fix=fix,
+            node=self.index,
+            op="" if node is None else node.op,
+            line=line,
+            scalar=self.trace.scalar,
+        )
 
     def _report(self, verdict: str, cuts: list[Cut]) -> WhyNoGrad:
         first, *others = cuts
-        return WhyNoGrad(
-            self.name, verdict, first.kind, first.reason, first.fix, first.node, first.op,
-            first.layer, first.line, first.path, first.beyond, others, scalar=self.trace.scalar,
-        )  # fmt: skip
+        about = {**vars(first), "name": self.name}
+        return WhyNoGrad(**about, verdict=verdict, others=others, scalar=self.trace.scalar)
 
     def _flows(self, node: TraceNode, grad: Any) -> WhyNoGrad:
         known = self.trace.statistics(grad)
         assert known is not None
         zeros = f", {known.zeros} of {known.count} elements are 0" if known.count > 1 else ""
-        found = self._about("flows", "", f"its norm is {short(known.norm)}{zeros}.", "")
-        found.line = None
+        answer = self._about("flows", "", f"its norm is {short(known.norm)}{zeros}.", "")
+        answer.line = None
         live = self.live
         if is_tensor(live) and gradient_of(live) is None and self.trace.sweeps:
             if not live.is_leaf:
-                found.verdict, found.kind = "none", "not a leaf"
-                found.line = node.line
-                found.reason = (
+                answer.verdict, answer.kind = "none", "not a leaf"
+                answer.line = node.line
+                answer.reason = (
                     f"it is the result of {node.op or 'an operation'}: a gradient arrives (norm "
                     f"{short(known.norm)}), but only leaves keep theirs in .grad."
                 )
-                found.fix = (
+                answer.fix = (
                     "call retain_grad() on it before backward(). If it was meant to be a "
                     "parameter, its name was bound to a result (w = w - ...): update it in place "
                     "inside no_grad() instead."
                 )
             elif live.requires_grad and self.trace.unrecorded:
-                found.reason += " Its .grad is None because backward() has not been called."
+                answer.reason += " Its .grad is None because backward() has not been called."
             elif live.requires_grad:
-                found.verdict, found.kind = "none", "cleared"
-                found.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
-                found.fix = "read .grad before zero_grad(), or before grad = None."
-        return found
+                answer.verdict, answer.kind = "none", "cleared"
+                answer.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
+                answer.fix = "read .grad before zero_grad(), or before grad = None."
+        return answer
 
     def _asks_for_none(self, node: TraceNode) -> WhyNoGrad:
         """`p` itself requires no gradient."""
         if node.note or not node.is_leaf:
-            cause = _own_cause(self.trace, node)
+            nodes = self.trace.nodes
+            wanted = (position for position, edge in node.edges if nodes[edge.node].needs_grad)
+            position = next(wanted, None)
+            cause = None if position is None else closed(self.trace, node, position)
             if cause is not None:
                 return self._report("none", [self._cut(cause, node.index, [node.index])])
             sources = ", ".join(sorted({self.trace.name(i) for i in node.inputs})[:4])
@@ -196,7 +204,7 @@ class _Search:
             return self._about(
                 "none",
                 "integer leaf",
-                f"it holds {node.metas[0][1]}, and a whole number cannot change by a little.",
+                f"it holds {node.metas[0][1]}, and integers have no derivative.",
                 "make it with a float dtype, if it is to be learned.",
             )
         late = getattr(self.live, "requires_grad", False)
@@ -223,14 +231,14 @@ class _Search:
             return self._about(
                 "none",
                 "no backward",
-                "the way to the loss is whole, and no backward pass was recorded.",
+                "the path to the loss is unbroken, and no backward pass was recorded.",
                 "call loss.backward(), inside the recording if there is one.",
             )
         return self._about(
             "none",
             "not asked for",
-            "the way to the loss is whole, but the backward pass went only to other tensors, or "
-            "started elsewhere.",
+            "the path to the loss is unbroken, but the backward pass went only to other tensors, "
+            "or started elsewhere.",
             "name it in inputs=, or call backward() of this loss without inputs.",
         )
 
@@ -247,30 +255,25 @@ class _Search:
         return self._about(
             "none",
             "cleared",
-            "backward() has been called and the way to the loss is whole: its gradient was "
+            "backward() has been called and the path to the loss is unbroken: its gradient was "
             "cleared since, or only those of other tensors were asked for.",
             "read .grad before zero_grad(), or before grad = None.",
         )
 
     def _is_open(self, start: int) -> bool:
         """Whether gradients can pass along some path to the loss."""
-        came, waiting = {start}, [start]
-        while waiting:
-            index = waiting.pop()
-            if index == self.root:
-                return self.trace.nodes[index].needs_grad
-            for consumer, position in self.trace.consumers[index]:
-                node = self.trace.nodes[consumer]
-                if consumer not in came and closed(self.trace, node, position) is None:
-                    came.add(consumer)
-                    waiting.append(consumer)
-        return False
+
+        def opens(consumer: int, position: int) -> bool:
+            return closed(self.trace, self.trace.nodes[consumer], position) is None
+
+        is_connected = self.root in reached(self.trace, start, opens)
+        return is_connected and self.trace.nodes[self.root].needs_grad
 
     def _freed(self) -> WhyNoGrad:
         return self._about(
             "zero",
             "unknown",
-            "backward has freed the numbers of this graph, so the cut cannot be told.",
+            "backward has freed the values of this graph, so the cut is unknown.",
             f"compute inside {self.recording}, or backward(retain_graph=True).",
         )
 
@@ -286,74 +289,71 @@ class _Search:
                 "the loss itself needs no gradient: nothing behind it was recorded.",
                 f"compute the loss inside {self.recording} and ask again, to see the line.",
             )
-        found = self._about(
+        answer = self._about(
             "none",
             "unused",
             "the loss is computed without it.",
             "use it in the computation of the loss.",
         )
         if self.trace.scalar:
-            found.fix += " Its .data and float(...) are plain numbers and carry no gradient."
+            answer.fix += " Its .data and float(...) are plain numbers and carry no gradient."
         elif self.known != RECORDED:
-            found.fix += (
+            answer.fix += (
                 f" If you think it is: compute inside {self.recording} and ask again, "
                 "which also shows a detach() or no_grad()."
             )
         if is_tensor(self.live) and not self.live.requires_grad:
-            found.kind = "requires_grad"
-            found.reason = (
+            answer.kind = "requires_grad"
+            answer.reason = (
                 "its requires_grad is False, and a graph holds only what needs a gradient."
                 if self.known != RECORDED
                 else "the loss is computed without it, and its requires_grad is False as well."
             )
-        found.suspects = self._stand_ins()
-        return found
+        return self._with_suspects(answer)
 
-    def _stand_ins(self) -> list[str]:
-        return [] if self.live is None else stand_ins(self.trace, self.live, self.leading)
+    def _with_suspects(self, answer: WhyNoGrad) -> WhyNoGrad:
+        if self.live is not None:
+            answer.suspects = stand_ins(self.trace, self.live, self.leading)
+        return answer
 
     def _unused(self, node: TraceNode) -> WhyNoGrad:
         """`p` is in the trace, but no path leads to the loss."""
         came = reached(self.trace, node.index)
-        for exit in exits_of(self.trace, came):
+        for exit in (e for e in self.trace.exits if e.node in came):
             back = came_back(self.trace, exit, self.leading)
-            if back is not None or exit.node in came:
-                return self._left(exit, back, way(came, exit.node))
-        found = self._about(
+            return self._left(exit, back, way(came, exit.node))
+        answer = self._about(
             "none", "unused", "no operation uses it.", "use it in the computation of the loss."
         )
         last = max(came)
         if last != node.index:
             end = self.trace.nodes[last]
-            found.path = [PathStep.at(self.trace, i) for i in way(came, last)]
-            found.reason = (
+            answer.path = steps_at(self.trace, way(came, last))
+            answer.reason = (
                 f"it goes into {self.trace.name(last)}"
                 + ("" if end.line is None else f" ({end.line})")
                 + ", and the loss is computed without that."
             )
-            found.fix = f"use the result of {end.op} in the loss."
-        found.suspects = self._stand_ins()
-        return found
+            answer.fix = f"use the result of {end.op} in the loss."
+        return self._with_suspects(answer)
 
     def _left(self, exit: Any, back: TraceNode | None, path: list[int]) -> WhyNoGrad:
         name = self.trace.name(exit.node)
-        reason = f"{name} left the graph here ({exit.how}): plain numbers carry no gradient."
+        reason = f"{name} leaves the graph here ({exit.how}): plain numbers carry no gradient."
         fix = f"go on with the tensor {name} itself instead of {exit.how}."
         if exit.how == "bool()":
-            reason = f"{name} only decides which way the program goes, and a choice has no slope."
-            fix = "let both ways take part: where(condition, a, b), or a smooth weight."
-        found = self._about("none", "left the graph", reason, fix)
-        found.line = exit.line
-        found.node, found.op = exit.node, self.trace.nodes[exit.node].op
-        found.path = [PathStep.at(self.trace, i) for i in path]
+            reason = f"{name} only decides which branch runs, and a choice has no derivative."
+            fix = "compute both branches: where(condition, a, b), or a smooth weight."
+        answer = self._about("none", "left the graph", reason, fix)
+        answer.line = exit.line
+        answer.node, answer.op = exit.node, self.trace.nodes[exit.node].op
+        answer.path = steps_at(self.trace, path)
         if back is not None:
             at = "" if back.line is None else f" at {back.line}"
             what = "a new leaf made" if back.is_leaf else f"an operand of {back.op}"
-            found.suspects = [f"the same numbers come back as {what}{at}."]
-            found.beyond = [
-                PathStep.at(self.trace, i) for i in [back.index, *self._onward(back.index)]
-            ]
-        return found
+            answer.suspects = [f"the same numbers come back as {what}{at}."]
+            answer.beyond = steps_at(self.trace, [back.index, *self._onward(back.index)])
+        return answer
 
     # -- the walk ----------------------------------------------------------------------------------
 
@@ -364,14 +364,14 @@ class _Search:
         """
         came: dict[int, int | None] = {start: None}
         waiting = deque([start])
-        found: dict[int, Cut] = {}
+        cuts: dict[int, Cut] = {}
         shut: dict[int, Cut] = {}
         while waiting:
             index = waiting.popleft()
             if zeros:
                 cause = self._lost_on_arrival(index)
                 if cause is not None:
-                    found[index] = self._cut(cause, index, way(came, index))
+                    cuts[index] = self._cut(cause, index, way(came, index))
                     continue
             for consumer, position in self.trace.consumers[index]:
                 node = self.trace.nodes[consumer]
@@ -379,7 +379,7 @@ class _Search:
                 if consumer not in self.leading or (index == start and edge.output != self.output):
                     continue
                 cause, onward = closed(self.trace, node, position), False
-                place = shut if cause is not None else found
+                place = shut if cause is not None else cuts
                 if cause is None:
                     cause, onward = self._passes(node, position) if zeros else (None, True)
                 if cause is not None:
@@ -389,7 +389,7 @@ class _Search:
                 if onward and consumer not in came:
                     came[consumer] = index
                     waiting.append(consumer)
-        return [*found.values(), *shut.values()]
+        return [*cuts.values(), *shut.values()]
 
     def _lost_on_arrival(self, index: int) -> Cause | None:
         """Whether a node with gradient 0 fails to pass on what arrives."""
@@ -443,36 +443,20 @@ class _Search:
 
     def _cut(self, cause: Cause, index: int, path: list[int]) -> Cut:
         node = self.trace.nodes[index]
-        groups = self.trace.group_path(index)
         return Cut(
-            cause.kind,
-            cause.reason,
-            cause.fix,
-            index,
-            node.op,
-            self.trace.name(index),
-            groups[-1].name if groups else "",
-            node.line if cause.at is None else self.trace.nodes[cause.at].line,
-            [PathStep.at(self.trace, i) for i in path],
-            [PathStep.at(self.trace, i) for i in self._onward(index)],
+            name=self.trace.name(index),
+            kind=cause.kind,
+            reason=cause.reason,
+            fix=cause.fix,
+            node=index,
+            op=node.op,
+            layer=group_name(self.trace, index),
+            line=node.line if cause.at is None else self.trace.nodes[cause.at].line,
+            path=steps_at(self.trace, path),
+            beyond=steps_at(self.trace, self._onward(index)),
         )
 
     def _onward(self, index: int) -> list[int]:
         """The shortest path from a node to the loss, without the node itself."""
-        came: dict[int, int | None] = {index: None}
-        waiting = deque([index])
-        while waiting and self.root not in came:
-            at = waiting.popleft()
-            for consumer, _ in self.trace.consumers[at]:
-                if consumer in self.leading and consumer not in came:
-                    came[consumer] = at
-                    waiting.append(consumer)
+        came = reached(self.trace, index, lambda consumer, _: consumer in self.leading)
         return way(came, self.root)[1:] if self.root in came else []
-
-
-def _own_cause(trace: Trace, node: TraceNode) -> Cause | None:
-    """Why a node needs no gradient though one of its inputs does."""
-    for position, edge in node.edges:
-        if trace.nodes[edge.node].needs_grad:
-            return closed(trace, node, position)
-    return None

@@ -25,7 +25,7 @@ from gradwalk.inspect.open.open_op import (
 )
 from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge, form_of, linearised
 from gradwalk.inspect.report import Report, short
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, one_hot, op_of, operand, pull
 from gradwalk.inspect.trace.tangents import known_operands
 from gradwalk.inspect.trace.trace import Edge, Trace
 
@@ -186,14 +186,9 @@ def element_name(trace: Trace, edge: Edge, flat: int) -> str:
 
 
 def _value_at(trace: Trace, edge: Edge, flat: int) -> Any:
-    kept = trace.nodes[edge.node].values[edge.output]
-    if not is_array(kept):
-        raise NotReplayable(
-            f"the value of {trace.name(edge.node)} was not kept. Fix: record with keep='all', or "
-            "a larger budget."
-        )
-    value = np.asarray(kept).reshape(-1)[flat]
-    return bool(value) if np.asarray(kept).dtype == bool else float(value)
+    kept = np.asarray(operand(trace, edge))
+    value = kept.reshape(-1)[flat]
+    return bool(value) if kept.dtype == bool else float(value)
 
 
 def _gradient_at(trace: Trace, edge: Edge, flat: int) -> float | None:
@@ -208,13 +203,9 @@ def _compared(
     if not gradient or not math.isfinite(gradient):
         return 0.0
     node = trace.nodes[edge.node]
-    hots: list[Any] = [
-        np.zeros(shape, dtype) if np.dtype(dtype).kind == "f" else None
-        for shape, dtype in node.metas
-    ]
-    hots[edge.output].reshape(-1)[flat] = gradient
+    pulled = pull(trace, node, one_hot(node, edge.output, flat, gradient))
     expected: dict[Edge, Any] = {}
-    for argument, given in zip(node.args, pull(trace, node, hots if len(hots) > 1 else hots[0])):
+    for argument, given in zip(node.args, pulled):
         if given is not None:
             expected[argument] = expected.get(argument, 0) + np.asarray(given, np.float64)
     size = max([abs(gradient), *(largest(e) for e in expected.values())])
@@ -349,16 +340,13 @@ class _Opener:
         if key not in self.insides:
             self.insides[key] = None
             operation = self._operation(spot)
-            if operation is not None and self._plain_form(operation, spot) is None:
+            if form_of(operation, spot.edge.output, spot.flat) is None:
                 self.insides[key] = self._open(spot)
         inside = self.insides[key]
         if inside is None:
             return None
         number, opened = inside
         return _Spot(number, opened.outputs[spot.edge.output], spot.flat)
-
-    def _plain_form(self, operation: Operation, spot: _Spot) -> Form | None:
-        return form_of(operation, spot.edge.output, spot.flat)
 
     def _open(self, spot: _Spot) -> tuple[int, Opened] | None:
         space = self.spaces[spot.space]
@@ -381,7 +369,7 @@ class _Opener:
         self.spaces.append(_Space(opened.trace, outside))
         return len(self.spaces) - 1, opened
 
-    def _operation(self, spot: _Spot) -> Operation | None:
+    def _operation(self, spot: _Spot) -> Operation:
         key = spot.space, spot.edge.node
         if key not in self.operations:
             space = self.spaces[spot.space]
@@ -417,7 +405,5 @@ class _Opener:
         return made
 
     def _form(self, spot: _Spot) -> Form:
-        operation = self._operation(spot)
-        assert operation is not None
-        found = self._plain_form(operation, spot)
-        return linearised(operation, spot.edge.output, spot.flat) if found is None else found
+        operation, place = self._operation(spot), (spot.edge.output, spot.flat)
+        return form_of(operation, *place) or linearised(operation, *place)

@@ -21,10 +21,8 @@ from gradwalk.inspect.trace.recorder import Recorder, as_trace
 from gradwalk.inspect.trace.replay import _typed, is_array, op_of, pull
 from gradwalk.inspect.trace.tangents import computing, known_operands, leaf_tensor
 from gradwalk.inspect.trace.trace import Edge, Group, Sweep, Trace, TraceNode, key_of
+from gradwalk.inspect.walk.wording import expression
 from gradwalk.inspect.why.path_counts import local_derivatives
-from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.symbol import Symbol
-from gradwalk.printers.formulas.formula import formula
 from gradwalk.scalar.value import Value
 
 __all__ = ["Opened", "open_op", "unfolded"]
@@ -126,7 +124,7 @@ def _closed(trace: Trace, node: TraceNode, given: list[Any]) -> list[Any]:
     pushed = trace.sweep.pushed.get(node.index) or ()
     if pushed and all(p is None or is_array(p) for p in pushed):
         return list(pushed)
-    return pull(trace, node, given if len(node.metas) > 1 else given[0])
+    return pull(trace, node, given)
 
 
 class _Inside:
@@ -152,11 +150,7 @@ class _Inside:
         if self.given is not None:
             backward_in_numbers(inner, float(self.given[0]))
         places = [inner.lookup(v) for v in values]
-        contributions = [
-            None if c is None or i is None or self.given is None else inner.sweep.grad(i)
-            for c, i in zip(closed, places)
-        ]
-        return self.opened(inner, places, [Edge(len(inner) - 1)], contributions, closed)
+        return self.opened(inner, places, [Edge(len(inner) - 1)], closed)
 
     def of_tensors(self, form: Callable[..., Any], closed: list[Any]) -> Opened:
         recorder = Recorder(keep="all")
@@ -174,33 +168,34 @@ class _Inside:
                 tensor = leaf_tensor(value, wants, self.name_of(argument))
                 tensors.append(tensor)
                 places.append(recorder._leaf(tensor, key_of(tensor)))
-            found = form(*tensors, **node.attrs)
-            outs = list(found) if len(node.metas) > 1 else [found]
+            result = form(*tensors, **node.attrs)
+            outs = list(result) if len(node.metas) > 1 else [result]
             inner = recorder.trace
             ends = [recorder._edge(out) for out in outs]
             if self.given is not None:
-                pairs = [(o, g) for o, g in zip(outs, self.given) if is_array(g) and _moves(o)]
+                pairs = [
+                    (o, g) for o, g in zip(outs, self.given) if is_array(g) and o.requires_grad
+                ]
                 seeds = [leaf_tensor(np.asarray(g, o.dtype)) for o, g in pairs]
                 gradients.backward([o for o, _ in pairs], seeds)
-        contributions = [
-            None if c is None or i is None or not inner.sweeps else inner.sweep.grad(i)
-            for c, i in zip(closed, places)
-        ]
-        return self.opened(inner, places, ends, contributions, closed)
+        return self.opened(inner, places, ends, closed)
 
     def opened(
         self,
         inner: Trace,
         places: list[int | None],
         ends: list[Edge],
-        contributions: list[Any],
         closed: list[Any],
     ) -> Opened:
+        contributions = [
+            None if c is None or i is None or not inner.sweeps else inner.sweep.grad(i)
+            for c, i in zip(closed, places)
+        ]
         return Opened(
             name=self.trace.name(self.node.index),
             node=self.node.index,
             op=self.node.op,
-            steps=[operation_text(inner, n) for n in inner if not n.is_leaf],
+            steps=[_step_text(inner, n) for n in inner if not n.is_leaf],
             inputs=places,
             outputs=ends,
             gradient=None if self.given is None else self.given[0],
@@ -211,15 +206,11 @@ class _Inside:
         )
 
 
-def _moves(tensor: Any) -> bool:
-    return bool(tensor.requires_grad)
-
-
-def _difference(found: list[Any], expected: list[Any], given: list[Any] | None) -> float:
+def _difference(inner: list[Any], expected: list[Any], given: list[Any] | None) -> float:
     """The largest difference, relative to the largest number that comes in or goes out."""
     worst = 0.0
     size = max((largest(g) for g in given or () if is_array(g)), default=0.0)
-    for one, other in zip(found, expected):
+    for one, other in zip(inner, expected):
         if other is not None:
             right = np.asarray(other, np.float64)
             mine = np.zeros(right.shape) if one is None else np.asarray(one, np.float64)
@@ -262,51 +253,11 @@ def backward_in_numbers(trace: Trace, seed: float, root: int | None = None) -> N
     trace.sweeps[:] = [sweep]
 
 
-def operation_text(trace: Trace, node: TraceNode) -> str:
-    """One operation on one line: what it is called, how it is computed, its number if it is one."""
-    text = f"{trace.name(node.index)} = {expression_text(trace, node)}"
+def _step_text(trace: Trace, node: TraceNode) -> str:
+    """One operation on one line: its name, how it is computed, its number if it is one."""
+    text = f"{trace.name(node.index)} = {expression(trace, node)}"
     value = node.value
     return f"{text} = {short(value)}" if is_array(value) and np.ndim(value) == 0 else text
-
-
-def expression_text(trace: Trace, node: TraceNode) -> str:
-    """How a node is computed from its inputs, as a formula of their names."""
-    op = op_of(node)
-    symbols: dict[Any, Any] = {}
-    args = [_operand_symbol(trace, a, symbols) for a in node.args]
-    if op is None:
-        return f"{node.op}({', '.join(formula(a) for a in args)})"
-    attrs = {} if op.name in _SHAPE_SAYS_IT else _plain_attrs(op, node)
-    return formula(Symbol(op.name, node.shape, op=op, args=tuple(args), attrs=attrs))
-
-
-def _plain_attrs(op: Op, node: TraceNode) -> dict[str, Any]:
-    """The attributes that differ from their defaults."""
-    return {
-        name: value for name, value in node.attrs.items() if op.defaults.get(name, _ABSENT) != value
-    }
-
-
-_ABSENT = object()
-_SHAPE_SAYS_IT = {"expand", "getitem", "put", "reshape"}  # their attributes are long and say little
-
-
-def _operand_symbol(trace: Trace, argument: Any, known: dict[Any, Any]) -> Any:
-    """The name of an operand; an unnamed number is its value."""
-    if not isinstance(argument, Edge):
-        if isinstance(argument, np.ndarray):
-            return Symbol("array", argument.shape)
-        return argument
-    if argument not in known:
-        node = trace.nodes[argument.node]
-        anonymous = node.is_leaf and not node.label and argument.node not in trace.names
-        value: Any = node.values[argument.output] if node.values else None
-        if anonymous and is_array(value) and np.ndim(value) == 0:
-            return value if isinstance(value, bool) else float(value)
-        name = trace.name(argument.node)
-        name = name if len(node.metas) == 1 else f"{name}.{argument.output}"
-        known[argument] = Symbol(name, node.metas[argument.output][0])
-    return known[argument]
 
 
 # -- a whole trace with some nodes open ------------------------------------------------------------
@@ -348,7 +299,7 @@ def unfolded(trace: Trace, *nodes: Any) -> Trace:
     for number, sweep in enumerate(trace.sweeps):
         last = number == len(trace.sweeps) - 1
         if last or not opened:  # what went on inside is known of the last one
-            copy.sweeps.append(_moved_sweep(sweep, trace, opened, moved, inside))
+            copy.sweeps.append(_moved_sweep(sweep, opened, moved, inside))
     return copy
 
 
@@ -363,50 +314,49 @@ def _lay_open(
         for place, argument in zip(opened.inputs, node.args)
         if place is not None and isinstance(argument, Edge)
     }
-    found: dict[int, int] = {}
+    laid: dict[int, int] = {}
     ends = {edge.node for edge in opened.outputs}
     for inner in opened.trace.nodes:
         if inner.index in stands_for:
             continue
         args = tuple(
-            (stands_for.get(a.node) or Edge(found[a.node], a.output)) if isinstance(a, Edge) else a
+            (stands_for.get(a.node) or Edge(laid[a.node], a.output)) if isinstance(a, Edge) else a
             for a in inner.args
         )
         label = node.label if inner.index in ends else inner.label
         made = dataclasses.replace(
             inner, args=args, group=group, line=node.line, label=label, values=list(inner.values)
         )
-        found[inner.index] = copy.add(made)
+        laid[inner.index] = copy.add(made)
     for output, edge in enumerate(opened.outputs):
         outer = stands_for.get(edge.node)
-        moved[Edge(node.index, output)] = outer or Edge(found[edge.node], edge.output)
-    return found
+        moved[Edge(node.index, output)] = outer or Edge(laid[edge.node], edge.output)
+    return laid
 
 
 def _moved_sweep(
     sweep: Sweep,
-    trace: Trace,
     opened: dict[int, Opened],
     moved: dict[Edge, Edge],
     inside: dict[int, dict[int, int]],
 ) -> Sweep:
-    found = Sweep(seeds={moved[edge]: seed for edge, seed in sweep.seeds.items()}, line=sweep.line)
+    copied = Sweep(seeds={moved[edge]: seed for edge, seed in sweep.seeds.items()}, line=sweep.line)
     for index, grads in sweep.grads.items():
         if index not in opened:
-            found.grads[moved[Edge(index)].node] = list(grads)
+            copied.grads[moved[Edge(index)].node] = list(grads)
     for index in sweep.visits:
         if index not in opened:
             place = moved[Edge(index)].node
-            found.visits.append(place)
-            found.pushed[place] = sweep.pushed[index]
+            copied.visits.append(place)
+            copied.pushed[place] = sweep.pushed[index]
             continue
         within, inner = inside[index], opened[index].trace
         if not inner.sweeps:
             continue
         for visited in inner.sweep.visits:
-            found.visits.append(within[visited])
-            found.pushed[within[visited]] = inner.sweep.pushed[visited]
+            copied.visits.append(within[visited])
+            copied.pushed[within[visited]] = inner.sweep.pushed[visited]
         for place, grads in inner.sweep.grads.items():
             if place in within:
-                found.grads[within[place]] = list(grads)
-    return found
+                copied.grads[within[place]] = list(grads)
+    return copied

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, pull
+from gradwalk.inspect.trace.replay import NotReplayable, _typed, one_hot, pull
 from gradwalk.inspect.trace.tangents import known_operands
 from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
 from gradwalk.ops import TABLE
@@ -104,14 +104,9 @@ class Operation:
 
     def row(self, output: int, flat: int) -> list[tuple[Element, float]]:
         """d element / d operand, where it is not 0: one pull."""
-        hots = []
-        for shape, dtype in self.node.metas:
-            floats = np.dtype(dtype).kind == "f"
-            hots.append(np.zeros(shape, dtype) if floats else None)
-        hots[output].reshape(-1)[flat] = 1  # type: ignore[union-attr]
-        found = pull(self.trace, self.node, hots if len(hots) > 1 else hots[0])
+        pulled = pull(self.trace, self.node, one_hot(self.node, output, flat))
         terms = []
-        for argument, contribution in zip(self.node.args, found):
+        for argument, contribution in zip(self.node.args, pulled):
             if contribution is None or not isinstance(argument, Edge):
                 continue
             slopes = np.asarray(contribution).reshape(-1)
@@ -127,14 +122,14 @@ def form_of(operation: Operation, output: int, flat: int) -> Form | None:
     op = operation.op
     edges = operation.node.edges
     if edges and all(0 in operation.shape_of(edge) for _, edge in edges):
-        return _sum_of([], [], operation.value(output, flat))  # the sum of nothing, say
+        return _sum_of([], operation.value(output, flat))  # the sum of nothing, say
     if op.elementwise:
         return _elementwise(operation, flat)
     special = _SPECIAL.get(op.name)
     if special is not None:
-        found = special(operation, output, flat)
-        if found is not None:
-            return found
+        form = special(operation, output, flat)
+        if form is not None:
+            return form
     if op.name in LAYOUT:
         return _moved(operation, output, flat)
     if op.linear or op.name in LINEAR:
@@ -155,18 +150,18 @@ def linearised(operation: Operation, output: int, flat: int) -> Form:
         f"{operation.op.name} has no scalar form here: it is shown as the straight line that "
         "touches it at these values"
     )
-    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], rest, note)
+    return _sum_of(terms, rest, note)
 
 
-def _sum_of(parts: list[Element], slopes: list[float], rest: float = 0.0, note: str = "") -> Form:
-    def build(maker: Maker, found: list[int]) -> int:
-        terms = [maker.times(part, slope) for part, slope in zip(found, slopes)]
-        if rest or not terms:
-            terms.append(maker.number(rest))
-        return maker.chain("add", terms)
+def _sum_of(terms: list[tuple[Element, float]], rest: float = 0.0, note: str = "") -> Form:
+    def build(maker: Maker, nodes: list[int]) -> int:
+        parts = [maker.times(part, slope) for part, (_, slope) in zip(nodes, terms)]
+        if rest or not parts:
+            parts.append(maker.number(rest))
+        return maker.chain("add", parts)
 
-    _written_out(len(parts))
-    return Form(list(parts), build, note)
+    _written_out(len(terms))
+    return Form([part for part, _ in terms], build, note)
 
 
 def _written_out(count: int) -> None:
@@ -187,7 +182,7 @@ def _elementwise(operation: Operation, flat: int) -> Form:
             parts.append((argument, broadcast_place(place, operation.shape_of(argument))))
         else:
             parts.append(_number_at(argument, place))
-    return Form(parts, lambda maker, found: maker.apply(op.name, *found, **node.attrs))
+    return Form(parts, lambda maker, nodes: maker.apply(op.name, *nodes, **node.attrs))
 
 
 def broadcast_place(place: Sequence[Any], shape: Shape) -> int:
@@ -208,9 +203,9 @@ def _dot(pairs: list[tuple[Element, Element]], plus: Element | None = None) -> F
     parts: list[Element | float] = [part for pair in pairs for part in pair]
     _written_out(len(pairs))
 
-    def build(maker: Maker, found: list[int]) -> int:
-        products = [maker.apply("mul", found[2 * i], found[2 * i + 1]) for i in range(len(pairs))]
-        return maker.chain("add", products + found[2 * len(pairs) :] or [maker.number(0.0)])
+    def build(maker: Maker, nodes: list[int]) -> int:
+        products = [maker.apply("mul", nodes[2 * i], nodes[2 * i + 1]) for i in range(len(pairs))]
+        return maker.chain("add", products + nodes[2 * len(pairs) :] or [maker.number(0.0)])
 
     return Form(parts + ([] if plus is None else [plus]), build)
 
@@ -262,9 +257,9 @@ def _einsum(operation: Operation, output: int, flat: int) -> Form | None:
             place = [at[letter] for letter in term]
             parts.append((edge, broadcast_place(place, operation.shape_of(edge))))
 
-    def build(maker: Maker, found: list[int]) -> int:
-        several = range(0, len(found), len(terms))
-        return maker.chain("add", [maker.chain("mul", found[i : i + len(terms)]) for i in several])
+    def build(maker: Maker, nodes: list[int]) -> int:
+        several = range(0, len(nodes), len(terms))
+        return maker.chain("add", [maker.chain("mul", nodes[i : i + len(terms)]) for i in several])
 
     return Form(parts, build)
 
@@ -287,15 +282,15 @@ def _reduced_places(operation: Operation, flat: int) -> tuple[Edge, list[int]]:
 
 def _sum(operation: Operation, output: int, flat: int) -> Form:
     edge, places = _reduced_places(operation, flat)
-    return _sum_of([(edge, i) for i in places], [1.0] * len(places))
+    return _sum_of([((edge, i), 1.0) for i in places])
 
 
 def _mean(operation: Operation, output: int, flat: int) -> Form:
     edge, places = _reduced_places(operation, flat)
     return Form(
         [(edge, i) for i in places],
-        lambda maker, found: maker.apply(
-            "div", maker.chain("add", found), maker.number(float(len(found)))
+        lambda maker, nodes: maker.apply(
+            "div", maker.chain("add", nodes), maker.number(float(len(nodes)))
         ),
     )
 
@@ -307,17 +302,17 @@ def _router(choose: str) -> Callable[[Operation, int, int], Form | None]:
         if output:
             return None
         if operation.op.name == "max_pool":
-            found = _pooled_places(operation, flat)
-            if found is None:
+            window = _pooled_places(operation, flat)
+            if window is None:
                 return None
-            edge, places = found
+            edge, places = window
         else:
             edge, places = _reduced_places(operation, flat)
         values = np.asarray(operation.args()[0]).reshape(-1)[places]
         best = values.max() if choose == "maximum" else values.min()
         if np.count_nonzero(values == best) != 1:
             return _chosen(operation, output, flat)
-        return Form([(edge, i) for i in places], lambda maker, found: maker.chain(choose, found))
+        return Form([(edge, i) for i in places], lambda maker, window: maker.chain(choose, window))
 
     return form
 
@@ -344,7 +339,7 @@ def _chosen(operation: Operation, output: int, flat: int) -> Form | None:
     note = f"{operation.op.name} passes on the element that won; which one depends on the values"
     if not terms or not math.isclose(sum(slope for _, slope in terms), 1.0, rel_tol=1e-5):
         return None
-    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], note=note)
+    return _sum_of(terms, note=note)
 
 
 # -- asked of the op itself ------------------------------------------------------------------------
@@ -371,7 +366,7 @@ def _moved(operation: Operation, output: int, flat: int) -> Form:
         size = np.asarray(value).size
         if isinstance(argument, Edge) and np.asarray(value).dtype.kind == "f":
             if number < size:
-                return Form([(argument, number)], lambda maker, found: found[0])
+                return Form([(argument, number)], lambda maker, nodes: nodes[0])
             number -= size
     raise NotReplayable(f"{operation.op.name} did not keep its elements")
 
@@ -380,7 +375,7 @@ def _weighted(operation: Operation, output: int, flat: int) -> Form:
     """A linear op: the weights of the sum are the element's derivatives."""
     terms = operation.row(output, flat)
     rest = 0.0 if terms else operation.value(output, flat)  # padding, say
-    return _sum_of([part for part, _ in terms], [slope for _, slope in terms], rest)
+    return _sum_of(terms, rest)
 
 
 def _products(operation: Operation, flat: int) -> Form | None:

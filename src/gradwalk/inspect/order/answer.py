@@ -30,7 +30,7 @@ from gradwalk.inspect.order.single_paths import (
     path_of,
     size_of,
 )
-from gradwalk.inspect.report import Report, plain, short
+from gradwalk.inspect.report import Report, columns, large, plain, short
 from gradwalk.inspect.trace.trace import Edge, Trace
 
 ROWS = 40  # of a printed table
@@ -63,8 +63,8 @@ class OrderRun(Report):
     @cached_property
     def first_inversion(self) -> Inversion | None:
         """The first two nodes visited out of order; None if the order is valid."""
-        found = min(self._inversions.values(), default=None)
-        return None if found is None else self._inversion(found)
+        first = min(self._inversions.values(), default=None)
+        return None if first is None else self._inversion(first)
 
     @property
     def wrong(self) -> list[NodeGradient]:
@@ -107,8 +107,8 @@ class OrderRun(Report):
     def _inversions(self) -> dict[int, tuple[int, int, int]]:
         return first_inversions(self._graph, self._times)
 
-    def _inversion(self, found: tuple[int, int, int]) -> Inversion:
-        visit, early, late = found
+    def _inversion(self, inversion: tuple[int, int, int]) -> Inversion:
+        visit, early, late = inversion
         times = next(t for t in self._times.times if visit in t.get(early, ()))
         after = next(t for t in times[late] if t > visit)
         name = self._graph.trace.name
@@ -118,7 +118,7 @@ class OrderRun(Report):
         graph = self._graph
         node = graph.node_at[place]
         if node not in graph.in_reach:
-            raise KeyError(f"{graph.place_name(place)}: no gradient can go there from the root")
+            raise KeyError(f"{graph.place_name(place)}: no gradient can reach it from the root")
         lost, extra = (sums[place] for sums in self._differences)
         inversion = self._inversions.get(node) if lost is not None or extra is not None else None
         zero = graph.zero(place)
@@ -159,17 +159,17 @@ class OrderRun(Report):
                 self._known[p] = _Paths(total[p] or 0, count, 0, lost, [], weights.exact)
             return
         counted = lost_and_extra(graph, counts, self.passes, places)
-        found = lost_and_extra(graph, weights, self.passes, places)
+        paths = lost_and_extra(graph, weights, self.passes, places)
         for p in places:
-            lost, extra = self._listed(found[0][p], "lost"), self._listed(found[1][p], "extra")
+            lost, extra = self._listed(paths[0][p], "lost"), self._listed(paths[1][p], "extra")
             numbers = total[p] or 0, counted[0][p] or 0, counted[1][p] or 0
             self._known[p] = _Paths(*numbers, lost, extra, weights.exact)
 
-    def _listed(self, found: list[Candidate] | None, kind: str) -> list[GradientPath]:
+    def _listed(self, candidates: list[Candidate] | None, kind: str) -> list[GradientPath]:
         """Candidates written out, with how often each is lost or extra, and why."""
         graph, times = self._graph, self._times
         paths = []
-        for candidate in found or ():
+        for candidate in candidates or ():
             path = path_of(graph, candidate)
             if self.overwrite:
                 path.times = len(self.passes) - times.survives(path)
@@ -292,8 +292,8 @@ class NodeGradient(Report):
     def totals(self) -> dict[str, Any]:
         """Plain data without the single paths."""
         names = ("index", "name", "got", "correct", "first_inversion")
-        found = {name: plain(getattr(self, name)) for name in names}
-        return found | {"lost": plain(self.lost.total), "extra": plain(self.extra.total)}
+        data = {name: plain(getattr(self, name)) for name in names}
+        return data | {"lost": plain(self.lost.total), "extra": plain(self.extra.total)}
 
     def number(self, amount: Any) -> str:
         """A gradient in a table: itself, or the norm of an array."""
@@ -312,10 +312,10 @@ class NodeGradient(Report):
         """The lost and the extra paths."""
         lines: list[str] = []
         if not self.lost.none:
-            count = f"{_large(self.lost.count)} of {_large(self.paths * self._calls)}"
+            count = f"{large(self.lost.count)} of {large(self.paths * self._calls)}"
             lines += [f"lost on the way to {self.name}, {count} paths:", *listed(self.lost)]
         if not self.extra.none:
-            count = f"{_large(self.extra.count)} {_plural('path', self.extra.count)} too many"
+            count = f"{large(self.extra.count)} path{'s' * (self.extra.count != 1)} too many"
             lines += [f"extra on the way to {self.name}, {count}:", *listed(self.extra)]
         return lines
 
@@ -327,8 +327,8 @@ class NodeGradient(Report):
         got, lost, extra = self.numbers()
         right = self.number(self.correct)
         sum_ = f"{self.name}: got {got} = correct {right} − lost {lost} + extra {extra}"
-        found = self.first_inversion
-        pair = [f"first pair out of order: {found}"] if found else []
+        inversion = self.first_inversion
+        pair = [f"first pair out of order: {inversion}"] if inversion else []
         return "\n".join([sum_.replace("—", "0"), *pair, *self.path_lines()])
 
 
@@ -336,6 +336,7 @@ class NodeGradient(Report):
 class PathSum(Report):
     """The sum over the lost or the extra paths. Iterating yields the largest paths."""
 
+    DATA = ("total", "count", "paths", "exact")
     total: Any
     kind: str  # "lost" or "extra"
     none: bool  # whether there are no such paths
@@ -374,17 +375,8 @@ class PathSum(Report):
     def __bool__(self) -> bool:
         return not self.none
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "total": plain(self.total),
-            "count": self.count,
-            "paths": [path.to_dict() for path in self.paths],
-            "exact": self.exact,
-        }
-
     def __str__(self) -> str:
-        count = f"{_large(self.count)} {self.kind} {_plural('path', self.count)}"
+        count = f"{large(self.count)} {self.kind} path{'s' * (self.count != 1)}"
         return "\n".join([count, *listed(self.paths)])
 
 
@@ -420,32 +412,16 @@ def _table(rows: list[NodeGradient], arrays: bool) -> tuple[list[str], bool]:
         got, lost, extra = (text.strip("|") for text in node.numbers())
         right, pair = node.number(node.correct).strip("|"), str(node.first_inversion or "")
         cells.append([_cut(node.name), got, right, lost, extra, pair])
-    wide = [max(len(row[i]) for row in cells) for i in range(6)]
-    has_pairs = sum(wide) + 2 * 5 <= COLUMNS
-    lines = []
-    for name, *numbers, pair in cells:
-        columns = [f"{number:>{width}}" for number, width in zip(numbers, wide[1:])]
-        columns += [pair] if has_pairs else []
-        lines.append("  ".join([f"{name:<{wide[0]}}", *columns]).rstrip())
-    return lines, has_pairs
+    lines = columns(cells)
+    has_pairs = max(map(len, lines)) <= COLUMNS
+    return (lines if has_pairs else columns([[*row[:-1], ""] for row in cells])), has_pairs
 
 
 def _cut(name: str, most: int = 22) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
-
-
 def _how_many(wrong: int, total: int) -> str:
     if not wrong:
         return "every gradient is right"
     return f"{wrong} of {total} gradients {'is' if wrong == 1 else 'are'} wrong"
-
-
-def _large(count: int) -> str:
-    """A count that may have thousands of digits."""
-    if count < 10**15:
-        return str(count)
-    return f"about 10^{(count.bit_length() - 1) * 0.30103:.0f}"

@@ -20,7 +20,7 @@ from gradwalk.inspect.order.answer import (
 from gradwalk.inspect.order.path_sums import Amounts, BackwardGraph, as_run, over_all_paths
 from gradwalk.inspect.order.recipes import RECIPES, Recipe, consumers_first, recipe_called
 from gradwalk.inspect.order.single_paths import GradientPath, Inversion, size_of
-from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.report import Report, columns, short
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.trace import Edge, Trace
 
@@ -115,11 +115,8 @@ class RecipeRuns(Report):
         rows = [("recipe", "got", "lost", "extra", "what it does")]
         for name, run in self.runs.items():
             rows.append((name, *run.numbers(), RECIPES[name].text))
-        wide = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [f"gradient of {right.name}: {right.number(right.correct)} is right"]
-        for name, got, lost, extra, text in rows:
-            cells = f"{got:>{wide[1]}}  {lost:>{wide[2]}}  {extra:>{wide[3]}}"
-            lines.append(f"{name:<{wide[0]}}  {cells}  {text}")
+        lines += columns(rows)
         if twice is not None:
             lines.append(f"(twice: {twice.number(twice.correct)} would be right)")
         for name, why in self.impossible.items():
@@ -174,15 +171,15 @@ class EveryOrder(Report):
     @property
     def counts(self) -> dict[float, int]:
         """The number of orders for each result."""
-        return {number: len(found) for number, found in self.orders.items()}
+        return {number: len(orders) for number, orders in self.orders.items()}
 
     def __str__(self) -> str:
         total = sum(self.counts.values())
         wide = max(len("got"), *(len(short(number)) for number in self.orders))
         lines = [f"gradient of {self.name} in {total} orders: {short(self.correct)} is right"]
         lines.append(f"{'got':>{wide}}  orders  for example")
-        for number, found in self.orders.items():
-            lines.append(f"{short(number):>{wide}}  {len(found):>6}  {names_in_order(found[0])}")
+        for number, orders in self.orders.items():
+            lines.append(f"{short(number):>{wide}}  {len(orders):>6}  {names_in_order(orders[0])}")
         return "\n".join([*lines, RULE])
 
 
@@ -204,23 +201,23 @@ def _passes(trace: Trace, order: Any) -> list[list[int]]:
 
 def _visits(trace: Trace, order: Sequence[Any]) -> list[int]:
     labels = _labels(trace) if any(isinstance(thing, str) for thing in order) else {}
-    found = []
+    visits = []
     for number, thing in enumerate(order, 1):
         named = labels.get(thing, ()) if isinstance(thing, str) else ()
         try:
-            found.append(named[0] if len(named) == 1 else node_of(trace, thing))
+            visits.append(named[0] if len(named) == 1 else node_of(trace, thing))
         except KeyError as error:
             why = error.args[0]
             if isinstance(thing, str) and len(order) == 1:
                 why += f"; recipes are: {', '.join(RECIPES)}"
             raise ValueError(f"visit {number} of the order: {why}") from None
-    return found
+    return visits
 
 
 def _labels(trace: Trace) -> dict[str, list[int]]:
     """Map labels to nodes once: each `trace.find` scans all nodes."""
-    found: dict[str, list[int]] = {}
+    labels: dict[str, list[int]] = {}
     for node in trace.nodes:
         for name in {node.label, trace.names.get(node.index, "")}:
-            found.setdefault(name, []).append(node.index)
-    return found
+            labels.setdefault(name, []).append(node.index)
+    return labels

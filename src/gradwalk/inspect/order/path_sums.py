@@ -99,13 +99,13 @@ class BackwardGraph:
     def leading_to(self, places: Iterable[int]) -> set[int]:
         """The nodes of these places, and all nodes that lead to them."""
         stack = [self.node_at[place] for place in places]
-        found = set(stack)
+        leading = set(stack)
         while stack:
             for consumer in self.consumers.get(stack.pop(), ()):
-                if consumer not in found:
-                    found.add(consumer)
+                if consumer not in leading:
+                    leading.add(consumer)
                     stack.append(consumer)
-        return found
+        return leading
 
     # -- numbers -----------------------------------------------------------------------------------
 
@@ -119,12 +119,12 @@ class BackwardGraph:
 
     def slopes(self, node: int) -> tuple[float, ...]:
         """The local derivative along each edge of a scalar node."""
-        found = self._slopes.get(node)
-        if found is None:
+        slopes = self._slopes.get(node)
+        if slopes is None:
             pulled = replay.pull(self.trace, self.trace.nodes[node], 1.0)
-            found = tuple([pulled[argument] for argument, _ in self.edges[node]])
-            self._slopes[node] = found
-        return found
+            slopes = tuple([pulled[argument] for argument, _ in self.edges[node]])
+            self._slopes[node] = slopes
+        return slopes
 
     def pull(self, node: int, outputs: list[Any]) -> list[Any]:
         """What a node pushes along each edge, given the gradients of its outputs."""
@@ -140,13 +140,10 @@ class BackwardGraph:
 
     def _pull_arrays(self, node: TraceNode, outputs: list[Any]) -> Sequence[Any]:
         op = replay.op_of(node)
-        gs = [  # zeros for unused outputs, None for integer ones
-            np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
-            for g, (shape, dtype) in zip(outputs, node.metas)
-        ]
+        gs = replay.filled(node, outputs)
         pulled: Sequence[Any]
         try:
-            pulled = replay.pull(self.trace, node, gs if op is not None and op.multiple else gs[0])
+            pulled = replay.pull(self.trace, node, gs)
         except replay.NotReplayable:
             known = self._as_recorded(node, gs)
             if known is None:
@@ -173,11 +170,11 @@ class BackwardGraph:
     def _unknown(self, node: TraceNode) -> replay.NotReplayable:
         made = f" ({node.line})" if node.line is not None else ""
         return replay.NotReplayable(
-            f"{self.trace.name(node.index)}{made} is a function of the user's own, {node.op}. The "
-            "trace has what it handed on for the gradient it received, and this order gives it "
-            "another, which is no multiple of that. Fix: choose an order that visits "
+            f"{self.trace.name(node.index)}{made} is a custom function, {node.op}. The trace has "
+            "what it pushed for the gradient it received, and this order gives it another "
+            "gradient, which is not a multiple of that. Fix: choose an order that visits "
             f"{self.trace.name(node.index)} after all of its consumers, or define {node.op} as an "
-            "op (CONTRIBUTING.md), whose derivative a trace can compute with."
+            "op (CONTRIBUTING.md), so that the trace can compute its derivative."
         )
 
 
@@ -212,14 +209,8 @@ def _seeds(trace: Trace, first_place: list[int]) -> dict[int, Any]:
     if not trace.sweeps:
         shape, dtype = trace.nodes[-1].metas[0]
         return {first_place[-1]: 1.0 if trace.scalar else np.ones(shape, dtype)}
-    found = {}
-    for edge, seed in trace.sweep.seeds.items():
-        if isinstance(seed, Statistics):  # not kept; of one number nothing is missing
-            if seed.count != 1:
-                raise replay.NotReplayable("the gradient that backward began with was not kept")
-            seed = np.full(seed.shape, seed.mean, seed.dtype)
-        found[first_place[edge.node] + edge.output] = seed
-    return found
+    seeds = replay.kept_seeds(trace.sweep)
+    return {first_place[edge.node] + edge.output: seed for edge, seed in seeds.items()}
 
 
 def _carries(trace: Trace, node: TraceNode, argument: int, edge: Edge) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradwalk.inspect.order.path_sums import BackwardGraph, Counts, over_all_paths
+from gradwalk.inspect.report import large
 
 MOST_VISITS = 1_000_000
 
@@ -21,8 +22,13 @@ class Recipe:
 
     name: str
     text: str  # what it does, in a line
-    passes: Callable[[BackwardGraph], list[list[int]]]
+    visits: Callable[[BackwardGraph], list[int]]
     overwrite: bool = False
+    runs: int = 1
+
+    def passes(self, graph: BackwardGraph) -> list[list[int]]:
+        """The nodes to visit, for each call of backward."""
+        return [self.visits(graph)] * self.runs
 
 
 def _roots(graph: BackwardGraph) -> list[int]:
@@ -31,8 +37,8 @@ def _roots(graph: BackwardGraph) -> list[int]:
 
 def _inputs(graph: BackwardGraph, node: int) -> list[int]:
     """The inputs that are not leaves, one entry per edge."""
-    found = [graph.node_at[place] for _, place in graph.edges[node]]
-    return [source for source in found if graph.edges[source]]
+    sources = (graph.node_at[place] for _, place in graph.edges[node])
+    return [source for source in sources if graph.edges[source]]
 
 
 def consumers_first(graph: BackwardGraph) -> list[int]:
@@ -53,49 +59,33 @@ def consumers_first(graph: BackwardGraph) -> list[int]:
     return visits
 
 
-def _right(graph: BackwardGraph) -> list[list[int]]:
-    return [consumers_first(graph)]
-
-
-def _recursion(graph: BackwardGraph) -> list[list[int]]:
+def _recursion(graph: BackwardGraph) -> list[int]:
     """`def backward(v): push(v); for i in inputs: backward(i)`: once for every path."""
     counts = over_all_paths(graph, Counts(graph))
     expected = sum(counts[p] or 0 for node in graph.inner for p in graph.places(node))
     if expected > MOST_VISITS:
         raise ValueError(
-            f"plain recursion visits a node once for every path to it: here {_about(expected)} "
+            f"plain recursion visits a node once for every path to it: here {large(expected)} "
             f"visits, and the lab runs at most {MOST_VISITS}. Fix: try it on a smaller graph."
         )
-    visits: list[int] = []
-    stack = _roots(graph)[::-1]
-    while stack:
-        node = stack.pop()
-        visits.append(node)
-        stack += _inputs(graph, node)[::-1]
-    return [visits]
+    return _depth_first(graph, repeat=True)
 
 
-def _about(count: int) -> str:
-    if count < 10**15:
-        return str(count)
-    return f"more than 10^{int((count.bit_length() - 1) * 0.30102999)}"
-
-
-def _pre_order(graph: BackwardGraph) -> list[list[int]]:
-    """The same with a set of nodes seen: each as soon as it is met."""
+def _depth_first(graph: BackwardGraph, repeat: bool = False) -> list[int]:
+    """Each node as soon as it is met: the first time only, or every time."""
     visits: list[int] = []
     seen: set[int] = set()
     stack = _roots(graph)[::-1]
     while stack:
         node = stack.pop()
-        if node not in seen:
+        if repeat or node not in seen:
             seen.add(node)
             visits.append(node)
             stack += _inputs(graph, node)[::-1]
-    return [visits]
+    return visits
 
 
-def _breadth_first(graph: BackwardGraph) -> list[list[int]]:
+def _breadth_first(graph: BackwardGraph) -> list[int]:
     visits = _roots(graph)
     seen = set(visits)
     waiting = deque(visits)
@@ -105,22 +95,18 @@ def _breadth_first(graph: BackwardGraph) -> list[list[int]]:
                 seen.add(source)
                 visits.append(source)
                 waiting.append(source)
-    return [visits]
-
-
-def _twice(graph: BackwardGraph) -> list[list[int]]:
-    return [consumers_first(graph)] * 2
+    return visits
 
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("right", "each node after all of its consumers", _right),
+        Recipe("right", "each node after all of its consumers", consumers_first),
         Recipe("plain recursion", "each node hands on, then calls its inputs", _recursion),
-        Recipe("depth-first", "depth-first, each node when it is first met", _pre_order),
+        Recipe("depth-first", "depth-first, each node when it is first met", _depth_first),
         Recipe("breadth-first", "nearest to the root first", _breadth_first),
-        Recipe("overwrite", "the right order with = instead of +=", _right, True),
-        Recipe("twice", "run twice, inner gradients not cleared", _twice),
+        Recipe("overwrite", "the right order with = instead of +=", consumers_first, True),
+        Recipe("twice", "run twice, inner gradients not cleared", consumers_first, runs=2),
     )
 }
 

@@ -52,22 +52,22 @@ class Largest:
         distinct = {candidate.identity: candidate for candidate in [*one, *other]}
         return self._cut(list(distinct.values()))
 
-    def _cut(self, found: list[Candidate]) -> list[Candidate]:
-        found.sort(key=_size, reverse=True)
-        if len(found) > self.count:
+    def _cut(self, candidates: list[Candidate]) -> list[Candidate]:
+        candidates.sort(key=_size, reverse=True)
+        if len(candidates) > self.count:
             self.exact = self.exact and self.graph.trace.scalar
-            del found[self.count :]
-        return found
+            del candidates[self.count :]
+        return candidates
 
     def hand(self, node: int, outputs: list[Any]) -> list[list[Candidate]]:
         edges = self.graph.edges[node]
         handed: list[list[Candidate]] = [[] for _ in edges]
         if self.graph.trace.scalar:  # by size before, so by size afterwards
-            for found, (argument, _), slope in zip(handed, edges, self.graph.slopes(node)):
+            for arriving, (argument, _), slope in zip(handed, edges, self.graph.slopes(node)):
                 for path in outputs[0]:
                     size, amount, before, _, _, _ = path
                     same = hash((before, node, argument))
-                    found.append(
+                    arriving.append(
                         Candidate(size * abs(slope), amount * slope, same, path, node, argument)
                     )
             return handed
@@ -76,10 +76,10 @@ class Largest:
                 gs = [None] * len(outputs)
                 gs[number] = path.amount
                 amounts = self.graph.pull(node, gs)
-                for found, (argument, _), amount in zip(handed, edges, amounts):
+                for arriving, (argument, _), amount in zip(handed, edges, amounts):
                     same = hash((path.identity, node, argument))
-                    found.append(Candidate(size_of(amount), amount, same, path, node, argument))
-        return [self._cut(found) for found in handed]
+                    arriving.append(Candidate(size_of(amount), amount, same, path, node, argument))
+        return [self._cut(arriving) for arriving in handed]
 
 
 _size = operator.itemgetter(0)
@@ -277,19 +277,19 @@ def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, tuple
     A visit is too early if a consumer is visited after it. It spoils everything behind the node
     that was visited, and not that node itself.
     """
-    found: dict[int, tuple[int, int, int]] = {}
+    spoiled: dict[int, tuple[int, int, int]] = {}
     for visits in times.times:
         early: dict[int, tuple[int, int, int]] = {}
         for node in graph.reached:
-            options = [found[node]] if node in found else []
+            options = [spoiled[node]] if node in spoiled else []
             for consumer in graph.consumers.get(node, ()):
-                options += [of[consumer] for of in (early, found) if consumer in of]
+                options += [of[consumer] for of in (early, spoiled) if consumer in of]
             if options:
-                found[node] = min(options)
+                spoiled[node] = min(options)
             own = _too_early(graph, visits, node)
             if own is not None:
                 early[node] = own
-    return found
+    return spoiled
 
 
 def _too_early(

@@ -130,7 +130,7 @@ def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
             RecursionError) as error:  # fmt: skip
-        raise wrong(path, f"its description does not hold together ({error!r}).") from None
+        raise wrong(path, f"its description is inconsistent ({error!r}).") from None
 
 
 def _parsed(text: str | bytes) -> Any:
@@ -146,7 +146,7 @@ class _Writer:
 
     def node(self, node: TraceNode) -> dict[str, Any]:
         """Describe one node; defaults are omitted."""
-        found: dict[str, Any] = {
+        described: dict[str, Any] = {
             "op": node.op,
             "args": [
                 list(a) if isinstance(a, Edge) else {"constant": self.kept(a, f"c{node.index}.{i}")}
@@ -156,17 +156,17 @@ class _Writer:
             "values": [self.kept(v, f"v{node.index}.{i}") for i, v in enumerate(node.values)],
         }
         if node.attrs:
-            found["attrs"] = {name: encode(value) for name, value in node.attrs.items()}
+            described["attrs"] = {name: encode(value) for name, value in node.attrs.items()}
         for name in ("label", "note"):
             if getattr(node, name):
-                found[name] = getattr(node, name)
+                described[name] = getattr(node, name)
         if node.group is not None:
-            found["group"] = node.group
+            described["group"] = node.group
         if node.line is not None:
-            found["line"] = line_as_json(node.line)
+            described["line"] = line_as_json(node.line)
         if not node.needs_grad:
-            found["needs_grad"] = False
-        return found
+            described["needs_grad"] = False
+        return described
 
     def sweep(self, number: int, sweep: Sweep) -> dict[str, Any]:
         start = f"s{number}"
@@ -200,10 +200,10 @@ class _Writer:
         if array.size <= INLINE:
             return encode(array)
         self.arrays[name] = np.ascontiguousarray(array)
-        found = {"array": name, "statistics": statistics_as_json(Statistics.of(array))}
+        described = {"array": name, "statistics": statistics_as_json(Statistics.of(array))}
         if array.ndim >= 1 and array.dtype.kind in "fiub":
-            found["thumbnail"] = encode(thumbnail(array))
-        return found
+            described["thumbnail"] = encode(thumbnail(array))
+        return described
 
 
 class _Reader:
@@ -290,18 +290,18 @@ class _Reader:
 
     def _sweep(self, s: dict[str, Any]) -> Sweep:
         nodes = self.found.nodes
-        found = Sweep(seeds={}, line=read_line(s["line"]), seconds=self._seconds(s))
+        sweep = Sweep(seeds={}, line=read_line(s["line"]), seconds=self._seconds(s))
         for node, output, seed in s["seeds"]:
             edge = self._output(node, output)
-            (found.seeds[edge],) = self._fitting(node, [seed], [nodes[node].metas[output][0]])
-        if not found.seeds:
+            (sweep.seeds[edge],) = self._fitting(node, [seed], [nodes[node].metas[output][0]])
+        if not sweep.seeds:
             raise ValueError("a backward pass starts nowhere")
-        found.visits = [self._node_at(i) for i in s["visits"]]
-        if len(set(found.visits)) != len(found.visits):
+        sweep.visits = [self._node_at(i) for i in s["visits"]]
+        if len(set(sweep.visits)) != len(sweep.visits):
             raise ValueError("a backward pass visits a node twice")
         for i, parts in s["grads"]:
             shapes = [shape for shape, _ in nodes[self._node_at(i)].metas]
-            found.grads[i] = self._fitting(i, parts, shapes)
+            sweep.grads[i] = self._fitting(i, parts, shapes)
         for i, parts in s["pushed"]:
             operands = [
                 nodes[a.node].metas[a.output][0] if isinstance(a, Edge) else None
@@ -309,19 +309,21 @@ class _Reader:
             ]
             # None: an in-place write through a view, whose operands are not its inputs.
             some = bool(parts) or self.found.scalar
-            found.pushed[i] = tuple(self._fitting(i, parts, operands if some else [], True))
-        if set(found.visits) != set(found.pushed) or not set(found.visits) <= set(found.grads):
-            raise ValueError("the visits of a backward pass are not those it tells of")
-        return found
+            sweep.pushed[i] = tuple(self._fitting(i, parts, operands if some else [], True))
+        if set(sweep.visits) != set(sweep.pushed) or not set(sweep.visits) <= set(sweep.grads):
+            raise ValueError("the visits of a backward pass do not match its gradients and pushes")
+        return sweep
 
     def _fitting(
         self, index: int, parts: list[Any], shapes: Sequence[Shape | None], optional: bool = False
     ) -> list[Kept]:
         """Read values or gradients and check their shapes."""
-        found = [self.kept(part) for part in parts]
-        if len(found) != len(shapes):
-            raise ValueError(f"node {index} has {len(shapes)} of what the file has {len(found)} of")
-        for kept, shape in zip(found, shapes):
+        values = [self.kept(part) for part in parts]
+        if len(values) != len(shapes):
+            raise ValueError(
+                f"node {index} needs {len(shapes)} values, and the file has {len(values)}"
+            )
+        for kept, shape in zip(values, shapes):
             if shape is None or (kept is None and (optional or not self.found.scalar)):
                 continue
             if self.found.scalar:
@@ -331,7 +333,7 @@ class _Reader:
             if not fits:
                 what = getattr(kept, "shape", None) or repr(kept)[:40]
                 raise ValueError(f"node {index} has shape {shape}, and the file has {what} for it")
-        return found
+        return values
 
     def _node_at(self, index: Any) -> int:
         if type(index) is not int or not 0 <= index < len(self.found.nodes):

@@ -84,28 +84,28 @@ def decode(value: Any) -> Any:
         return TABLE[content]
     if kind == "opaque":
         return content
-    raise ValueError(f"nothing is known of {kind!r}")
+    raise ValueError(f"{kind!r} is unknown")
 
 
 def line_as_json(line: SourceLine) -> list[Any]:
-    found: list[Any] = [line.file, line.line, line.text, line.function]
-    return found if line.caller is None else [*found, line_as_json(line.caller)]
+    described: list[Any] = [line.file, line.line, line.text, line.function]
+    return described if line.caller is None else [*described, line_as_json(line.caller)]
 
 
 def read_line(line: Any) -> SourceLine | None:
     if line is None:
         return None
     file, number, text, function, *caller = line
-    found = SourceLine(str(file), whole(number), str(text), str(function))
+    source = SourceLine(str(file), whole(number), str(text), str(function))
     if not caller:
-        return found
+        return source
     (led_there,) = caller
-    return replace(found, caller=read_line(led_there[:4]))
+    return replace(source, caller=read_line(led_there[:4]))
 
 
-def pairs(found: dict[int, Any]) -> list[list[Any]]:
+def pairs(values: dict[int, Any]) -> list[list[Any]]:
     """A dictionary as a list of pairs: keys of JSON objects are text."""
-    return [[key, value] for key, value in found.items()]
+    return [[key, value] for key, value in values.items()]
 
 
 def read_saved(kept: Any) -> tuple[Saved, ...]:
@@ -129,23 +129,21 @@ def statistics_as_json(statistics: Statistics) -> dict[str, Any]:
     return {name: encode(value) for name, value in statistics.to_dict().items()}
 
 
+_COUNTS = ("count", "zeros", "nans", "infs")
+_MEASURES = ("mean", "std", "low", "high", "norm")
+
+
 def read_statistics(described: dict[str, Any]) -> Statistics:
-    found = {name: decode(value) for name, value in described.items()}
-    if np.dtype(found["dtype"]).kind not in "fiub":
-        raise ValueError(f"statistics of {found['dtype']!r}")
+    values = {name: decode(value) for name, value in described.items()}
+    if np.dtype(values["dtype"]).kind not in "fiub":
+        raise ValueError(f"statistics of {values['dtype']!r}")
+    numbers: dict[str, Any] = {name: whole(values[name]) for name in _COUNTS}
+    numbers |= {name: float(values[name]) for name in _MEASURES}
     return Statistics(
-        shape=read_shape(found["shape"]),
-        dtype=str(found["dtype"]),
-        count=whole(found["count"]),
-        mean=float(found["mean"]),
-        std=float(found["std"]),
-        low=float(found["low"]),
-        high=float(found["high"]),
-        norm=float(found["norm"]),
-        zeros=whole(found["zeros"]),
-        nans=whole(found["nans"]),
-        infs=whole(found["infs"]),
-        histogram=tuple(whole(n) for n in found["histogram"]),
+        shape=read_shape(values["shape"]),
+        dtype=str(values["dtype"]),
+        histogram=tuple(whole(n) for n in values["histogram"]),
+        **numbers,
     )
 
 

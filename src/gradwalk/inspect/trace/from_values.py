@@ -59,8 +59,8 @@ class ValueWriter:
     def _find(self, v: Any, group: int | None) -> int:
         """The node of an input. A Value made before the recording is added with its history."""
         index = self.trace._index
-        found = index.get((id(v), 0))
-        if found is None:
+        number = index.get((id(v), 0))
+        if number is None:
             waiting = [v]
             while waiting:
                 last = waiting[-1]
@@ -69,15 +69,15 @@ class ValueWriter:
                 if not missing:
                     waiting.pop()
                     if (id(last), 0) not in index:
-                        found = self.add(last, group)
+                        number = self.add(last, group)
             self.trace._alive.append(v)
             return index[id(v), 0]
-        node = self.trace.nodes[found]
+        node = self.trace.nodes[number]
         if node.is_leaf and node.value != v.data and (node.value == node.value or v.data == v.data):
             # Updated since, as by a training step: from here on it is another leaf.
-            before, found = found, self.add(v, group)
-            self.trace._earlier[found] = before
-        return found
+            before, number = number, self.add(v, group)
+            self.trace._earlier[number] = before
+        return number
 
     def sweep(self, root: Any, line: SourceLine | None = None) -> None:
         """Compute a backward pass from `root` apart from the Values' own gradients."""
@@ -123,9 +123,9 @@ class ValueWriter:
 def take_labels(trace: Trace) -> None:
     """Update labels set after a Value was recorded: `d = b * c; d.label = "d"`."""
     for v in trace._alive:
-        found = trace._index.get((id(v), 0))
-        if found is not None:
-            trace.nodes[found].label = v.label or trace.nodes[found].label
+        number = trace._index.get((id(v), 0))
+        if number is not None:
+            trace.nodes[number].label = v.label or trace.nodes[number].label
 
 
 def only_one_kind(recorded: str, other: str) -> None:

@@ -5,37 +5,14 @@ Tools read attributes that both have (`grad_fn`, `requires_grad`, `is_leaf`) dir
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from gradwalk.engine.foreign import loaders
 
 
-class Guest(Protocol):
-    """What another engine provides for the tools; for PyTorch it is torch/guest.py."""
-
-    def array_of(self, tensor: Any) -> Any:
-        """The elements of one of its tensors as an array."""
-
-    def trace_of(self, root: Any, keep: str | None, budget: int | None) -> Any:
-        """Trace the unrecorded graph behind a tensor and its backward pass."""
-
-    def structure_of(self, root: Any) -> Any:
-        """The same without values, even if backward has freed the graph."""
-
-    def name_of(self, tensor: Any) -> str:
-        """The name of a parameter in its model; "" if it is in none."""
-
-    def recorder(self, budget: int | None) -> Any:
-        """A recorder of the engine's operations and of ours."""
-
-    def moves(self, optimizer: Any, gradients: dict[Any, Any]) -> dict[Any, float]:
-        """How far a step of its optimizer would move each parameter."""
-
-
-def guest() -> Guest:
-    """PyTorch's side of the tools."""
-    found: Guest = loaders["torch"]()
-    return found
+def guest() -> Any:
+    """PyTorch's side of the tools: the module torch/guest.py."""
+    return loaders["torch"]()
 
 
 def is_torch_tensor(thing: Any) -> bool:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -72,12 +73,14 @@ def record(
 
 def _trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> Trace:
     if hasattr(root, "_array"):
-        return trace_of_tensors(root, keep, budget)
+        from gradwalk.inspect.trace.from_graph import from_graph
+
+        return from_graph(root, Recorder(keep, budget))
     if hasattr(root, "_backward"):
         return trace_of_values(root)
     if is_torch_tensor(root):
-        found: Trace = guest().trace_of(root, keep, budget)
-        return found
+        trace: Trace = guest().trace_of(root, keep, budget)
+        return trace
     raise TypeError(f"record takes a Value or a Tensor, not {type(root).__name__}")
 
 
@@ -219,18 +222,18 @@ class Recorder:
 
     def _edge(self, tensor: Any) -> Edge:
         key = key_of(tensor)
-        found = self.trace._index.get(key)
-        if found is None:
-            found = self._leaf(tensor, key)
-        elif found in self._versions and self._versions[found] != _version(tensor._array):
+        node = self.trace._index.get(key)
+        if node is None:
+            node = self._leaf(tensor, key)
+        elif node in self._versions and self._versions[node] != _version(tensor._array):
             # Updated since it was recorded: from here on it is another leaf.
             stamp = stamp_of(tensor._array)
-            before, found = found, self._leaf(tensor, key)
-            self.trace._earlier[found] = before
+            before, node = node, self._leaf(tensor, key)
+            self.trace._earlier[node] = before
             if stamp is not None:
                 changed = where_text(stamp.code, stamp.position)
-                self.trace.nodes[found].attrs["changed_at"] = changed
-        return Edge(found, tensor._index)
+                self.trace.nodes[node].attrs["changed_at"] = changed
+        return Edge(node, tensor._index)
 
     def _leaf(self, tensor: Any, key: Any) -> int:
         """Add a leaf for a constant or a tensor made before the recording."""
@@ -242,7 +245,7 @@ class Recorder:
             index=0,
             op="",
             label=tensor.label,
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             line=source_line(owner.code, owner.position),
             needs_grad=tensor.requires_grad,
             metas=metas * (tensor._index + 1),
@@ -284,7 +287,7 @@ class Recorder:
             args=args,
             attrs=attrs,
             label=first.label,
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             line=source_line(code, position),
             needs_grad=needs,
             metas=tuple((o._array.shape, str(o._array.dtype)) for o in outputs),
@@ -330,17 +333,22 @@ class Recorder:
 
     def made_value(self, v: Any) -> None:
         """Record an operation on Values."""
-        self.values.made(v, self._stack[-1] if self._stack else None)
+        self.values.made(v, self._group)
 
     def swept_values(self, root: Any) -> None:
         """Record the finished `backward()` of a Value."""
-        self.values.swept(root, self._stack[-1] if self._stack else None)
+        self.values.swept(root, self._group)
+
+    @property
+    def _group(self) -> int | None:
+        """The innermost open group."""
+        return self._stack[-1] if self._stack else None
 
     # -- groups ------------------------------------------------------------------------------------
 
     def entered(self, path: str, kind: str, class_name: str = "") -> None:
         """Open a group for a module call or a scope."""
-        above = self._stack[-1] if self._stack else None
+        above = self._group
         if self._computing_again:
             self._stack.append(above)
             return
@@ -428,19 +436,4 @@ def _version(array: Any) -> tuple[int, int]:
     return id(owner_of(array)), 0 if stamp is None else stamp.count
 
 
-class _Detach:
-    name = "detach"
-
-
-_DETACH = _Detach()
-
-
-def trace_of_tensors(root: Any, keep: str | None, budget: int | None) -> Trace:
-    """Trace an unrecorded graph behind a tensor: its operations and gradients.
-
-    The values of leaves, saved arrays and the root are known; operands without a gradient only if
-    they were saved.
-    """
-    from gradwalk.inspect.trace.from_graph import from_graph
-
-    return from_graph(root, Recorder(keep, budget))
+_DETACH = SimpleNamespace(name="detach")

@@ -6,7 +6,7 @@ that has never seen the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwalk.engine.modes import quietly
 from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.dtypes import constant
 from gradwalk.ops.core.op import Op
@@ -93,12 +93,57 @@ def _typed(node: TraceNode, args: list[Any]) -> list[Any]:
     ]
 
 
+def recomputed(trace: Trace) -> dict[Edge, Any]:
+    """The values that the trace lacks, recomputed from those it has where possible."""
+    values: dict[Edge, Any] = {}
+    for node in trace.nodes:
+        missing = [k for k, value in enumerate(node.values) if value is None]
+        if node.is_leaf or not missing or any(a is None for a in node.args):
+            continue
+        try:
+            outputs = forward(trace, node, values)
+        except (NotReplayable, ValueError, TypeError, IndexError):
+            continue
+        values.update({Edge(node.index, k): outputs[k] for k in missing if k < len(outputs)})
+    return values
+
+
+def kept_seeds(sweep: Sweep) -> dict[Edge, Any]:
+    """The seeds of a backward pass; of a single number, its statistics tell the value."""
+    seeds = {}
+    for edge, seed in sweep.seeds.items():
+        if isinstance(seed, Statistics) and seed.count == 1:
+            seed = np.full(seed.shape, seed.mean, seed.dtype)
+        if not is_array(seed):
+            raise NotReplayable("the gradient that backward began with was not kept")
+        seeds[edge] = seed
+    return seeds
+
+
+def filled(node: TraceNode, gs: Sequence[Any]) -> list[Any]:
+    """The gradients of a node's outputs, with zeros for floats that received none."""
+    return [
+        np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
+        for g, (shape, dtype) in zip(gs, node.metas)
+    ]
+
+
+def one_hot(node: TraceNode, output: int, flat: int, value: float = 1.0) -> list[Any]:
+    """Gradients of a node's outputs with one element that is not 0."""
+    shape, dtype = node.metas[output]
+    hot = np.zeros(shape, dtype)
+    hot.reshape(-1)[flat] = value
+    return filled(node, [hot if k == output else None for k in range(len(node.metas))])
+
+
 def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None = None) -> list[Any]:
     """Pull `g` through a node: what each argument receives; None where no gradient flows.
 
-    `g` is one number or array, or a list of them for an op with several outputs.
+    `g` is the gradient of the output, or a list with that of each output.
     """
     op = op_of(node)
+    if isinstance(g, list) and (op is None or not op.multiple):
+        g = g[0]
     if op is None:
         return _scaled(trace, node, g)
     if trace.scalar:
@@ -110,8 +155,8 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
     with np.errstate(all="ignore"), _told_of(trace, node):
         plan = op.plan(wants).write()
         results, args = _what_backward_needs(trace, op, node, plan.names, values)
-        found = plan.pull(g, plan.save(results, *args), node.attrs)
-        return [None if c is None else _fit(op, c, args[i]) for i, c in enumerate(found)]
+        pulled = plan.pull(g, plan.save(results, *args), node.attrs)
+        return [None if c is None else _fit(c, args[i]) for i, c in enumerate(pulled)]
 
 
 def _what_backward_needs(
@@ -139,7 +184,7 @@ def _what_backward_needs(
     return (list(node.values) if several else node.value), _typed(node, args)
 
 
-def _fit(op: Op, contribution: Any, operand: Any) -> Any:
+def _fit(contribution: Any, operand: Any) -> Any:
     """Sum over broadcast dimensions and cast to the operand's dtype, as the engine does."""
     shape = np.shape(operand)
     contribution = np.asarray(contribution)
@@ -159,8 +204,8 @@ def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float]) -> list[
     with np.errstate(all="ignore"):
         out = np.float64(op.on_numbers(args, node.attrs))
         saved = plan.save(out, *(np.float64(a) for a in args))
-        found = plan.pull(np.float64(g), saved, node.attrs)
-    return [None if c is None else float(c) for c in found]
+        pulled = plan.pull(np.float64(g), saved, node.attrs)
+    return [None if c is None else float(c) for c in pulled]
 
 
 def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:
@@ -169,4 +214,4 @@ def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:
         pushed, before = sweep.pushed.get(node.index), sweep.grad(node.index)
         if pushed is not None and np.ndim(before) == 0 and is_array(before) and before:
             return [None if p is None else p * (g / before) for p in pushed]
-    raise NotReplayable(f"the op table has no '{node.op}', so nothing is known of its derivative")
+    raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace.trace import Trace
@@ -27,40 +29,58 @@ class PathStep:
         node = trace.nodes[index]
         return cls(index, trace.name(index), node.op, node.line)
 
+    def __str__(self) -> str:
+        return self.name if self.line is None else f"{self.name}, {self.line}"
 
-def reached(trace: Trace, start: int) -> dict[int, int | None]:
-    """All nodes computed from `start`, nearest first, each with its predecessor on the path."""
+
+def steps_at(trace: Trace, nodes: Iterable[int]) -> list[PathStep]:
+    """These nodes as steps of a path."""
+    return [PathStep.at(trace, index) for index in nodes]
+
+
+def group_name(trace: Trace, node: int) -> str:
+    """The innermost module call or scope of a node; "" outside of any."""
+    groups = trace.group_path(node)
+    return groups[-1].name if groups else ""
+
+
+def reached(
+    trace: Trace, start: int, passes: Callable[[int, int], bool] = lambda consumer, argument: True
+) -> dict[int, int | None]:
+    """All nodes computed from `start`, nearest first, each with its predecessor on the path.
+
+    `passes(consumer, argument)` restricts the edges to follow.
+    """
     came: dict[int, int | None] = {start: None}
     waiting = deque([start])
     while waiting:
         index = waiting.popleft()
-        for consumer, _ in trace.consumers[index]:
-            if consumer not in came:
+        for consumer, argument in trace.consumers[index]:
+            if consumer not in came and passes(consumer, argument):
                 came[consumer] = index
                 waiting.append(consumer)
     return came
 
 
-def leading_to(trace: Trace, root: int) -> set[int]:
-    """`root` and all nodes it was computed from, whether gradients flow or not."""
-    found = {root}
-    waiting = [root]
-    while waiting:
-        for source in trace.nodes[waiting.pop()].inputs:
-            if source not in found:
-                found.add(source)
-                waiting.append(source)
-    return found
+def leading_to(
+    trace: Trace, roots: Iterable[int], passes: Callable[[int], bool] = lambda node: True
+) -> set[int]:
+    """`roots` and all nodes they were computed from; `passes(node)` restricts these."""
+    leading = set(roots)
+    for index in range(max(leading, default=-1), -1, -1):  # inputs have lower numbers
+        if index in leading:
+            leading.update(source for source in trace.nodes[index].inputs if passes(source))
+    return leading
 
 
 def way(came: dict[int, int | None], end: int) -> list[int]:
     """The path from the start of a search to `end`."""
-    found = []
+    path = []
     at: int | None = end
     while at is not None:
-        found.append(at)
+        path.append(at)
         at = came[at]
-    return found[::-1]
+    return path[::-1]
 
 
 def wrapped(text: str, first: str, then: str) -> list[str]:
@@ -68,6 +88,21 @@ def wrapped(text: str, first: str, then: str) -> list[str]:
     return textwrap.wrap(
         text, 80, initial_indent=first, subsequent_indent=then, break_on_hyphens=False
     )
+
+
+def labelled(*entries: tuple[str, Any]) -> list[str]:
+    """The lines `  head:    text` of a report, without those that have no text."""
+    lines: list[str] = []
+    for head, text in entries:
+        if text is not None and str(text):
+            lines += wrapped(f"{head + ':':<9}{text}", "  ", " " * 11)
+    return lines
+
+
+def listed(names: list[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def chain(steps: list[PathStep]) -> str:

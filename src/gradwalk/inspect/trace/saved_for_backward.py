@@ -57,19 +57,19 @@ class Holdings:
             self.trace.regions[index] = self._regions[region]
 
     def _kept(self, node: Any) -> tuple[Saved, ...]:
-        found = []
+        arrays = []
         for name, value in node.saved.items():
             several = value if isinstance(value, tuple) else (value,)
-            found += [(name, array) for array in several if isinstance(array, np.ndarray)]
-        return self._listed(found)
+            arrays += [(name, array) for array in several if isinstance(array, np.ndarray)]
+        return self._listed(arrays)
 
     def _listed(self, named: list[tuple[str, Any]]) -> tuple[Saved, ...]:
-        found = []
+        saved = []
         for name, array in named:
             number = self._number(array)
             if number not in self._own:
-                found.append(Saved(name, owner_of(array).nbytes, number))
-        return tuple(found)
+                saved.append(Saved(name, owner_of(array).nbytes, number))
+        return tuple(saved)
 
     def _number(self, array: Any) -> int:
         owner = owner_of(array)

@@ -35,7 +35,9 @@ class Statistics:
 
     @classmethod
     def of(cls, value: Any) -> Statistics:
-        """Measure an array or a number."""
+        """Measure an array or a number; statistics stay as they are."""
+        if isinstance(value, Statistics):
+            return value
         array = np.asarray(value)
         flat = array.reshape(-1)
         nans = infs = 0

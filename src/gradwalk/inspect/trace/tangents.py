@@ -57,9 +57,7 @@ def push(node: TraceNode, args: Sequence[Any], moving: Sequence[Any]) -> list[An
     """
     op = op_of(node)
     if op is None:
-        raise NotReplayable(
-            f"the op table has no '{node.op}', so nothing is known of its derivative"
-        )
+        raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
     count = len(node.metas)
     if not op.differentiable:
         return [None] * count
@@ -74,5 +72,5 @@ def push(node: TraceNode, args: Sequence[Any], moving: Sequence[Any]) -> list[An
         out = op(*tensors, **node.attrs)
         outs = list(out) if op.multiple else [out]
         directions = [leaf_tensor(np.asarray(t, x.dtype)) for x, t in starts]
-        found = jvp.push(outs, [x for x, _ in starts], directions)
-    return [None if t is None else t._array for t in found]
+        pushed = jvp.push(outs, [x for x, _ in starts], directions)
+    return [None if t is None else t._array for t in pushed]

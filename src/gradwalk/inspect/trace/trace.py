@@ -122,8 +122,8 @@ class Sweep:
 
     def grad(self, node: int, output: int = 0) -> Kept:
         """The gradient of a node; None if nothing arrived."""
-        found = self.grads.get(node)
-        return None if found is None else found[output]
+        parts = self.grads.get(node)
+        return None if parts is None else parts[output]
 
 
 class Trace:
@@ -175,13 +175,13 @@ class Trace:
             return thing
         if isinstance(thing, str):
             return self._named(thing)
-        found = self.lookup(thing)
-        if found is None:
+        index = self.lookup(thing)
+        if index is None:
             raise KeyError(
                 f"this {type(thing).__name__} is not in the trace: it was made outside the "
                 "recording and not used in it. Fix: make or use it inside `with gradwalk.record():`"
             )
-        return found
+        return index
 
     def lookup(self, thing: Any) -> int | None:
         """The node of a live Value or Tensor; None if it is not in the trace.
@@ -189,8 +189,8 @@ class Trace:
         For a parameter that was updated and used again, the leaf that the last backward pass
         reached.
         """
-        found = self._index.get(key_of(thing))
-        return None if found is None else self._reached(found)
+        index = self._index.get(key_of(thing))
+        return None if index is None else self._reached(index)
 
     def _reached(self, leaf: int) -> int:
         """The version of a leaf that the last backward pass reached, else the last version."""
@@ -210,11 +210,11 @@ class Trace:
         return None if stamp is None else (stamp.time, source_line(stamp.code, stamp.position))
 
     def _named(self, name: str) -> int:
-        found = [n.index for n in self.nodes if name in (n.label, self.names.get(n.index))]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise KeyError(f"{len(found)} nodes are called '{name}': {found}; say which index")
+        matches = [n.index for n in self.nodes if name in (n.label, self.names.get(n.index))]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise KeyError(f"{len(matches)} nodes are called '{name}': {matches}; say which index")
         known = sorted({n.label for n in self.nodes if n.label} | set(self.names.values()))
         listed = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
         raise KeyError(f"no node is called '{name}'; names are: {listed or 'none'}")
@@ -255,18 +255,16 @@ class Trace:
 
     def group_path(self, index: int) -> list[Group]:
         """The groups of a node, outermost first."""
-        found: list[Group] = []
+        groups: list[Group] = []
         at = self.nodes[index].group
         while at is not None:
-            found.append(self.groups[at])
+            groups.append(self.groups[at])
             at = self.groups[at].above
-        return found[::-1]
+        return groups[::-1]
 
     def statistics(self, kept: Kept) -> Statistics | None:
         """The statistics of a value, in whatever form it was kept."""
-        if kept is None or isinstance(kept, Statistics):
-            return kept
-        return Statistics.of(kept)
+        return None if kept is None else Statistics.of(kept)
 
     def add(self, node: TraceNode, *keys: Any) -> int:
         """Append a node, and remember which live objects it represents."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.report import Report, plain
+from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Kept, Shape, TraceNode
@@ -36,6 +36,7 @@ LARGEST = 16  # rows and columns up to which a Jacobian is written out
 class Push(Report):
     """What a node pushed along one edge."""
 
+    DATA = ("edge", "to", "to_name", "amount", "rule", "formula", "slope", "shapes", "jacobian")
     node: int
     argument: int
     to: int  # the input that receives it
@@ -70,10 +71,10 @@ class Push(Report):
         if not self._walk.trace.scalar:
             return None
         try:
-            found = replay.pull(self._walk.trace, self._node, 1.0)[self.argument]
+            slope = replay.pull(self._walk.trace, self._node, 1.0)[self.argument]
         except replay.NotReplayable:
             return None
-        return None if found is None else float(found)
+        return None if slope is None else float(slope)
 
     @property
     def shapes(self) -> tuple[Shape, Shape]:
@@ -94,23 +95,14 @@ class Push(Report):
         trace, node = self._walk.trace, self._node
         if trace.scalar:
             return None if self.slope is None else np.array([[self.slope]])
-        op = replay.op_of(node)
-        found = []
         try:
-            for place in range(rows):
-                gs = [np.zeros(shape, dtype) for shape, dtype in node.metas]
-                gs[0].reshape(-1)[place] = 1
-                g = gs if op is not None and op.multiple else gs[0]
-                found.append(np.reshape(replay.pull(trace, node, g)[self.argument], -1))
+            pulled = [
+                replay.pull(trace, node, replay.one_hot(node, 0, place))[self.argument]
+                for place in range(rows)
+            ]
         except replay.NotReplayable:
             return None
-        return np.array(found).reshape(rows, columns)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        names = ["edge", "to", "to_name", "amount", "rule", "formula", "slope", "shapes"]
-        names.append("jacobian")
-        return {name: plain(getattr(self, name)) for name in names}
+        return np.array(pulled).reshape(rows, columns)
 
     def __str__(self) -> str:
         rule = self.rule or "g × local derivative"
@@ -158,6 +150,10 @@ class Incomplete(Report):
 class WalkStep(Report):
     """What happens in one step."""
 
+    DATA = (
+        "number", "phase", "index", "name", "op", "line", "shape", "value", "received", "pushes",
+        "completed", "gates", "expression", "incomplete",
+    )  # fmt: skip
     number: int  # from 1
     phase: str  # "forward" or "backward"
     index: int  # of the node visited
@@ -187,19 +183,13 @@ class WalkStep(Report):
         """The nodes whose gradients are incomplete now."""
         return self._walk.incomplete(self.number)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        names = [f.name for f in fields(self) if not f.name.startswith("_")]
-        names += ["gates", "expression", "incomplete"]
-        return {name: plain(getattr(self, name)) for name in names}
-
     def __str__(self) -> str:
         begin = f"step {self.number} of {len(self._walk)}, {self.phase}"
         if self.phase == "forward":
             lines = [f"{begin}: {self.name} = {self._forward_text()}"]
             if self.line is not None and self.op:
                 lines.append(f"  {self.line}")
-            return "\n".join(part for line in lines for part in wrapped(line))
+            return wrapped(lines)
         gates = [gate for gate in self.gates if gate != "adder"]
         gate = f", a {gates[0]}," if gates else ""
         received = kept_text(self.received)
@@ -210,7 +200,7 @@ class WalkStep(Report):
         lines += [f"  incomplete: {node}" for node in waiting[:SHOWN]]
         if len(waiting) > SHOWN:
             lines.append(f"  incomplete: {len(waiting) - SHOWN} more nodes")
-        return "\n".join(part for line in lines for part in wrapped(line))
+        return wrapped(lines)
 
     def _forward_text(self) -> str:
         trace = self._walk.trace
@@ -248,7 +238,7 @@ class Breakpoint(Report):
     def to_dict(self) -> dict[str, Any]:
         """Plain data; of a predicate its name."""
         name = None if self.predicate is None else getattr(self.predicate, "__name__", "predicate")
-        return {**plain({f.name: getattr(self, f.name) for f in fields(self)}), "predicate": name}
+        return {**super().to_dict(), "predicate": name}
 
     def __str__(self) -> str:
         """When it stops."""

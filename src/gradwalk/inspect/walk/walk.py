@@ -9,9 +9,10 @@ from typing import Any
 
 from gradwalk.inspect.order.path_sums import Amounts, BackwardGraph, over_all_paths
 from gradwalk.inspect.order.recipes import consumers_first
-from gradwalk.inspect.report import Report, plain
+from gradwalk.inspect.report import Report, columns, plain
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable, is_array
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.inspect.walk.step import Breakpoint, Complete, Incomplete, Push, WalkStep
 from gradwalk.inspect.walk.wording import arrow_down, gates_of, kept_text, way_down
@@ -57,7 +58,7 @@ class Walk(Report):
         self.stopped_by = ""  # why the last run stopped
         self.note = ""  # why there is no backward phase
         self._sweep = self._find_sweep()
-        self._forward = self._behind({e.node for e in self._sweep.seeds})
+        self._forward = sorted(leading_to(trace, {e.node for e in self._sweep.seeds}))
         self._visits = list(self._sweep.visits)
         self._number = {node: i for i, node in enumerate(self._forward, 1)}
         self._visit_number = {node: i for i, node in enumerate(self._visits)}
@@ -88,14 +89,6 @@ class Walk(Report):
             self.note = f"there is no backward phase: {error}"
             return Sweep(seeds={Edge(len(self.trace) - 1): None})
         return made
-
-    def _behind(self, roots: set[int]) -> list[int]:
-        """The nodes behind the roots, in the order of computation."""
-        needed = set(roots)
-        for index in range(max(needed, default=-1), -1, -1):
-            if index in needed:
-                needed.update(self.trace.nodes[index].inputs)
-        return sorted(needed)
 
     def _count_arrivals(self) -> None:
         for visit, node in enumerate(self._visits):
@@ -162,8 +155,8 @@ class Walk(Report):
 
     def received(self, index: int) -> Kept:
         """The whole gradient of a node; a list if it has several outputs."""
-        found = self._sweep.grads.get(index)
-        return None if found is None else found[0] if len(found) == 1 else list(found)
+        parts = self._sweep.grads.get(index)
+        return None if parts is None else parts[0] if len(parts) == 1 else list(parts)
 
     def _complete(self, index: int) -> Complete:
         gradient, leaf = self.received(index), self.trace.nodes[index].is_leaf
@@ -175,12 +168,12 @@ class Walk(Report):
     def incomplete(self, number: int | None = None) -> list[Incomplete]:
         """The nodes with incomplete gradients after a step (default: now)."""
         visits = (self.position if number is None else number) - len(self._forward)
-        found = []
+        waiting = []
         for index, arrivals in self._arrivals.items():
             arrived = bisect.bisect_left(arrivals, (visits, -1))
             if 0 < arrived < len(arrivals):
                 waits = dict.fromkeys(self._visits[v] for v, _ in arrivals[arrived:])
-                found.append(
+                waiting.append(
                     Incomplete(
                         index,
                         self.trace.name(index),
@@ -190,7 +183,7 @@ class Walk(Report):
                         [self.trace.name(node) for node in waits],
                     )
                 )
-        return found
+        return waiting
 
     def _so_far(self, index: int, visits: int) -> Kept:
         """What has arrived at a node after some visits; None if nothing, or not kept."""
@@ -321,30 +314,30 @@ class Walk(Report):
         return self._steps_at([self.trace.find(target)])
 
     def _steps_at(self, nodes: list[int]) -> list[int]:
-        found = set()
+        steps = set()
         for node in nodes:
             if node in self._number:
-                found.add(self._number[node])
+                steps.add(self._number[node])
             visit = self._visit_number.get(node)
             if visit is None and node in self._arrivals:
                 visit = self._arrivals[node][-1][0]
             if visit is not None:
-                found.add(len(self._forward) + 1 + visit)
-        return sorted(found)
+                steps.add(len(self._forward) + 1 + visit)
+        return sorted(steps)
 
     def _steps_on(self, line: int, file: str = "") -> list[int]:
         def there(made: Any) -> bool:
             return made is not None and made.line == line and _same_file(made.file, file)
 
-        found = self._steps_at([i for i in self._forward if there(self.trace.nodes[i].line)])
+        steps = self._steps_at([i for i in self._forward if there(self.trace.nodes[i].line)])
         if there(self._sweep.line) and self._visits:
-            found.append(len(self._forward) + 1)
-        if not found:
+            steps.append(len(self._forward) + 1)
+        if not steps:
             place = f"{file}:{line}" if file else f"line {line}"
             lines = sorted({str(n.line).partition(": ")[0] for n in self.trace.nodes if n.line})
             known = ", ".join(lines[:6]) + (", ..." if len(lines) > 6 else "")
             raise ValueError(f"no node was made on {place}; lines are: {known or 'not recorded'}")
-        return sorted(set(found))
+        return sorted(set(steps))
 
     # -- as text -----------------------------------------------------------------------------------
 
@@ -388,13 +381,8 @@ class Walk(Report):
             gradient = self.received(node.index)
             name = self.trace.name(node.index)
             rows.append((name, kept_text(node.value), kept_text(gradient), arrow_down(gradient)))
-        wide = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = [
-            f"{name:<{wide[0]}}  {value:>{wide[1]}}  {gradient:>{wide[2]}}  {way}".rstrip()
-            for name, value, gradient, way in rows
-        ]
         more = len(named or leaves) - ROWS
-        return [*lines, *([f"... and {more} more"] if more > 0 else [])]
+        return [*columns(rows), *([f"... and {more} more"] if more > 0 else [])]
 
     def _leaf(self, index: int) -> TraceNode | None:
         node = self.trace.nodes[index]

@@ -46,8 +46,8 @@ def gates_of(trace: Trace, index: int) -> list[str]:
     (['adder'], ['swapper'])
     """
     node = trace.nodes[index]
-    found = [GATES[node.op]] if node.op in GATES else []
-    return [*found, "adder"] if len(trace.consumers[index]) > 1 else found
+    gates = [GATES[node.op]] if node.op in GATES else []
+    return [*gates, "adder"] if len(trace.consumers[index]) > 1 else gates
 
 
 def operand_name(trace: Trace, argument: Any) -> str:
@@ -147,57 +147,61 @@ def _rule_on_symbols(
             env["out"] = Symbol(trace.name(node.index), node.shape)
             env |= {name: Symbol(name, node.shape) for name in op.residuals}
         env["position"] = argument - len(op.inputs) + 1
-        found = rule.local(env, g)
-        found = g * found if rule.partial else found
-        return _spelled(found), tuple(getattr(found, "shape", ()))
+        result = rule.local(env, g)
+        result = g * result if rule.partial else result
+        return _spelled(result), tuple(getattr(result, "shape", ()))
     except Exception:  # a NumPy call or a data-dependent shape has no formula
         return "", None
 
 
-def _spelled(found: Any) -> str:
+def _spelled(symbol: Any) -> str:
     """A formula as text: words for the rule of a sum, no shapes in a long one."""
-    if isinstance(found, Symbol) and found.op is not None and found.op.name == "expand":
-        inner = found.args[0]
+    if isinstance(symbol, Symbol) and symbol.op is not None and symbol.op.name == "expand":
+        inner = symbol.args[0]
         while isinstance(inner, Symbol) and inner.op is not None and inner.op.name == "reshape":
             inner = inner.args[0]
-        return f"{formula(inner)} repeated to {_shape(found.shape)}"
-    if isinstance(found, Symbol) and found.op is not None and found.op.name in ("put", "getitem"):
-        inner, place = formula(_without_shapes(found.args[0])), _index_text(found)
-        if found.op.name == "getitem":
+        return f"{formula(inner)} repeated to {_shape(symbol.shape)}"
+    if (
+        isinstance(symbol, Symbol)
+        and symbol.op is not None
+        and symbol.op.name in ("put", "getitem")
+    ):
+        inner, place = formula(_without_shapes(symbol.args[0])), _index_text(symbol)
+        if symbol.op.name == "getitem":
             return f"{inner}{place}"
         # Index arrays may name an element twice.
-        return f"{inner} {'added ' if found.args[1:] else ''}at {place}, 0 elsewhere"
-    text = formula(found).replace(", keepdim=False", "")
+        return f"{inner} {'added ' if symbol.args[1:] else ''}at {place}, 0 elsewhere"
+    text = formula(symbol).replace(", keepdim=False", "")
     fits = len(text) <= LONGEST and "\n" not in text
-    return text if fits else formula(_without_shapes(found))
+    return text if fits else formula(_without_shapes(symbol))
 
 
-def _index_text(found: Symbol) -> str:
+def _index_text(symbol: Symbol) -> str:
     """An index as Python writes it: `[1:3, 0]`; index arrays by name."""
     parts = []
-    for part in found.attrs["index"]:
+    for part in symbol.attrs["index"]:
         if isinstance(part, tuple) and part[0] == "slice":
             start, stop, step = ("" if n is None else str(n) for n in part[1:])
             parts.append(f"{start}:{stop}" + (f":{step}" if step else ""))
         elif isinstance(part, tuple):
-            array = found.args[1 + part[1]]
+            array = symbol.args[1 + part[1]]
             parts.append(formula(_without_shapes(array)))
         else:
             parts.append("..." if part is Ellipsis else str(part))
     return f"[{', '.join(parts)}]"
 
 
-def _without_shapes(found: Any) -> Any:
+def _without_shapes(symbol: Any) -> Any:
     """The formula without shapes, strides and indices."""
-    if isinstance(found, np.ndarray) and found.ndim:
-        return Symbol("its places" if found.dtype.kind in "iu" else "constant", found.shape)
-    if not isinstance(found, Symbol) or found.op is None:
-        return found
-    args = tuple(_without_shapes(a) for a in found.args)
-    if found.op.name in ("reshape", "cast", "expand") and len(args) == 1:
+    if isinstance(symbol, np.ndarray) and symbol.ndim:
+        return Symbol("its places" if symbol.dtype.kind in "iu" else "constant", symbol.shape)
+    if not isinstance(symbol, Symbol) or symbol.op is None:
+        return symbol
+    args = tuple(_without_shapes(a) for a in symbol.args)
+    if symbol.op.name in ("reshape", "cast", "expand") and len(args) == 1:
         return args[0]
-    attrs = found.attrs if found.op.name == "permute" else {}  # which is how ᵀ is told
-    return Symbol(found.name, found.shape, op=found.op, args=args, attrs=attrs)
+    attrs = symbol.attrs if symbol.op.name == "permute" else {}  # which is how ᵀ is told
+    return Symbol(symbol.name, symbol.shape, op=symbol.op, args=args, attrs=attrs)
 
 
 def digits(value: float) -> str:
@@ -242,10 +246,10 @@ def way_down(gradient: Kept, loss: str) -> str:
     >>> way_down(2.0, "L"), way_down(-0.5, "L")
     ('lower it to lower L', 'raise it to lower L')
     """
-    found = _ups_and_downs(gradient)
-    if found is None:
+    counts = _ups_and_downs(gradient)
+    if counts is None:
         return ""
-    up, down = found
+    up, down = counts
     if up and down:
         return f"raise {up} and lower {down} of its elements to lower {loss}"
     if not (up or down):
@@ -260,16 +264,19 @@ def arrow_down(gradient: Kept) -> str:
     >>> arrow_down(2.0), arrow_down(-0.5), arrow_down(0.0), arrow_down(np.array([1.0, -1.0, 2.0]))
     ('lower ↓', 'raise ↑', '—', '1 ↑ 2 ↓')
     """
-    found = _ups_and_downs(gradient)
-    if found is None:
+    counts = _ups_and_downs(gradient)
+    if counts is None:
         return ""
-    up, down = found
+    up, down = counts
     if up and down:
         return f"{up} ↑ {down} ↓"
     return "lower ↓" if down else "raise ↑" if up else "—"
 
 
-def wrapped(line: str) -> list[str]:
-    """Wrap a line at 79 characters."""
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(line, 79, subsequent_indent=indent, break_long_words=False) or [""]
+def wrapped(lines: list[str]) -> str:
+    """Wrap lines at 79 characters."""
+    parts: list[str] = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        parts += textwrap.wrap(line, 79, subsequent_indent=indent, break_long_words=False) or [""]
+    return "\n".join(parts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from gradwalk.inspect.report import Report, plain
+from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import op_of
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
@@ -53,6 +53,11 @@ class DerivationStep:
 
 class Derivation(Report):
     """The chain rule from the loss down to x."""
+
+    DATA = (
+        "name", "node", "loss", "gradient", "path_count", "definitions", "steps", "in_one_line",
+        "latex", "mathml",
+    )  # fmt: skip
 
     def __init__(self, cone: Cone, slopes: Locals) -> None:
         self._cone = cone
@@ -117,21 +122,6 @@ class Derivation(Report):
         )
         return f'<math display="block"><mtable>{cells}</mtable></math>'
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, the LaTeX and the MathML among it."""
-        return {
-            "name": self.name,
-            "node": self.node,
-            "loss": self.loss,
-            "gradient": self.gradient,
-            "path_count": self.path_count,
-            "definitions": self.definitions,
-            "steps": plain(self.steps),
-            "in_one_line": self.in_one_line,
-            "latex": self.latex,
-            "mathml": self.mathml,
-        }
-
     def __str__(self) -> str:
         defined, order = self._defined(), self._order
         lines = [*_shortened(defined, self._definition, "definitions"), ""]
@@ -182,13 +172,13 @@ class Derivation(Report):
             plain_root = consumer == root and g == 1
             above = (style.name(f"d{names.loss}/d{names[consumer]}"), _ATOM)
             partial = (style.name(f"∂{names[consumer]}/∂{names[node]}"), _ATOM)
-            found = [style.part(self._local(consumer, p, node)) for p in positions]
+            local = [style.part(self._local(consumer, p, node)) for p in positions]
             slopes = [
                 style.signed_part(float(self._slopes[consumer][position])) for position in positions
             ]
             value = style.signed_part(g)
             symbols.append(partial if plain_root else style.product([above, partial]))
-            rule, slope = style.total(found), style.total(slopes)
+            rule, slope = style.total(local), style.total(slopes)
             rules.append(rule if plain_root else style.product([above, rule]))
             numbers.append(slope if plain_root else style.product([value, slope]))
         result = style.number(float(cone.sweep.grad(node)))
@@ -416,15 +406,11 @@ def _text_part(expression: Any) -> Part:
     return text, binding
 
 
-def _latex_number(value: float) -> str:
-    return latex_printer.latex_number(float(f"{value:.6g}"))
-
-
 _TEXT = _Style(str, _text_part, number, " × ", " + ", " = ", "(", ")", "…")
 _LATEX = _Style(
     latex_printer.latex_name,
     latex_printer.latex_part,
-    _latex_number,
+    lambda value: latex_printer.latex_number(float(f"{value:.6g}")),
     r" \cdot ",
     " + ",
     " = ",

@@ -19,10 +19,12 @@ from gradwalk.inspect.open.element import (
 )
 from gradwalk.inspect.open.open_op import backward_in_numbers
 from gradwalk.inspect.open.scalar_forms import TooLarge
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, is_array, pull
+from gradwalk.inspect.trace.replay import NotReplayable, _typed, filled, is_array, kept_seeds, pull
+from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.tangents import known_operands, push
-from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Kept, TraceNode
+from gradwalk.inspect.why.loss_terms import loss_terms
 from gradwalk.inspect.why.path_counts import (
     Cone,
     best_paths,
@@ -32,13 +34,11 @@ from gradwalk.inspect.why.path_counts import (
 )
 from gradwalk.inspect.why.why import (
     EdgeShare,
-    PathShare,
     TermShare,
     Why,
+    answer_for,
     cancellation,
     cosine,
-    group_name,
-    groups_of,
     path_share,
     seed_share,
     unexplained,
@@ -49,38 +49,17 @@ MOST_OPENED = 50_000  # scalar operations between one element and the loss
 _ROUNDING = {"float64": 1e-9}
 
 
-def why_tensor(cone: Cone, gradient: Kept, top: int) -> Why:
+def why_tensor(cone: Cone, gradient: Kept) -> Why:
     """Per edge, group and loss term, with norms and cosines."""
-    trace, start = cone.trace, cone.start
-    node = trace.nodes[start.node]
+    start = cone.start
     notes: list[str] = []
     edges = _edges(cone, gradient, notes)
     gradient = _whole(gradient, edges)
-    terms: list[TermShare] = []
-    if is_array(gradient):
-        terms = _terms_by_sweep(cone, gradient, notes)
+    terms = _terms_by_sweep(cone, gradient, notes) if is_array(gradient) else []
     notes += _first_split(cone)
-    norm = _norm(gradient)
-    tolerance = _ROUNDING.get(node.metas[start.output][1], 1e-3)
-    ratio = cancellation(sum(share.norm for share in edges), norm)
-    return Why(
-        name=trace.name(start.node),
-        node=start.node,
-        output=start.output,
-        index=None,
-        value=node.values[start.output],
-        gradient=gradient,
-        norm=norm,
-        edges=edges,
-        groups=groups_of(edges, gradient),
-        terms=terms,
-        paths=[],
-        path_count=count_paths(cone),
-        dead_path_count=None,
-        cancellation=ratio,
-        edge_cancellation=ratio,
-        notes=notes + unexplained(gradient, [share.amount for share in edges], tolerance),
-    )
+    tolerance = _ROUNDING.get(cone.trace.nodes[start.node].metas[start.output][1], 1e-3)
+    notes += unexplained(gradient, [share.amount for share in edges], tolerance)
+    return answer_for(cone, gradient, _norm(gradient), edges, notes, terms=terms)
 
 
 def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
@@ -88,7 +67,6 @@ def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
     trace, start = cone.trace, cone.start
     place = place_in(trace, start, element)
     flat = flat_of(trace, start, place)
-    node = trace.nodes[start.node]
     notes: list[str] = []
     whole_edges = _edges(cone, gradient, notes)
     gradient = _whole(gradient, whole_edges)
@@ -100,24 +78,17 @@ def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
     own = float(np.asarray(gradient)[place])
     edges = [_at(share, place) for share in whole_edges]
     edges.sort(key=lambda share: -share.norm)
-    kept = node.values[start.output]
-    answer = Why(
+    kept = trace.nodes[start.node].values[start.output]
+    answer = answer_for(
+        cone,
+        own,
+        abs(own),
+        edges,
+        notes,
         name=element_name(trace, start, flat),
-        node=start.node,
-        output=start.output,
         index=place,
         value=float(np.asarray(kept)[place]) if is_array(kept) else None,
-        gradient=own,
-        norm=abs(own),
-        edges=edges,
-        groups=groups_of(edges, own),
         terms=_terms_by_tangent(cone, place, notes),
-        paths=[],
-        path_count=count_paths(cone),
-        dead_path_count=None,
-        cancellation=cancellation(sum(share.norm for share in edges), abs(own)),
-        edge_cancellation=cancellation(sum(share.norm for share in edges), abs(own)),
-        notes=notes,
     )
     _add_paths(answer, cone, flat, top)
     return answer
@@ -139,13 +110,13 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
     amounts: dict[tuple[int, int], Kept] = {use: _pushed(cone, *use) for use in uses}
     if not all(is_array(amount) for amount in amounts.values()):
         try:
-            amounts.update(_pulled_down(cone, _seeds(cone)))
+            amounts.update(_pulled_down(cone, kept_seeds(cone.sweep)))
         except NotReplayable as error:
             notes.append(f"some contributions are known by their size only: {error}")
-    found = []
+    shares = []
     for (consumer, argument), amount in amounts.items():
         node = trace.nodes[consumer]
-        found.append(
+        shares.append(
             EdgeShare(
                 consumer=consumer,
                 name=trace.name(consumer),
@@ -158,11 +129,11 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
             )
         )
     if start.node in cone.seeds:
-        found.append(seed_share(_seeds(cone)[start]))
-    whole = _whole(gradient, found)
-    for share in found:
+        shares.append(seed_share(kept_seeds(cone.sweep)[start]))
+    whole = _whole(gradient, shares)
+    for share in shares:
         share.cosine = cosine(share.amount, whole)
-    return sorted(found, key=lambda share: -share.norm)
+    return sorted(shares, key=lambda share: -share.norm)
 
 
 def _first_split(cone: Cone) -> list[str]:
@@ -173,7 +144,7 @@ def _first_split(cone: Cone) -> list[str]:
     if at == cone.start.node or len(cone.uses[at]) < 2:
         return []
     name = cone.trace.name(at)
-    return [f"it comes from {name} along one way only; why({at}) splits it there"]
+    return [f"all of it comes through {name}; why({at}) splits it there"]
 
 
 def _whole(gradient: Kept, edges: list[EdgeShare]) -> Kept:
@@ -192,51 +163,33 @@ def _pushed(cone: Cone, consumer: int, argument: int) -> Kept:
     given = cone.sweep.grads.get(consumer, [])
     try:
         if given and all(g is None or is_array(g) for g in given):
-            whole = given if len(node.metas) > 1 else given[0]
-            return _pull_to(cone, node, [argument], whole)[argument]
+            return _pull_to(cone, node, [argument], given)[argument]
     except NotReplayable:
         pass
     return pushed[argument] if pushed else None
-
-
-def _seeds(cone: Cone) -> dict[Edge, Any]:
-    """The seeds of the backward pass."""
-    found = {}
-    for edge, seed in cone.sweep.seeds.items():
-        shape, dtype = cone.trace.nodes[edge.node].metas[edge.output]
-        if isinstance(seed, Statistics) and seed.count == 1:
-            seed = np.full(shape, seed.mean, dtype)  # it did not fit the budget
-        if not is_array(seed):
-            raise NotReplayable("what the backward pass began with was not kept")
-        found[edge] = seed
-    return found
 
 
 def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], Any]:
     """Compute from the trace alone what arrives at x along each of its edges."""
     trace = cone.trace
     arrived = dict(seeds)
-    found: dict[tuple[int, int], Any] = {}
+    arrivals: dict[tuple[int, int], Any] = {}
     for index in reversed(cone.nodes):
         node = trace.nodes[index]
         own = [arrived.pop(Edge(index, o), None) for o in range(len(node.metas))]
         if all(g is None for g in own):
             continue
-        filled = [
-            np.zeros(shape, dtype) if g is None and np.dtype(dtype).kind == "f" else g
-            for g, (shape, dtype) in zip(own, node.metas)
-        ]
         wanted = [position for _, position in cone.inputs[index]]
-        pulled = _pull_to(cone, node, wanted, filled if len(filled) > 1 else filled[0])
+        pulled = _pull_to(cone, node, wanted, filled(node, own))
         for position in wanted:
             source, given = node.args[position], pulled[position]
             if given is None:
                 continue
             if source == cone.start:
-                found[index, position] = given
+                arrivals[index, position] = given
             else:
                 arrived[source] = arrived[source] + given if source in arrived else given
-    return found
+    return arrivals
 
 
 def _norm(kept: Kept) -> float:
@@ -256,71 +209,29 @@ def _pull_to(cone: Cone, node: TraceNode, wanted: list[int], g: Any) -> list[Any
 
 # -- by loss term ----------------------------------------------------------------------------------
 
-_PASSED_THROUGH = ("alias", "clone", "reshape", "squeeze", "cast")
-
 
 def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
-    """A loss that is a sum as (output, element, coefficient) of its terms that depend on x.
-
-    It looks through sums and differences of scalars, through products of a sum with constants, and
-    through a sum or mean over all elements.
-    """
-    trace = cone.trace
-    root = cone.sweep.root
-    if len(cone.sweep.seeds) != 1 or root not in cone.seeds or cone.start.node == root:
+    """The terms of the loss; coefficients include the seed of the backward pass."""
+    terms = loss_terms(cone)
+    if not terms:
         return []
-    if _size(trace, Edge(root)) != 1:
-        return []
-    sums: set[int] = set()
-    for index in cone.nodes:
-        node = trace.nodes[index]
-        if _size(trace, Edge(index)) != 1 or (node.label and index != root):
-            continue
-        linear = len(cone.inputs[index]) == 1
-        if node.op in ("add", "sub", "sum", "mean"):
-            sums.add(index)
-        elif node.op in _PASSED_THROUGH or (node.op in ("neg", "mul", "div") and linear):
-            source, position = cone.inputs[index][0]
-            if source in sums and not (node.op == "div" and position == 1):
-                sums.add(index)
-    coefficients = {Edge(root): float(np.asarray(_seeds(cone)[Edge(root)]).reshape(()))}
-    found: list[tuple[Edge, int, float]] = []
-    for index in cone.from_the_loss:
-        node = trace.nodes[index]
-        for output in range(len(node.metas)):
-            coefficient = coefficients.pop(Edge(index, output), None)
-            if coefficient is None:
-                continue
-            if index not in sums:
-                found.append((Edge(index, output), 0, coefficient))
-                continue
-            for _, position in cone.inputs[index]:
-                edge = node.args[position]
-                size = _size(trace, edge)
-                if size > 1:  # of a sum or a mean
-                    each = coefficient / size if node.op == "mean" else coefficient
-                    found += [(edge, i, each) for i in range(size)]
-                else:
-                    passed = coefficient * _scale(trace, node, position)
-                    coefficients[edge] = coefficients.get(edge, 0.0) + passed
-    return found if len(found) > 1 else []
+    seed = float(np.asarray(kept_seeds(cone.sweep)[Edge(cone.sweep.root)]).reshape(()))
+    return [(edge, flat, seed * coefficient) for edge, flat, coefficient in terms]
 
 
-def _size(trace: Trace, edge: Edge) -> int:
-    return math.prod(trace.nodes[edge.node].metas[edge.output][0])
-
-
-def _scale(trace: Trace, node: TraceNode, position: int) -> float:
-    if node.op == "neg" or (node.op == "sub" and position == 1):
-        return -1.0
-    if node.op not in ("mul", "div"):
-        return 1.0
-    other = node.args[1 - position]
-    value = trace.nodes[other.node].values[other.output] if isinstance(other, Edge) else other
-    if not is_array(value):
-        raise NotReplayable(f"a factor of {trace.name(node.index)} was not kept")
-    factor = float(np.asarray(value).reshape(()))
-    return factor if node.op == "mul" else 1 / factor
+def _term_share(
+    cone: Cone, term: tuple[Edge, int, float], amount: Any, gradient: Kept = None
+) -> TermShare:
+    edge, flat, coefficient = term
+    return TermShare(
+        name=element_name(cone.trace, edge, flat),
+        coefficient=coefficient,
+        amount=amount,
+        norm=_norm(amount),
+        cosine=cosine(amount, gradient),
+        node=edge.node,
+        index=index_of(cone.trace, edge, flat) or None,
+    )
 
 
 def _terms_by_sweep(cone: Cone, gradient: Kept, notes: list[str]) -> list[TermShare]:
@@ -333,17 +244,11 @@ def _terms_by_sweep(cone: Cone, gradient: Kept, notes: list[str]) -> list[TermSh
                 "(element=...) to see what each contributes"
             )
             return []
-        found = []
-        for edge, flat, coefficient in parts:
-            amount = _gradient_from(cone, edge, flat, coefficient)
-            name = element_name(cone.trace, edge, flat)
-            norm, angle = _norm(amount), cosine(amount, gradient)
-            index = index_of(cone.trace, edge, flat) or None
-            found.append(TermShare(name, coefficient, amount, norm, angle, edge.node, index))
+        shares = [_term_share(cone, part, _gradient_from(cone, *part), gradient) for part in parts]
     except NotReplayable as error:
         notes.append(f"not split by loss term: {error}")
         return []
-    return sorted(found, key=lambda share: -share.norm)
+    return sorted(shares, key=lambda share: -share.norm)
 
 
 def _gradient_from(cone: Cone, edge: Edge, flat: int, coefficient: float) -> Any:
@@ -371,14 +276,11 @@ def _terms_by_tangent(cone: Cone, place: tuple[int, ...], notes: list[str]) -> l
     except NotReplayable as error:
         notes.append(f"not split by loss term: {error}")
         return []
-    found = []
+    shares = []
     for edge, flat, coefficient in parts:
         slope = float(np.asarray(moves[edge]).reshape(-1)[flat]) if edge in moves else 0.0
-        name = element_name(cone.trace, edge, flat)
-        index = index_of(cone.trace, edge, flat) or None
-        amount = coefficient * slope
-        found.append(TermShare(name, coefficient, amount, abs(amount), None, edge.node, index))
-    return sorted(found, key=lambda share: -share.norm)
+        shares.append(_term_share(cone, (edge, flat, coefficient), coefficient * slope))
+    return sorted(shares, key=lambda share: -share.norm)
 
 
 def _tangents(cone: Cone, place: tuple[int, ...], wanted: set[Edge]) -> Iterator[tuple[Edge, Any]]:
@@ -418,8 +320,8 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     """Open everything between the element and the loss into numbers, and rank its paths."""
     trace, start = cone.trace, cone.start
     try:
-        ((root, seed),) = _seeds(cone).items() if len(cone.sweep.seeds) == 1 else [(start, None)]
-        if seed is None or np.size(seed) != 1:
+        (root, seed), *others = kept_seeds(cone.sweep).items()
+        if others or np.size(seed) != 1:
             answer.notes.append("paths of numbers are found for a loss that is one number")
             return
         count = estimated_operations(trace, cone.nodes)
@@ -448,6 +350,3 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     answer.dead_path_count = answer.path_count - count_paths(inner, slopes)
     answer.cancellation = cancellation(sum_of_magnitudes(inner, slopes), answer.norm)
     answer.notes += graph.notes
-
-
-__all__ = ["PathShare", "why_element", "why_tensor"]

@@ -12,7 +12,8 @@ from gradwalk.engine.modes import quietly
 from gradwalk.inspect.open.element import place_in
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.recorder import as_trace
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, operand
+from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.tangents import known_operands, push
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 from gradwalk.inspect.why.path_counts import Cone, carries, local_derivatives, tangents
@@ -124,7 +125,7 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
     changed: dict[int, float | None] = {start: before + eps}
     for index in cone.nodes:
         changed[index] = _again(trace, trace.nodes[index], changed)
-    found = []
+    listed = []
     for index in [start, *cone.nodes]:
         now, then = changed[index], float(trace.nodes[index].value)
         predicted = moves[index] * eps
@@ -133,25 +134,37 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
             real = eps  # (x + eps) − x is not quite eps
         error = None if real is None else abs(real - predicted)
         node = trace.nodes[index]
-        found.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
+        listed.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
     notes = []
     if None in changed.values():
-        notes.append("an op made by hand cannot be computed again: what it moves is not known")
+        notes.append("a hand-written op cannot be recomputed: how far it moves is unknown")
     root = cone.sweep.root
-    last = next((move for move in found if move.node == root), None)
-    if last is None:
-        notes.append("the loss does not depend on it")
+    loss = float(trace.nodes[root].value)
+    answer = _answer(cone, eps, listed, (loss, changed.get(root, loss)), notes)
+    answer.gradient = moves.get(root, 0.0)
+    return answer
+
+
+def _answer(
+    cone: Cone,
+    by: float,
+    moves: list[Move],
+    losses: tuple[float | None, float | None],
+    notes: list[str],
+) -> Nudge:
+    root = next(iter(cone.sweep.seeds))
+    last = next((move for move in moves if Edge(move.node, move.output) == root), None)
     return Nudge(
-        name=trace.name(start),
-        node=start,
-        by=eps,
-        gradient=moves.get(root, 0.0),
+        name=cone.trace.name(cone.start.node),
+        node=cone.start.node,
+        by=by,
+        gradient=None,
         predicted=0.0 if last is None else last.predicted,
         real=0.0 if last is None else last.real,
-        loss_before=float(trace.nodes[root].value),
-        loss_after=changed.get(root, float(trace.nodes[root].value)),
-        moves=found,
-        notes=notes,
+        loss_before=losses[0],
+        loss_after=losses[1],
+        moves=moves,
+        notes=notes if last is not None else [*notes, "the loss does not depend on it"],
     )
 
 
@@ -198,13 +211,7 @@ def _change(cone: Cone, eps: Any, direction: Any, element: Any) -> Any:
 def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
     """Nudge a tensor. All arithmetic is in float64, because the differences are small."""
     trace, start = cone.trace, cone.start
-    before: dict[Edge, Any] = {}
-    known = trace.nodes[start.node].values[start.output]
-    if not is_array(known):
-        raise NotReplayable(
-            f"the value of {trace.name(start.node)} was not kept. Fix: record with keep='all'."
-        )
-    before[start] = np.asarray(known, np.float64)
+    before: dict[Edge, Any] = {start: _operand(trace, start, {})}
     after = {start: before[start] + change}
     moving: dict[Edge, Any] = {start: change}
     moves = [_move(trace, start, change, change)]
@@ -235,58 +242,32 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
             if last_use[edge] == index and edge not in ends:
                 for held in (before, after, moving):
                     held.pop(edge, None)
-    return _answer(cone, change, moves, before, after)
+    root = next(iter(cone.sweep.seeds))
+    losses: tuple[float | None, float | None] = (None, None)
+    if root in after and after[root].size == 1:
+        losses = float(before[root].reshape(())), float(after[root].reshape(()))
+    by = float(change.reshape(())) if not change.shape else float(np.linalg.norm(change))
+    return _answer(cone, by, moves, losses, [])
 
 
 def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
     """The nodes between x and the loss, including those without a gradient (a detach, a mask)."""
-    leading = {edge.node for edge in ends}
-    for node in reversed(trace.nodes):
-        if node.index in leading:
-            leading.update(node.inputs)
+    leading = leading_to(trace, {edge.node for edge in ends})
     reached = {start}
-    found = []
+    dependents = []
     for node in trace.nodes[start.node + 1 :]:
         if node.index in leading and any(edge in reached for _, edge in node.edges):
-            found.append(node.index)
+            dependents.append(node.index)
             reached.update(Edge(node.index, output) for output in range(len(node.metas)))
-    return found
-
-
-def _answer(
-    cone: Cone, change: Any, moves: list[Move], before: dict[Edge, Any], after: dict[Edge, Any]
-) -> Nudge:
-    trace, start = cone.trace, cone.start
-    root = next(iter(cone.sweep.seeds))
-    last = next((move for move in moves if Edge(move.node, move.output) == root), None)
-    single = last is not None and math.prod(last.shape) == 1
-    return Nudge(
-        name=trace.name(start.node),
-        node=start.node,
-        by=float(change.reshape(())) if not change.shape else float(np.linalg.norm(change)),
-        gradient=None,
-        predicted=last.predicted if last is not None else 0.0,
-        real=last.real if last is not None else 0.0,
-        loss_before=float(before[root].reshape(())) if single else None,
-        loss_after=float(after[root].reshape(())) if single else None,
-        moves=moves,
-        notes=[] if last is not None else ["the loss does not depend on it"],
-    )
+    return dependents
 
 
 def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
+    value = operand(trace, argument, known)
     if not isinstance(argument, Edge):
-        return argument
-    if argument in known:
-        return known[argument]
-    value = trace.nodes[argument.node].values[argument.output]
-    if not is_array(value):
-        raise NotReplayable(
-            f"the value of {trace.name(argument.node)} was not kept. Fix: record with keep='all', "
-            "or a larger budget."
-        )
+        return value
     value = np.asarray(value)
-    return value.astype(np.float64) if value.dtype.kind == "f" else value
+    return value.astype(np.float64, copy=False) if value.dtype.kind == "f" else value
 
 
 def _computed(node: TraceNode, args: list[Any]) -> list[Any]:

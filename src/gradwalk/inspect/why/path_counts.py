@@ -32,14 +32,16 @@ def local_derivatives(trace: Trace, nodes: Iterable[int], sweep: Sweep | None = 
     They come from the op table. Where a node pushed something else in `sweep` (a hand-written
     `_backward`), that counts.
     """
-    found: Locals = {}
+    derivatives: Locals = {}
     with np.errstate(all="ignore"):
         for index in nodes:
             node = trace.nodes[index]
             op = op_of(node)
             slopes = None if op is None else _from_table(trace, node, op)
-            found[index] = _as_pushed(node, slopes, sweep) if sweep is not None else slopes or ()
-    return found
+            derivatives[index] = (
+                _as_pushed(node, slopes, sweep) if sweep is not None else slopes or ()
+            )
+    return derivatives
 
 
 def _from_table(trace: Trace, node: TraceNode, op: Op) -> tuple[Any, ...]:
@@ -47,14 +49,14 @@ def _from_table(trace: Trace, node: TraceNode, op: Op) -> tuple[Any, ...]:
     args = [trace.nodes[a.node].values[0] if isinstance(a, Edge) else a for a in node.args]
     out = node.values[0]
     try:
-        found = plan.pull(1.0, plan.save(out, *args), node.attrs)
-        if complex not in map(type, found):
-            return tuple([c if c is None else float(c) for c in found])
+        pulled = plan.pull(1.0, plan.save(out, *args), node.attrs)
+        if complex not in map(type, pulled):
+            return tuple([c if c is None else float(c) for c in pulled])
     except (ZeroDivisionError, OverflowError, ValueError):
         pass
     doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # IEEE: 1 / 0 is inf
-    found = plan.pull(np.float64(1), plan.save(np.float64(out), *doubles), node.attrs)
-    return tuple([c if c is None else float(c) for c in found])
+    pulled = plan.pull(np.float64(1), plan.save(np.float64(out), *doubles), node.attrs)
+    return tuple([c if c is None else float(c) for c in pulled])
 
 
 def _as_pushed(node: TraceNode, slopes: tuple[Any, ...] | None, sweep: Sweep) -> tuple[Any, ...]:
@@ -108,18 +110,18 @@ class Cone:
         for node in trace.nodes[start.node + 1 :]:
             if node.index not in sweep.pushed:
                 continue
-            found = [
+            sources = [
                 (edge.node, position)
                 for position, edge in node.edges
                 if edge.node in cone.uses
                 and (edge.node != start.node or edge == start)
                 and carries(trace, sweep, node.index, position)
             ]
-            if found:
+            if sources:
                 cone.nodes.append(node.index)
-                cone.inputs[node.index] = found
+                cone.inputs[node.index] = sources
                 cone.uses[node.index] = []
-                for source, position in found:
+                for source, position in sources:
                     cone.uses[source].append((node.index, position))
         for edge, seed in sweep.seeds.items():
             if edge.node in cone.uses and (edge.node != start.node or edge == start):
@@ -164,12 +166,12 @@ def sum_of_magnitudes(cone: Cone, slopes: Locals) -> float:
 
 def tangents(cone: Cone, slopes: Locals) -> dict[int, float]:
     """d node / d start for every node of the cone: one pass forward."""
-    found = {cone.start.node: 1.0}
+    moves = {cone.start.node: 1.0}
     for node in cone.nodes:
-        found[node] = sum(
-            slopes[node][position] * found[source] for source, position in cone.inputs[node]
+        moves[node] = sum(
+            slopes[node][position] * moves[source] for source, position in cone.inputs[node]
         )
-    return found
+    return moves
 
 
 # -- the largest paths -----------------------------------------------------------------------------
@@ -238,60 +240,3 @@ def _followed(ways: dict[int, list[_Way]], slopes: Locals, start: int, rank: int
         mantissa, power, consumer, position, next_rank = ways[consumer][next_rank]
     path.seed = _product(mantissa, power)
     return path
-
-
-# -- the terms of a loss ---------------------------------------------------------------------------
-
-
-def terms_of(cone: Cone, root: int) -> dict[int, float]:
-    """A loss that is a sum as term -> its coefficient; only terms that depend on the start.
-
-    It looks through +, −, and products and quotients of a sum with constants. A node with a label
-    is a term of its own.
-    """
-    trace = cone.trace
-    sums = _leading_to_sums(cone, root)
-    coefficients = {root: 1.0}
-    terms: dict[int, float] = {}
-    for index in cone.from_the_loss:
-        coefficient = coefficients.pop(index, None)
-        if coefficient is None:
-            continue
-        if index not in sums:
-            terms[index] = coefficient
-            continue
-        for source, position in cone.inputs[index]:
-            passed = coefficient * _scale(trace, trace.nodes[index], position)
-            coefficients[source] = coefficients.get(source, 0.0) + passed
-    return terms
-
-
-def _leading_to_sums(cone: Cone, root: int) -> set[int]:
-    """The nodes that are a sum, or a multiple of one, and not a named part of something else."""
-    found: set[int] = set()
-    for index in cone.nodes:
-        node = cone.trace.nodes[index]
-        if node.label and index != root:
-            continue
-        if node.op in ("add", "sub"):
-            found.add(index)
-        elif node.op in ("neg", "mul", "div"):
-            moving = cone.inputs[index]
-            linear = len(moving) == 1 and (node.op != "div" or moving[0][1] == 0)
-            if linear and moving[0][0] in found:
-                found.add(index)
-    return found
-
-
-def _scale(trace: Trace, node: TraceNode, position: int) -> float:
-    if node.op == "add":
-        return 1.0
-    if node.op == "neg":
-        return -1.0
-    if node.op == "sub":
-        return 1.0 if position == 0 else -1.0
-    other = node.args[1 - position]
-    value = float(trace.nodes[other.node].values[0] if isinstance(other, Edge) else other)
-    if node.op == "mul":
-        return value
-    return 1 / value if value else math.nan

@@ -14,12 +14,14 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.mistakes.audit import wrong_steps
-from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.report import Report, large, short
 from gradwalk.inspect.trace.live import is_torch_tensor
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.inspect.why.loss_terms import loss_terms
 from gradwalk.inspect.why.path_counts import (
     Cone,
     Locals,
@@ -29,7 +31,6 @@ from gradwalk.inspect.why.path_counts import (
     local_derivatives,
     sum_of_magnitudes,
     tangents,
-    terms_of,
 )
 from gradwalk.printers.formulas.formula import derivative
 
@@ -181,21 +182,21 @@ def why(
     if trace.scalar:
         if element not in (None, ()):
             raise ValueError("a Value is one number: leave `element` out")
-        found = _why_number(cone, float(gradient), top)
+        answer = _why_number(cone, float(gradient), top)
     else:
         from gradwalk.inspect.why.for_tensors import why_element, why_tensor
 
         if element is None:
-            found = why_tensor(cone, gradient, top)
+            answer = why_tensor(cone, gradient)
         else:
-            found = why_element(cone, gradient, element, top)
+            answer = why_element(cone, gradient, element, top)
     # An audit recomputes every node several times: only for small graphs.
     count = sum(math.prod(shape) for n in cone.nodes for shape, _ in trace.nodes[n].metas)
     audited = [n for n in cone.nodes if n in sweep.pushed] if count <= MOST_AUDITED else []
-    found.notes += wrong_steps(trace, audited, x)
+    answer.notes += wrong_steps(trace, audited, x)
     # An answer that is kept must not keep the arrays of a recording alive.
-    found._trace = (lambda: trace) if trace.scalar else weakref.ref(trace)
-    return found
+    answer._trace = (lambda: trace) if trace.scalar else weakref.ref(trace)
+    return answer
 
 
 def place_of(trace: Trace, x: Any) -> Edge:
@@ -224,25 +225,51 @@ def _why_number(cone: Cone, gradient: float, top: int) -> Why:
     if start.node in cone.seeds:
         edges.append(seed_share(float(cone.seeds[start.node])))
     edges.sort(key=lambda share: -share.norm)
-    amounts = [share.amount for share in edges]
     count = count_paths(cone)
-    return Why(
-        name=trace.name(start.node),
-        node=start.node,
-        output=start.output,
-        index=None,
-        value=trace.nodes[start.node].value,
-        gradient=gradient,
-        norm=abs(gradient),
-        edges=edges,
-        groups=groups_of(edges, gradient),
-        terms=_terms(cone, slopes, top),
+    return answer_for(
+        cone,
+        gradient,
+        abs(gradient),
+        edges,
+        unexplained(gradient, [share.amount for share in edges], 1e-9),
+        terms=_terms(cone, slopes),
         paths=[path_share(trace, path) for path in best_paths(cone, slopes, top)],
-        path_count=count,
         dead_path_count=count - count_paths(cone, slopes),
         cancellation=cancellation(sum_of_magnitudes(cone, slopes), abs(gradient)),
-        edge_cancellation=cancellation(sum(map(abs, amounts)), abs(gradient)),
-        notes=unexplained(gradient, amounts, 1e-9),
+    )
+
+
+def answer_for(
+    cone: Cone,
+    gradient: Any,
+    norm: float,
+    edges: list[EdgeShare],
+    notes: list[str],
+    **own: Any,
+) -> Why:
+    """The answer about the start of a cone; `own` fields replace those that the edges tell."""
+    trace, start = cone.trace, cone.start
+    by_edge = cancellation(sum(share.norm for share in edges), norm)
+    common = {
+        "name": trace.name(start.node),
+        "index": None,
+        "value": trace.nodes[start.node].values[start.output],
+        "terms": [],
+        "paths": [],
+        "dead_path_count": None,
+        "cancellation": by_edge,
+    }
+    return Why(
+        **{**common, **own},
+        node=start.node,
+        output=start.output,
+        gradient=gradient,
+        norm=norm,
+        edges=edges,
+        groups=groups_of(edges, gradient),
+        path_count=count_paths(cone),
+        edge_cancellation=by_edge,
+        notes=notes,
     )
 
 
@@ -288,30 +315,20 @@ def path_share(trace: Trace, path: RankedPath) -> PathShare:
     return PathShare(path.amount, path.nodes, names, path.arguments, path.factors, path.seed)
 
 
-def _terms(cone: Cone, slopes: Locals, top: int) -> list[TermShare]:
-    root = cone.sweep.root
-    if len(cone.sweep.seeds) != 1 or root not in cone.seeds:
+def _terms(cone: Cone, slopes: Locals) -> list[TermShare]:
+    parts = loss_terms(cone)
+    if not parts:
         return []
-    seed = float(cone.seeds[root])
-    parts = terms_of(cone, root)
-    if len(parts) < 2:
-        return []
-    moves = tangents(cone, slopes)
-    found = []
-    for node, coefficient in parts.items():
-        amount = seed * coefficient * moves[node]
-        name = cone.trace.name(node)
-        found.append(TermShare(name, coefficient, amount, abs(amount), node=node))
-    return sorted(found, key=lambda share: -share.norm)
+    seed, moves = float(cone.seeds[cone.sweep.root]), tangents(cone, slopes)
+    shares = []
+    for edge, _, coefficient in parts:
+        amount = seed * coefficient * moves[edge.node]
+        name = cone.trace.name(edge.node)
+        shares.append(TermShare(name, coefficient, amount, abs(amount), node=edge.node))
+    return sorted(shares, key=lambda share: -share.norm)
 
 
 # -- what all kinds share --------------------------------------------------------------------------
-
-
-def group_name(trace: Trace, node: int) -> str:
-    """The innermost module call or scope of a node."""
-    path = trace.group_path(node)
-    return path[-1].name if path else ""
 
 
 def groups_of(edges: Sequence[EdgeShare], gradient: Any) -> list[GroupShare]:
@@ -321,16 +338,16 @@ def groups_of(edges: Sequence[EdgeShare], gradient: Any) -> list[GroupShare]:
     shares: dict[str, list[EdgeShare]] = {}
     for share in edges:
         shares.setdefault(share.group or "(no group)", []).append(share)
-    found = []
+    groups = []
     for name, own in shares.items():
         if any(share.amount is None for share in own):
             norm = own[0].norm if len(own) == 1 else math.nan  # of a sum, norms do not tell
-            found.append(GroupShare(name, None, norm, None, len(own)))
+            groups.append(GroupShare(name, None, norm, None, len(own)))
             continue
         total = sum(share.amount for share in own)
         norm = float(np.linalg.norm(np.asarray(total, np.float64)))
-        found.append(GroupShare(name, total, norm, cosine(total, gradient), len(own)))
-    return sorted(found, key=lambda share: -share.norm)
+        groups.append(GroupShare(name, total, norm, cosine(total, gradient), len(own)))
+    return sorted(groups, key=lambda share: -share.norm)
 
 
 def cosine(one: Any, other: Any) -> float | None:
@@ -361,8 +378,8 @@ def unexplained(gradient: Any, amounts: Sequence[Any], tolerance: float) -> list
     if not missing > tolerance * scale:
         return []
     return [
-        f"the contributions add up to something else, {short(missing)} apart: a hook changed "
-        "the gradient after it arrived"
+        f"the contributions do not add up to the gradient ({short(missing)} is missing): a hook "
+        "changed it after it arrived"
     ]
 
 
@@ -434,10 +451,10 @@ def _share_line(share: Any, numbers: bool) -> str:
 def _path_lines(report: Why) -> list[str]:
     dead = ""
     if report.dead_path_count:
-        dead = f", {_count(report.dead_path_count)} of them with a factor 0"
+        dead = f", {large(report.dead_path_count)} of them with a factor 0"
     if not report.paths:
-        return [f"{_count(report.path_count)} path(s) to the loss"]
-    lines = [f"by path ({_count(report.path_count)} in all{dead})"]
+        return [f"{large(report.path_count)} path(s) to the loss"]
+    lines = [f"by path ({large(report.path_count)} in all{dead})"]
     seen: dict[str, PathShare] = {}
     for path in report.paths:
         factors, names = _essential(path)
@@ -458,8 +475,8 @@ def _told_apart(path: PathShare, way: str, seen: dict[str, PathShare]) -> str:
     known = set(other.names)
     own = [name for name in path.names if name not in known]
     if not own:
-        return "the same nodes by other arguments"
-    return f"the same factors, by way of {' → '.join(_abbreviated(own))}"
+        return "the same nodes, through other arguments"
+    return f"the same factors, through {' → '.join(_abbreviated(own))}"
 
 
 def _essential(path: PathShare) -> tuple[list[float], list[str]]:
@@ -476,14 +493,3 @@ def _abbreviated(parts: list[str]) -> list[str]:
     if len(parts) <= 9:
         return parts
     return [*parts[:4], f"… {len(parts) - 8} more …", *parts[-4:]]
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 10**12 else f"about {_scientific(number)}"
-
-
-def _scientific(number: int) -> str:
-    exponent = (number.bit_length() - 1) * math.log10(2)  # also of numbers no float can hold
-    digits = int(exponent)
-    leading = number // 10 ** max(digits - 3, 0) / 1000 if digits < 4000 else 10 ** (exponent % 1)
-    return f"{leading:.3g}e{digits}"

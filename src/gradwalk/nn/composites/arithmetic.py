@@ -13,8 +13,8 @@ from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.linear import matmul, products
 from gradwalk.ops.network.softmax import softmax_op
-from gradwalk.ops.reduce.measures import nansum
 from gradwalk.ops.reduce.reduction import amax_op, amin_op, mean_op, std_op, sum_op, var_op
+from gradwalk.ops.reduce.statistics import nansum
 from gradwalk.ops.shape import joining, rearranging
 
 Axes = tuple[int, ...]

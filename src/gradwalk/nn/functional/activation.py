@@ -7,7 +7,6 @@ from typing import Any
 
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import activation as ops
-from gradwalk.ops.elementwise import units
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
 from gradwalk.ops.elementwise.arithmetic import log
 from gradwalk.ops.elementwise.choice import where
@@ -56,13 +55,13 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x where positive, alpha × (eˣ − 1) elsewhere."""
-    return _apply(units.elu, input, inplace, alpha=float(alpha), scale=1.0, input_scale=1.0)
+    return _apply(ops.elu, input, inplace, alpha=float(alpha), scale=1.0, input_scale=1.0)
 
 
 def selu(input: Any, inplace: bool = False) -> Any:
     """elu with the two constants that keep mean 0 and variance 1 from layer to layer."""
     constants = {"alpha": _SELU_ALPHA, "scale": _SELU_SCALE, "input_scale": 1.0}
-    return _apply(units.elu, input, inplace, **constants)
+    return _apply(ops.elu, input, inplace, **constants)
 
 
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
@@ -70,7 +69,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     if not alpha:
         raise ZeroDivisionError("celu needs an alpha that is not 0")
     constants = {"alpha": float(alpha), "scale": 1.0, "input_scale": 1.0 / alpha}
-    return _apply(units.elu, input, inplace, **constants)
+    return _apply(ops.elu, input, inplace, **constants)
 
 
 def gelu(input: Any, approximate: str = "none") -> Any:
@@ -82,34 +81,34 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
-    return units.gelu_exact(input) if approximate == "none" else units.gelu_tanh(input)
+    return ops.gelu_exact(input) if approximate == "none" else ops.gelu_tanh(input)
 
 
 def silu(input: Any, inplace: bool = False) -> Any:
     """x × sigmoid(x), also called swish."""
-    return _apply(units.silu, input, inplace)
+    return _apply(ops.silu, input, inplace)
 
 
 def mish(input: Any, inplace: bool = False) -> Any:
     """x × tanh(softplus(x))."""
-    return _apply(units.mish, input, inplace)
+    return _apply(ops.mish, input, inplace)
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """x limited to [min_val, max_val]; the bounds themselves have no gradient."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
-    return _apply(units.hardtanh, input, inplace, min_val=float(min_val), max_val=float(max_val))
+    return _apply(ops.hardtanh, input, inplace, min_val=float(min_val), max_val=float(max_val))
 
 
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
     """min(max(x + 3, 0), 6) / 6."""
-    return _apply(units.hardsigmoid, input, inplace)
+    return _apply(ops.hardsigmoid, input, inplace)
 
 
 def hardswish(input: Any, inplace: bool = False) -> Any:
     """x × hardsigmoid(x)."""
-    return _apply(units.hardswish, input, inplace)
+    return _apply(ops.hardswish, input, inplace)
 
 
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
@@ -126,12 +125,12 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by `lambd`; 0 where |x| is smaller."""
     if lambd < 0:
         raise ValueError(f"softshrink needs a lambd of at least 0, not {lambd}")
-    return units.softshrink(input, lambd=float(lambd))
+    return ops.softshrink(input, lambd=float(lambd))
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where |x| > `lambd`, 0 elsewhere."""
-    return units.hardshrink(input, lambd=float(lambd))
+    return ops.hardshrink(input, lambd=float(lambd))
 
 
 def tanhshrink(input: Any) -> Any:
@@ -142,7 +141,7 @@ def tanhshrink(input: Any) -> Any:
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """x where it is above the threshold, `value` elsewhere."""
     attrs = {"threshold": float(threshold), "value": float(value)}
-    return _apply(units.threshold, input, inplace, **attrs)
+    return _apply(ops.threshold, input, inplace, **attrs)
 
 
 def glu(input: Any, dim: int = -1) -> Any:
@@ -176,7 +175,7 @@ def prelu(input: Any, weight: Any) -> Any:
 
 def logsigmoid(input: Any) -> Any:
     """log(sigmoid(x)), stable for very negative x."""
-    return units.logsigmoid(input)
+    return ops.logsigmoid(input)
 
 
 def softmax(input: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:

@@ -9,12 +9,11 @@ from typing import Any
 
 from gradwalk.nn.functional.distance import pairwise_distance
 from gradwalk.ops.core.dtypes import result_dtype
-from gradwalk.ops.elementwise import units
+from gradwalk.ops.elementwise import activation
 from gradwalk.ops.elementwise.arithmetic import abs as absolute
 from gradwalk.ops.elementwise.arithmetic import exp, log, sqrt
 from gradwalk.ops.elementwise.choice import clip, minimum, where
 from gradwalk.ops.index.indexing import gather, take
-from gradwalk.ops.network import losses
 from gradwalk.ops.network import softmax as fused
 from gradwalk.ops.reduce.reduction import mean, sum
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, reshape, squeeze, unsqueeze
@@ -155,7 +154,7 @@ def nll_loss(
             f"{expected}, got {target.dtype} of {tuple(target.shape)}"
         )
     fused.check_classes(target, input.shape[axis], ignore_index)
-    target = fused.refused_if_unseen(target, input.shape[axis], ignore_index)
+    target = fused.without_negatives(target, input.shape[axis], ignore_index)
     used = target != ignore_index
     classes = where(used, target, 0)
     picked = squeeze(gather(input, axis, unsqueeze(classes, axis)), axis)
@@ -291,7 +290,7 @@ def binary_cross_entropy(
     """−t log x − (1 − t) log(1 − x) for probabilities x; no log is below −100."""
     how = _how(reduction, size_average, reduce)
     input, target = _same_shape("binary_cross_entropy", input, target)
-    loss = losses.binary_cross_entropy_op(input, target)
+    loss = fused.binary_cross_entropy_op(input, target)
     return _reduced(loss if weight is None else loss * weight, how)
 
 
@@ -308,10 +307,10 @@ def binary_cross_entropy_with_logits(
     how = _how(reduction, size_average, reduce)
     input, target = _same_shape("binary_cross_entropy_with_logits", input, target)
     if pos_weight is None:
-        loss = losses.binary_cross_entropy_logits_op(input, target)
+        loss = fused.binary_cross_entropy_logits_op(input, target)
     else:
         more = (pos_weight - 1) * target + 1
-        loss = (1 - target) * input - more * units.logsigmoid(input)
+        loss = (1 - target) * input - more * activation.logsigmoid(input)
     return _reduced(loss if weight is None else loss * weight, how)
 
 
@@ -480,4 +479,4 @@ def soft_margin_loss(
 ) -> Any:
     """log(1 + exp(−target × x))."""
     how = _how(reduction, size_average, reduce)
-    return _reduced(-units.logsigmoid(target * input), how)
+    return _reduced(-activation.logsigmoid(target * input), how)

@@ -11,7 +11,7 @@ from gradwalk.graph.abstract import numbers_of
 from gradwalk.ops.index.embedding import embedding_op
 from gradwalk.ops.index.picking import one_hot
 from gradwalk.ops.linear import matmul
-from gradwalk.ops.network.softmax import refused_if_unseen
+from gradwalk.ops.network.softmax import without_negatives
 from gradwalk.tensors import creation
 
 __all__ = ["bilinear", "embedding", "linear", "one_hot"]
@@ -51,7 +51,7 @@ def embedding(
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight is a matrix, not of shape {tuple(weight.shape)}")
     _check_indices("embedding", input, weight.shape[0])
-    input = refused_if_unseen(input, weight.shape[0])
+    input = without_negatives(input, weight.shape[0])
     if padding_idx is not None:
         count = weight.shape[0]
         if not -count <= padding_idx < count:

@@ -1,7 +1,7 @@
-"""Checks of an op that a user defines: its mistakes are found before anyone relies on it.
+"""Check an op that a user defines: report its mistakes at the definition or at the first use.
 
-An elementwise op is checked when it is defined, by running its rules on symbols. What depends on
-shapes (what `forward` returns, the rules of an op on whole arrays) is checked at its first use.
+The definition of an elementwise op runs its rules on symbols. What depends on shapes (the result of
+`forward`, the rules of an op on whole arrays) is checked at the first use.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _input_symbols(op: Op, shapes: tuple[Any, ...]) -> list[Symbol]:
 def _env(
     op: Op, inputs: list[Symbol], outs: tuple[Any, ...], attrs: dict[str, Any]
 ) -> dict[str, Any]:
-    env: dict[str, Any] = dict(attrs)
+    env: dict[str, Any] = {**attrs, "attrs": attrs}
     for i, name in enumerate(op.inputs):
         tail = op.variadic and i == len(op.inputs) - 1
         env[name] = tuple(inputs[i:]) if tail else inputs[i]
@@ -64,10 +64,10 @@ def check_elementwise(op: Op, attrs: dict[str, Any] | None = None) -> None:
     for name, rule in zip(op.inputs, op.rules, strict=True):
         if rule is None or rule.constant is not None:
             continue
-        found = _run_rule(op, name, rule, env)
-        shape = getattr(found, "shape", ())
-        if not isinstance(found, (Symbol, int, float)) or shape != ():
-            what = f"an array of shape {shape}" if shape else repr(found)
+        result = _run_rule(op, name, rule, env)
+        shape = getattr(result, "shape", ())
+        if not isinstance(result, (Symbol, int, float)) or shape != ():
+            what = f"an array of shape {shape}" if shape else repr(result)
             raise OpError(
                 f"op '{op.name}', rule for input {name}: it returns {what}; it must return one "
                 "number for one number, made of its parameters by arithmetic."
@@ -142,5 +142,5 @@ def _check_rules_on_shapes(
             pass  # it picks by a mask: right, though not a formula
 
 
-# From here on (the built-in ops exist now) every definition of a user is checked.
+# The built-in ops exist now: from here on every definition is a user's, and checked.
 op_module.check_definition = check_elementwise

@@ -85,7 +85,7 @@ def promote_types(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
-    """The dtype that arrays (or what has their shape and dtype) and Python numbers combine to."""
+    """The dtype that operands with a shape and a dtype, and Python numbers, combine to."""
     strength: list[np.dtype[Any] | None] = [None, None, None]
     for operand in operands:
         if hasattr(operand, "dtype"):
@@ -106,7 +106,7 @@ def result_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
 
 
 def held_by(dtype: np.dtype[Any], number: Any) -> Any:
-    """What a dtype holds of a Python number, as in PyTorch: 2.5 is the integer 2, −1 is 255."""
+    """A Python number as a dtype stores it, as in PyTorch: 2.5 as the integer 2, −1 as 255."""
     if dtype.kind == "f":
         return number
     return bool(number) if dtype.kind == "b" else int(np.array(int(number)).astype(dtype))

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwalk.ops.core.plan import Plan
+from gradwalk.ops.core import public
+from gradwalk.ops.core.backward_plan import BackwardPlan
 
 Shape = tuple[int, ...]
 RuleLike = Callable[..., Any] | float | None
 
-# Set by ops.check once symbols exist; the built-in ops, defined before, are checked by a test.
+# Set by core/check.py once symbols exist. A test checks the built-in ops, which are defined before.
 check_definition: Callable[[Op], None] | None = None
 
 
@@ -66,7 +67,7 @@ class Rule:
 
 def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
     """One rule per input out of a function that computes the contributions to all of them."""
-    found = []
+    rules = []
     for position in range(count):
         rule = Rule(function, partial=False)
         rule.names = tuple(name for name in rule.names if name != "wants")
@@ -74,8 +75,8 @@ def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
         rule.function = lambda *args, wants=wants, position=position: function(*args, wants=wants)[
             position
         ]
-        found.append(rule)
-    return found
+        rules.append(rule)
+    return rules
 
 
 class Op:
@@ -84,6 +85,10 @@ class Op:
     Calling it reads the kind of the operands: the first one with an `_apply` (Tensor, Value,
     Symbol) decides; otherwise arrays are computed at once, and plain numbers as numbers.
     """
+
+    # Keywords of a call that are no attributes, with their defaults: they choose another op or
+    # change an operand (see `change`).
+    options: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self,
@@ -110,14 +115,15 @@ class Op:
         symbol: str | None = None,
         formula: str | Mapping[str, str | Callable[..., str]] | None = None,
         domain: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
+        doc: str = "",
     ) -> None:
         self.name = name
         self.forward = forward
         self.number = number
         self.rules = tuple(rules)
         self.elementwise = elementwise
-        found, self.attributes, self.defaults = _signature(name, forward)
-        names = _words(inputs) if inputs is not None else found
+        own_inputs, self.attributes, self.defaults = _signature(name, forward)
+        names = _words(inputs) if inputs is not None else own_inputs
         # A rule for all inputs at once, where their contributions share most of their work. Its
         # keyword `wants` says which of them are asked for.
         self.joint = joint
@@ -149,12 +155,12 @@ class Op:
         self.domain = domain
         self.differentiable = any(rule is not None for rule in self.rules)
         self.__name__ = name
-        self.__doc__ = f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
-        # Class of the first operand -> a quicker way to apply this op to it (see recording.py).
+        self.__doc__ = doc or f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
+        # Class of the first operand -> a quicker way to apply this op to it (tensors/apply.py).
         self._attribute_set = set(self.attributes)
         self.quick: dict[type, Callable[..., Any]] = {}
-        self._plans: dict[tuple[bool, ...], Plan] = {}
-        self.checked = check_definition is None  # else at the first use, by ops.check
+        self._plans: dict[tuple[bool, ...], BackwardPlan] = {}
+        self.checked = check_definition is None  # else core/check.py checks the first use
         self._check_definition()
 
     def __repr__(self) -> str:
@@ -231,6 +237,26 @@ class Op:
             operands.append(attrs.pop(given[0]))
         return tuple(operands), attrs
 
+    def change(self, *args: Any, **attrs: Any) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
+        """What a call amounts to: the op to apply, its operands and its attributes."""
+        return (self, *self._bind(args, attrs))
+
+    def signature(self) -> inspect.Signature:
+        """The parameters of a call, operands under PyTorch's names."""
+        parameter = inspect.Parameter
+        plain, by_name = parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY
+        shown = {"x": "input", "y": "other"}
+        parameters = [parameter(shown.get(name, name), plain) for name in self.inputs]
+        if self.variadic:
+            parameters[-1] = parameters[-1].replace(kind=parameter.VAR_POSITIONAL)
+        required = self.attributes[: len(self.attributes) - len(self.defaults)]
+        mixed = self.variadic or any(name in self.defaults for name in required)
+        for name in self.attributes:
+            default = self.defaults.get(name, parameter.empty)
+            parameters.append(parameter(name, by_name if mixed else plain, default=default))
+        parameters += [parameter(n, by_name, default=d) for n, d in self.options.items()]
+        return inspect.Signature(parameters)
+
     def on_numbers(self, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """The number reading: Python floats in, a Python number out, IEEE rules throughout."""
         if not self.elementwise:
@@ -242,7 +268,7 @@ class Op:
             try:
                 result = self.number(*args, **attrs)
             except (ZeroDivisionError, OverflowError, ValueError, TypeError):
-                pass  # below with IEEE rules, or with an explanation
+                pass  # computed below with IEEE rules, or explained
             else:
                 if type(result) is not complex:
                     return result
@@ -261,12 +287,12 @@ class Op:
         rules = self.rules
         return rules[position] if position < len(rules) else rules[-1]
 
-    def plan(self, needs: tuple[bool, ...]) -> Plan:
+    def plan(self, needs: tuple[bool, ...]) -> BackwardPlan:
         """What to save and how to pull if just the inputs marked in `needs` want a gradient."""
-        found = self._plans.get(needs)
-        if found is None:
-            found = self._plans[needs] = Plan(self, needs)
-        return found
+        plan = self._plans.get(needs)
+        if plan is None:
+            plan = self._plans[needs] = BackwardPlan(self, needs)
+        return plan
 
     # -- checks of the definition -------------------------------------------------------------
 
@@ -289,6 +315,7 @@ class Op:
             *self.outputs,
             *self.residuals,
             *self.attributes,
+            *(["attrs"] if self.attributes else []),
         }
         for input_name, rule in zip(self.inputs, self.rules, strict=True):
             if rule is None:
@@ -373,6 +400,10 @@ def elementwise(
     partials: Sequence[RuleLike] | None = None,
     vjp: Sequence[RuleLike] | None = None,
     kind: type[Op] = Op,
+    method: bool = False,
+    inplace: bool = False,
+    names: str = "",
+    namespaces: str = "",
     **facts: Any,
 ) -> Op:
     """Define an op that works element by element, and get everything else for it.
@@ -380,6 +411,9 @@ def elementwise(
     `forward` computes on arrays, `number` on floats (left out, `forward` is used). Each partial
     is the local derivative for one input; its parameter names say what it needs: `out`, an
     input's name, an attribute. `vjp` rules take `g` as well.
+
+    With `method`, tensors and Values get a method of that name (or of each of `names`, separated
+    by spaces); with `inplace`, tensors one with an underscore as well.
 
     >>> import numpy as np, gradwalk as gw
     >>> softsign = gw.elementwise(
@@ -394,7 +428,7 @@ def elementwise(
     op = kind(name, forward, number, _rules(name, partials, vjp), elementwise=True, **facts)
     if check_definition is not None:
         check_definition(op)
-    return op
+    return _offered(op, names or name, namespaces, method, inplace)
 
 
 def define(
@@ -402,12 +436,17 @@ def define(
     forward: Callable[..., Any],
     *,
     vjp: Sequence[RuleLike] = (),
+    method: bool = False,
+    inplace: bool = False,
+    names: str = "",
+    namespaces: str = "",
     **facts: Any,
 ) -> Op:
     """Define an op on whole arrays: one `vjp` rule per input, written in ops and operators.
 
     Where the contributions to all inputs share most of their work, `joint=` is one rule that
-    returns all of them; it is for arrays and needs `expand=`.
+    returns all of them; it is for arrays and needs `expand=`. `method`, `inplace` and `names` are
+    those of `elementwise`.
 
     >>> import numpy as np, gradwalk as gw
     >>> twice_total = gw.define(
@@ -420,4 +459,29 @@ def define(
     >>> x.grad
     tensor([2., 2.])
     """
-    return Op(name, forward, None, _rules(name, None, vjp), elementwise=False, **facts)
+    op = Op(name, forward, None, _rules(name, None, vjp), elementwise=False, **facts)
+    return _offered(op, names or name, namespaces, method, inplace)
+
+
+def _offered(op: Op, names: str, namespaces: str, method: bool, inplace: bool) -> Op:
+    """Register what the definition of an op offers, and return the op."""
+    if not (method or inplace or namespaces):
+        return op
+    listed = tuple(names.split())
+    wanted = {*(listed if method else ()), *(f"{name}_" for name in listed if inplace)}
+    taken = sorted(wanted & public.reserved)
+    if taken:
+        raise OpError(
+            f"op '{op.name}': a Tensor has a method '{taken[0]}' already. Give the method another "
+            f"name: names='my_{op.name}'."
+        )
+    spaces = tuple(namespaces.split())
+    public.register(public.Registration(op, listed, spaces, method, inplace))
+    return op
+
+
+def smooth(
+    name: str, forward: Callable[..., Any], number: Callable[..., Any] | None = None, **facts: Any
+) -> Op:
+    """Define a function of floats that is a method, and an in-place method, as well."""
+    return elementwise(name, forward, number, **{"to_float": True, **public.IN_PLACE, **facts})

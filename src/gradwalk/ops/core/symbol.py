@@ -92,8 +92,8 @@ def output_shapes(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple
         if op.multiple:
             return tuple(np.shape(r) for r in result)
         return (np.shape(result[0] if op.residuals else result),)
-    found = op.shape(*shapes, **attrs)
-    return tuple(found) if op.multiple else (tuple(found),)
+    shape = op.shape(*shapes, **attrs)
+    return tuple(shape) if op.multiple else (tuple(shape),)
 
 
 def output_dtypes(

@@ -14,10 +14,10 @@ def _table() -> dict[Any, Callable[..., Any]]:
     from gradwalk.ops import TABLE
     from gradwalk.ops.linear.matmul import matmul
 
-    found = {op.forward: op for op in TABLE.values() if isinstance(op.forward, np.ufunc)}
+    table = {op.forward: op for op in TABLE.values() if isinstance(op.forward, np.ufunc)}
     # These three are the ufunc but for integers or booleans.
     nearly = {np.power: TABLE["pow"], np.sign: TABLE["sign"], np.square: TABLE["square"]}
-    return {**found, **nearly, np.matmul: matmul}
+    return {**table, **nearly, np.matmul: matmul}
 
 
 def op_of_ufunc(ufunc: Any) -> Callable[..., Any] | None:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, int64, result_dtype
-from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
 from gradwalk.ops.elementwise.choice import where
-from gradwalk.ops.shape.reshaping import cast
-
-__all__ = [
-    "abs", "add", "ceil", "div", "exp", "exp2", "expm1", "floor", "frac", "log", "log10", "log1p",
-    "log2", "mul", "neg", "reciprocal", "round", "rsqrt", "sgn", "sign", "sqrt", "square", "sub",
-    "true_divide", "trunc",
-]  # fmt: skip
+from gradwalk.ops.shape.reshaping import cast, promoted
 
 
 class Scaling(Op):
     """`add` and `sub`: PyTorch's take `alpha`, a factor of the second operand."""
+
+    options: ClassVar[dict[str, Any]] = {"alpha": 1}
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         if not attrs:
@@ -31,6 +28,10 @@ class Scaling(Op):
         if alpha != 1 and len(args) == 2:
             args = (args[0], _scaled(*args, alpha))
         return super().__call__(*args, **attrs)
+
+    def change(self, x: Any, other: Any, alpha: float = 1) -> Any:
+        """`Op.change`; in place, the sum must fit the dtype of x whatever alpha is."""
+        return self, (x, other if alpha == 1 else other * alpha), {}
 
 
 def _scaled(x: Any, y: Any, alpha: float) -> Any:
@@ -47,25 +48,34 @@ def _scaled(x: Any, y: Any, alpha: float) -> Any:
 class Rounding(Op):
     """`div`: PyTorch's takes `rounding_mode`."""
 
+    options: ClassVar[dict[str, Any]] = {"rounding_mode": None}
+
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         if not attrs:
             return super().__call__(*args)
-        args, attrs = self._by_name(args, attrs)
-        mode = attrs.pop("rounding_mode", None)
-        if mode not in (None, "trunc", "floor"):
-            raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {mode!r}")
-        if mode is None:
-            return super().__call__(*args, **attrs)
-        return (div_floor if mode == "floor" else div_trunc)(*args, **attrs)
+        op, args, attrs = self.change(*args, **attrs)
+        return Op.__call__(op, *args, **attrs)
+
+    def change(self, *args: Any, rounding_mode: str | None = None, **attrs: Any) -> Any:
+        """`Op.change`; a mode chooses another op."""
+        modes = {None: self, "trunc": div_trunc, "floor": div_floor}
+        if rounding_mode not in modes:
+            raise ValueError(f"rounding_mode is None, 'trunc' or 'floor', not {rounding_mode!r}")
+        return modes[rounding_mode], *self._by_name(args, attrs)
 
 
 add = elementwise(
-    "add", np.add, operator.add, partials=[1, 1], symbol="+", linear=True, kind=Scaling
-)
+    "add", np.add, operator.add, partials=[1, 1], symbol="+", linear=True, kind=Scaling,
+    doc="self + alpha × other.", **IN_PLACE,
+)  # fmt: skip
 sub = elementwise(
-    "sub", np.subtract, operator.sub, partials=[1, -1], symbol="−", linear=True, kind=Scaling
-)
-neg = elementwise("neg", np.negative, operator.neg, partials=[-1], symbol="−", linear=True)
+    "sub", np.subtract, operator.sub, partials=[1, -1], symbol="−", linear=True, kind=Scaling,
+    doc="self − alpha × other.", names="sub subtract", **IN_PLACE,
+)  # fmt: skip
+neg = elementwise(
+    "neg", np.negative, operator.neg, partials=[-1], symbol="−", linear=True,
+    doc="−x.", names="neg negative", **IN_PLACE,
+)  # fmt: skip
 mul = elementwise(
     "mul",
     np.multiply,
@@ -73,6 +83,9 @@ mul = elementwise(
     partials=[lambda y: y, lambda x: x],
     symbol="×",
     multilinear=True,
+    names="mul multiply",
+    doc="self × other.",
+    **IN_PLACE,
 )
 div = elementwise(
     "div",
@@ -84,6 +97,9 @@ div = elementwise(
     to_float=True,
     domain=((-4.0, 4.0), (0.5, 4.0)),
     kind=Rounding,
+    doc='self / other, rounded with mode "trunc" or "floor".',
+    names="div divide true_divide",
+    **IN_PLACE,
 )
 
 
@@ -117,14 +133,14 @@ def _pow_forward(x: Any, y: Any) -> Any:
         return np.where(np.less(y, 0), inverse, np.power(x, np.maximum(y, 0)))
 
 
-pow: Op = elementwise(
+pow_op: Op = elementwise(
     "pow",
     _pow_forward,
     operator.pow,
     vjp=[
         # At y = 0 the slope is 0 also where 0 × x⁻¹ is not (x is 0 or NaN, so |x| > 0 does not
         # hold); only there, for the sake of d²/dxdy.
-        lambda g, x, y: where((y != 0) | (abs(x) > 0), g * (y * pow(x, y - 1)), 0),
+        lambda g, x, y: where((y != 0) | (abs(x) > 0), g * (y * pow_op(x, y - 1)), 0),
         lambda g, x, y, out: where((x == 0) & (y >= 0), 0, g * (out * log(x))),
     ],
     symbol="^",
@@ -163,7 +179,7 @@ def _power_slope(x: Any, exponent: float) -> Any:
     return exponent * power(x, exponent=exponent - 1)
 
 
-# `power` is xⁿ with a constant n, one input; `pow` is xʸ with two.
+# `power` is xⁿ with a constant n, one input; `pow_op` is xʸ with two.
 power = elementwise(
     "power",
     _power_forward,
@@ -172,6 +188,20 @@ power = elementwise(
     symbol="^",
     domain=(0.3, 3.0),
 )
+
+
+def _pow_in_place(x: Any, exponent: Any) -> Change:
+    if isinstance(exponent, (int, float)):
+        return power, (x,), {"exponent": exponent}
+    return pow_op, (x, exponent), {}
+
+
+@public(method=True, inplace=_pow_in_place)
+def pow(input: Any, exponent: Any) -> Any:
+    """x ** exponent: the op with one input if the exponent is a number, else the one with two."""
+    if isinstance(exponent, (int, float)):
+        return power(promoted(input, exponent), exponent=exponent)
+    return pow_op(input, exponent)
 
 
 def _square_forward(x: Any) -> Any:
@@ -185,23 +215,25 @@ square = elementwise(
     partials=[lambda x: 2 * x],
     symbol="²",
     gives=lambda dtype: int64 if dtype == bool_ else dtype,
+    doc="x².",
+    **IN_PLACE,
 )
-sqrt = elementwise(
+sqrt = smooth(
     "sqrt",
     np.sqrt,
     math.sqrt,
     vjp=[lambda g, out: g / (2 * out)],
     symbol="√",
-    to_float=True,
     domain=(0.2, 4.0),
+    doc="√x.",
 )
-rsqrt = elementwise(
+rsqrt = smooth(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     lambda x: 1 / math.sqrt(x),
     partials=[lambda out: -0.5 * out * out * out],
-    to_float=True,
     domain=(0.2, 4.0),
+    doc="1/√x.",
 )
 abs: Op = elementwise(
     "abs",
@@ -209,6 +241,9 @@ abs: Op = elementwise(
     operator.abs,
     partials=[lambda x: sign(x)],
     domain=(0.2, 4.0),
+    names="abs absolute",
+    doc="|x|.",
+    **IN_PLACE,
 )
 
 
@@ -221,20 +256,30 @@ def _sign_number(x: float) -> float:
 
 
 # Steps are flat: their gradient is zero wherever it exists, as in PyTorch.
-sign: Op = elementwise("sign", _sign_forward, _sign_number, partials=[0], domain=(0.2, 4.0))
+sign: Op = elementwise(
+    "sign", _sign_forward, _sign_number, partials=[0], domain=(0.2, 4.0),
+    doc="−1, 0 or 1; its gradient is zero.", names="sign sgn", **IN_PLACE,
+)  # fmt: skip
 floor = elementwise(
-    "floor", np.floor, lambda x: float(math.floor(x)), partials=[0], domain=(0.2, 0.8)
-)
-ceil = elementwise("ceil", np.ceil, lambda x: float(math.ceil(x)), partials=[0], domain=(0.2, 0.8))
+    "floor", np.floor, lambda x: float(math.floor(x)), partials=[0], domain=(0.2, 0.8),
+    doc="The integer below; its gradient is zero.", **IN_PLACE,
+)  # fmt: skip
+ceil = elementwise(
+    "ceil", np.ceil, lambda x: float(math.ceil(x)), partials=[0], domain=(0.2, 0.8),
+    doc="The integer above; its gradient is zero.", **IN_PLACE,
+)  # fmt: skip
 trunc = elementwise(
-    "trunc", np.trunc, lambda x: float(math.trunc(x)), partials=[0], domain=(0.2, 0.8)
-)
+    "trunc", np.trunc, lambda x: float(math.trunc(x)), partials=[0], domain=(0.2, 0.8),
+    doc="The integer towards zero; its gradient is zero.", names="trunc fix", **IN_PLACE,
+)  # fmt: skip
 frac = elementwise(
     "frac",
     lambda x: x - np.trunc(x),
     lambda x: x - math.trunc(x),
     partials=[1],
     domain=(0.2, 0.8),
+    doc="What is left of x after `trunc`.",
+    **IN_PLACE,
 )
 
 
@@ -248,6 +293,8 @@ round = elementwise(
     lambda x, decimals=0: _round_number(x, decimals),
     partials=[0],
     domain=(0.1, 0.4),
+    doc="Nearest integer, halves to even; its gradient is zero.",
+    **SPECIAL,
 )
 
 
@@ -258,42 +305,56 @@ def _round_number(x: float, decimals: int) -> float:
     return builtins.round(x, 0) if decimals == 0 else float(np.round(x, decimals))
 
 
-exp = elementwise("exp", np.exp, math.exp, partials=[lambda out: out], to_float=True)
-exp2 = elementwise(
-    "exp2", np.exp2, math.exp2, partials=[lambda out: out * math.log(2)], to_float=True
+exp = smooth("exp", np.exp, math.exp, partials=[lambda out: out], doc="eˣ.")
+exp2 = smooth(
+    "exp2",
+    np.exp2,
+    math.exp2,
+    partials=[lambda out: out * math.log(2)],
+    namespaces="gradwalk special",
+    doc="2ˣ.",
 )
-expm1 = elementwise("expm1", np.expm1, math.expm1, partials=[lambda out: out + 1], to_float=True)
-log: Op = elementwise(
-    "log", np.log, math.log, vjp=[lambda g, x: g / x], to_float=True, domain=(0.2, 4.0)
+expm1 = smooth(
+    "expm1",
+    np.expm1,
+    math.expm1,
+    partials=[lambda out: out + 1],
+    namespaces="gradwalk special",
+    doc="eˣ − 1, exact near 0.",
 )
-log1p = elementwise(
-    "log1p", np.log1p, math.log1p, vjp=[lambda g, x: g / (1 + x)], to_float=True, domain=(-0.5, 4.0)
+log: Op = smooth(
+    "log", np.log, math.log, vjp=[lambda g, x: g / x], domain=(0.2, 4.0), doc="Natural logarithm."
 )
-log2 = elementwise(
+log1p = smooth(
+    "log1p",
+    np.log1p,
+    math.log1p,
+    vjp=[lambda g, x: g / (1 + x)],
+    domain=(-0.5, 4.0),
+    namespaces="gradwalk special",
+    doc="Log(1 + x), exact near 0.",
+)
+log2 = smooth(
     "log2",
     np.log2,
     math.log2,
     vjp=[lambda g, x: g / (x * math.log(2))],
-    to_float=True,
     domain=(0.2, 4.0),
+    doc="Logarithm to base 2.",
 )
-log10 = elementwise(
+log10 = smooth(
     "log10",
     np.log10,
     math.log10,
     vjp=[lambda g, x: g / (x * math.log(10))],
-    to_float=True,
     domain=(0.2, 4.0),
+    doc="Logarithm to base 10.",
 )
-reciprocal = elementwise(
+reciprocal = smooth(
     "reciprocal",
     np.reciprocal,
     lambda x: 1 / x,
     partials=[lambda out: -(out * out)],
-    to_float=True,
     domain=(0.3, 4.0),
+    doc="1/x.",
 )
-
-# PyTorch's other names.
-sgn = sign
-true_divide = div

@@ -11,21 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import bool_, constant
 from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.public import IN_PLACE, METHOD, Change, public
 from gradwalk.ops.shape.reshaping import promoted
 
-__all__ = [
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clamp", "clamp_max",
-    "clamp_min", "clip", "eq", "ge", "greater", "greater_equal", "gt", "le", "less",
-    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum",
-    "minimum", "ne", "not_equal",
-]  # fmt: skip
-
-
 _BITS = {np.dtype("f4"): np.dtype("i4"), np.dtype("f8"): np.dtype("i8")}
-_MANY = 4096  # elements from which on bits are quicker than branches
+_MANY = 4096  # elements; with more, bits are quicker than branches
 
 
 def masked(condition: Any, x: Any, keep: bool) -> Any:
@@ -81,6 +73,8 @@ maximum = elementwise(
         lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0, g)),
     ],
     symbol="max",
+    doc="The larger, element by element.",
+    **METHOD,
 )
 minimum = elementwise(
     "minimum",
@@ -91,6 +85,8 @@ minimum = elementwise(
         lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0, g)),
     ],
     symbol="min",
+    doc="The smaller, element by element.",
+    **METHOD,
 )
 
 
@@ -121,12 +117,16 @@ clamp_min = elementwise(
     lambda x, min: np.maximum(x, min),
     lambda x, min: min if x < min or min != min else x,
     vjp=[lambda g, x, min: where(x >= min, g, 0), lambda g, x, min: where(x < min, g, 0)],
+    doc="Limit from below.",
+    **IN_PLACE,
 )
 clamp_max = elementwise(
     "clamp_max",
     lambda x, max: np.minimum(x, max),
     lambda x, max: max if x > max or max != max else x,
     vjp=[lambda g, x, max: where(x <= max, g, 0), lambda g, x, max: where(x > max, g, 0)],
+    doc="Limit from above.",
+    **IN_PLACE,
 )
 clip_between = elementwise(
     "clip_between",
@@ -139,7 +139,15 @@ clip_between = elementwise(
 )
 
 
-@numpy_names
+def _clip_in_place(x: Any, min: Any = None, max: Any = None) -> Change:
+    if not hasattr(min, "_apply") and not hasattr(max, "_apply"):
+        return clip_op, (x,), {"min": min, "max": max}
+    if max is None:
+        return clamp_min, (x, min), {}
+    return (clamp_max, (x, max), {}) if min is None else (clip_between, (x, min, max), {})
+
+
+@public(names="clip clamp", method=True, inplace=_clip_in_place, numpy=True)
 def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     """Limit to [min, max], numbers or tensors; the bounds themselves pass the gradient.
 
@@ -149,46 +157,57 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     """
     if min is None and max is None:
         raise ValueError("clip needs min, max or both")
-    if hasattr(min, "_apply") or hasattr(max, "_apply"):
-        if max is None:
-            return clamp_min(input, min)
-        return clamp_max(input, max) if min is None else clip_between(input, min, max)
-    return clip_op(promoted(input, min, max), min=min, max=max)
+    op, operands, attrs = _clip_in_place(input, min, max)
+    return op(promoted(input, *attrs.values()), *operands[1:], **attrs)
 
 
-_FLAT: dict[str, Any] = {"partials": [None, None]}
-_TRUTH: dict[str, Any] = {"partials": [None, None], "gives": bool_}
+# -- comparisons and logic: no gradient ----------------------------------------------------------
 
-equal = elementwise("equal", np.equal, operator.eq, symbol="=", **_TRUTH)
-not_equal = elementwise("not_equal", np.not_equal, operator.ne, symbol="≠", **_TRUTH)
-less = elementwise("less", np.less, operator.lt, symbol="<", **_TRUTH)
-less_equal = elementwise("less_equal", np.less_equal, operator.le, symbol="≤", **_TRUTH)
-greater = elementwise("greater", np.greater, operator.gt, symbol=">", **_TRUTH)
-greater_equal = elementwise("greater_equal", np.greater_equal, operator.ge, symbol="≥", **_TRUTH)
 
-logical_and = elementwise(
-    "logical_and", np.logical_and, lambda x, y: bool(x and y), symbol="and", **_TRUTH
-)
-logical_or = elementwise(
-    "logical_or", np.logical_or, lambda x, y: bool(x or y), symbol="or", **_TRUTH
-)
-logical_xor = elementwise(
-    "logical_xor", np.logical_xor, lambda x, y: bool(x) != bool(y), symbol="xor", **_TRUTH
-)
-logical_not = elementwise(
-    "logical_not", np.logical_not, lambda x: not x, partials=[None], symbol="not", gives=bool_
-)
-bitwise_and = elementwise("bitwise_and", np.bitwise_and, operator.and_, symbol="and", **_FLAT)
-bitwise_or = elementwise("bitwise_or", np.bitwise_or, operator.or_, symbol="or", **_FLAT)
-bitwise_xor = elementwise("bitwise_xor", np.bitwise_xor, operator.xor, symbol="xor", **_FLAT)
-bitwise_not = elementwise(
-    "bitwise_not",
-    np.bitwise_not,
-    lambda x: not x if type(x) is bool else ~x,
-    partials=[None],
-    symbol="~",
-)
+def _logic(name: str, forward: Any, number: Any, symbol: str, doc: str, **facts: Any) -> Op:
+    facts = {"gives": bool_, "partials": [None] * forward.nin, **facts}
+    return elementwise(name, forward, number, symbol=symbol, doc=doc, **facts, **IN_PLACE)
 
-# PyTorch's short names.
-clamp = clip
-eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
+
+def _bitwise_not_number(x: int) -> int:
+    return not x if type(x) is bool else ~x
+
+
+equal = _logic("equal", np.equal, operator.eq, "=", "self == other.", names="eq")
+not_equal = _logic(
+    "not_equal", np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal"
+)
+less = _logic("less", np.less, operator.lt, "<", "self < other.", names="lt less")
+less_equal = _logic(
+    "less_equal", np.less_equal, operator.le, "≤", "self <= other.", names="le less_equal"
+)
+greater = _logic("greater", np.greater, operator.gt, ">", "self > other.", names="gt greater")
+greater_equal = _logic(
+    "greater_equal", np.greater_equal, operator.ge, "≥", "self >= other.", names="ge greater_equal"
+)
+logical_and = _logic(
+    "logical_and",
+    np.logical_and,
+    lambda x, y: bool(x and y),
+    "and",
+    "True where both are non-zero.",
+)
+logical_or = _logic(
+    "logical_or", np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero."
+)
+logical_xor = _logic(
+    "logical_xor",
+    np.logical_xor,
+    lambda x, y: bool(x) != bool(y),
+    "xor",
+    "True where exactly one is non-zero.",
+)
+logical_not = _logic("logical_not", np.logical_not, lambda x: not x, "not", "True where x is zero.")
+bitwise_and = _logic(
+    "bitwise_and", np.bitwise_and, operator.and_, "and", "self & other.", gives=None
+)
+bitwise_or = _logic("bitwise_or", np.bitwise_or, operator.or_, "or", "self | other.", gives=None)
+bitwise_xor = _logic(
+    "bitwise_xor", np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None
+)
+bitwise_not = _logic("bitwise_not", np.bitwise_not, _bitwise_not_number, "~", "~self.", gives=None)

@@ -1,4 +1,4 @@
-"""Comparing tensors as a whole or with a tolerance, and questions with a yes or no."""
+"""Comparing tensors as a whole or with a tolerance, and predicates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import abs, add, mul, sub
 from gradwalk.ops.elementwise.choice import (
     bitwise_and,
@@ -23,13 +24,8 @@ from gradwalk.ops.elementwise.remainders import copysign, isfinite, isnan
 from gradwalk.ops.reduce.reduction import all, any
 from gradwalk.ops.shape.reshaping import reshape
 
-__all__ = [
-    "allclose", "broadcast_shapes", "equal", "fmax", "fmin", "is_complex", "is_floating_point",
-    "is_nonzero", "is_same_size", "isclose", "isin", "isneginf", "isposinf", "isreal", "numel",
-    "positive", "signbit",
-]  # fmt: skip
 
-
+@public(method=True)
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape and the same elements; `eq` compares each element.
 
@@ -41,6 +37,7 @@ def equal(input: Any, other: Any) -> bool:
     return same_shape and bool(all(equal_op(input, other)))
 
 
+@public(method=True)
 def isclose(
     input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
@@ -59,10 +56,11 @@ def isclose(
         return equal_op(input, other)
     apart = abs(sub(input, other))
     near = bitwise_and(isfinite(apart), less_equal(apart, add(mul(abs(other), rtol), atol)))
-    found = bitwise_or(equal_op(input, other), near)
-    return bitwise_or(found, bitwise_and(isnan(input), isnan(other))) if equal_nan else found
+    close = bitwise_or(equal_op(input, other), near)
+    return bitwise_or(close, bitwise_and(isnan(input), isnan(other))) if equal_nan else close
 
 
+@public(method=True)
 def allclose(
     input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
@@ -75,6 +73,7 @@ def allclose(
     return bool(all(isclose(input, other, rtol, atol, equal_nan)))
 
 
+@public()
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Any:
@@ -85,30 +84,34 @@ def isin(
     tensor([False,  True, False])
     """
     if not hasattr(test_elements, "shape"):
-        found = equal_op(elements, test_elements)
+        among = equal_op(elements, test_elements)
     elif not hasattr(elements, "shape"):
-        found = any(equal_op(elements, test_elements))
+        among = any(equal_op(elements, test_elements))
     else:
         listed = reshape(test_elements, shape=(math.prod(test_elements.shape),))
-        found = any(equal_op(reshape(elements, shape=(*elements.shape, 1)), listed), -1)
-    return logical_not(found) if invert else found
+        among = any(equal_op(reshape(elements, shape=(*elements.shape, 1)), listed), -1)
+    return logical_not(among) if invert else among
 
 
+@public(method=True)
 def isposinf(input: Any) -> Any:
     """True where it is +inf."""
     return equal_op(input, math.inf)
 
 
+@public(method=True)
 def isneginf(input: Any) -> Any:
     """True where it is −inf."""
     return equal_op(input, -math.inf)
 
 
+@public(method=True)
 def isreal(input: Any) -> Any:
-    """True everywhere: there are no complex numbers here."""
+    """True everywhere: complex numbers are not supported."""
     return bitwise_or(equal_op(input, input), isnan(input))
 
 
+@public(method=True)
 def signbit(input: Any) -> Any:
     """True where the sign is negative, also that of −0.0."""
     if input.dtype.kind != "f":
@@ -116,6 +119,7 @@ def signbit(input: Any) -> Any:
     return less(copysign(1.0, input), 0)
 
 
+@public(method=True)
 def fmax(input: Any, other: Any) -> Any:
     """The larger, element by element; NaN only where both are.
 
@@ -126,41 +130,49 @@ def fmax(input: Any, other: Any) -> Any:
     return where(bitwise_or(greater_equal(input, other), isnan(other)), input, other)
 
 
+@public(method=True)
 def fmin(input: Any, other: Any) -> Any:
     """The smaller, element by element; NaN only where both are."""
     return where(bitwise_or(less_equal(input, other), isnan(other)), input, other)
 
 
+@public(method=True)
 def positive(input: Any) -> Any:
     """Itself: +x."""
     return +input
 
 
+@public()
 def numel(input: Any) -> int:
     """The number of elements."""
     return math.prod(input.shape)
 
 
+@public()
 def is_floating_point(input: Any) -> bool:
     """Whether the elements are floats."""
     return bool(input.dtype.kind == "f")
 
 
+@public(method=True)
 def is_complex(input: Any) -> bool:
-    """False: there are no complex numbers here."""
+    """False: complex numbers are not supported."""
     return False
 
 
+@public(method=True)
 def is_nonzero(input: Any) -> bool:
     """Whether the only element is not zero."""
     return bool(input)
 
 
+@public(method=True)
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape."""
     return tuple(input.shape) == tuple(other.shape)
 
 
+@public()
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape that operands of these shapes broadcast to.
 

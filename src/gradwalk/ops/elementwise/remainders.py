@@ -1,6 +1,6 @@
-"""Division with a remainder, interpolation, and what floats have beside their value.
+"""Division with a remainder, interpolation, and the sign, infinities and NaN of floats.
 
-Signs, infinities, NaN: the predicates (`isnan`) have no gradient, what is picked by them has.
+Predicates such as `isnan` have no gradient; an element that one of them picks has.
 """
 
 from __future__ import annotations
@@ -10,20 +10,24 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, float64
-from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.public import IN_PLACE, METHOD, public
 from gradwalk.ops.elementwise import arithmetic
 from gradwalk.ops.elementwise.arithmetic import sign, trunc
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast
 
-__all__ = [
-    "addcdiv", "addcmul", "copysign", "float_power", "floor_divide", "fmod", "heaviside",
-    "isfinite", "isinf", "isnan", "lerp", "nan_to_num", "remainder",
-]  # fmt: skip
-
-isnan = elementwise("isnan", np.isnan, lambda x: x != x, partials=[None], gives=bool_)
-isinf = elementwise("isinf", np.isinf, partials=[None], gives=bool_)
-isfinite = elementwise("isfinite", np.isfinite, partials=[None], gives=bool_)
+isnan = elementwise(
+    "isnan", np.isnan, lambda x: x != x, partials=[None], gives=bool_,
+    doc="True where x is NaN.", **METHOD,
+)  # fmt: skip
+isinf = elementwise(
+    "isinf", np.isinf, partials=[None], gives=bool_, doc="True where x is infinite.", **METHOD
+)
+isfinite = elementwise(
+    "isfinite", np.isfinite, partials=[None], gives=bool_,
+    doc="True where x is neither infinite nor NaN.", **METHOD,
+)  # fmt: skip
 
 # The quotient rounded down; like PyTorch's, outside the graph.
 floor_divide = elementwise(
@@ -32,6 +36,8 @@ floor_divide = elementwise(
     partials=[None, None],
     symbol="//",
     domain=((-4.0, 4.0), (0.5, 4.0)),
+    doc="self / other rounded down; no gradient.",
+    **IN_PLACE,
 )
 # What is left: with the sign of y (remainder, Python's %), with the sign of x (fmod, C's).
 remainder = elementwise(
@@ -40,21 +46,25 @@ remainder = elementwise(
     vjp=[1, lambda g, x, y: -g * floor_divide(x, y)],
     symbol="mod",
     domain=((0.6, 0.9), (1.0, 2.0)),
+    doc="The remainder with the sign of other.",
+    **IN_PLACE,
 )
 fmod = elementwise(
     "fmod",
     np.fmod,
     vjp=[1, lambda g, x, y: -g * trunc(x / y)],
     domain=((0.6, 0.9), (1.0, 2.0)),
+    doc="The remainder with the sign of self.",
+    **IN_PLACE,
 )
 
 # |x| with the sign of y.
-copysign: Op = elementwise(
+copysign: Op = smooth(
     "copysign",
     np.copysign,
     partials=[lambda x, y: sign(x) * copysign(1.0, y), 0],
-    to_float=True,
     domain=((0.3, 3.0), (0.3, 3.0)),
+    doc="|self| with the sign of other.",
 )
 
 
@@ -63,7 +73,10 @@ def _heaviside_forward(x: Any, values: Any) -> Any:
 
 
 # 0 below zero, 1 above, `values` at zero; like PyTorch's, outside the graph.
-heaviside = elementwise("heaviside", _heaviside_forward, partials=[None, None])
+heaviside = elementwise(
+    "heaviside", _heaviside_forward, partials=[None, None],
+    doc="0 below zero, 1 above, `values` at zero; no gradient.", **IN_PLACE,
+)  # fmt: skip
 
 
 def _nan_to_num_forward(
@@ -73,8 +86,9 @@ def _nan_to_num_forward(
 
 
 nan_to_num = elementwise(
-    "nan_to_num", _nan_to_num_forward, vjp=[lambda g, x: where(isfinite(x), g, 0)]
-)
+    "nan_to_num", _nan_to_num_forward, vjp=[lambda g, x: where(isfinite(x), g, 0)],
+    doc="Numbers in place of NaN (0) and of the infinities (the largest numbers).", **IN_PLACE,
+)  # fmt: skip
 
 
 def _lerp_forward(start: Any, end: Any, weight: Any) -> Any:
@@ -88,24 +102,29 @@ lerp = elementwise(
     "lerp",
     _lerp_forward,
     partials=[lambda weight: 1 - weight, lambda weight: weight, lambda start, end: end - start],
+    doc="self + weight × (end − self).",
+    **IN_PLACE,
 )
 
 
 # -- made of other ops ------------------------------------------------------------------------
 
 
+@public(method=True, inplace=True)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 × tensor2."""
     product = arithmetic.mul(tensor1, tensor2)
     return arithmetic.add(input, product if value == 1 else arithmetic.mul(product, value))
 
 
+@public(method=True, inplace=True)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 / tensor2."""
     quotient = arithmetic.div(tensor1, tensor2)
     return arithmetic.add(input, quotient if value == 1 else arithmetic.mul(quotient, value))
 
 
+@public(method=True, inplace=True)
 def float_power(input: Any, exponent: Any) -> Any:
     """input to the power of `exponent`, computed in float64 whatever they hold.
 
@@ -113,7 +132,5 @@ def float_power(input: Any, exponent: Any) -> Any:
     >>> gw.float_power(gw.tensor([1, 2, 3]), -2).dtype
     dtype('float64')
     """
-    from gradwalk.ops.methods.elementwise import raised
-
     base, power = (cast(x, dtype=float64) if hasattr(x, "dtype") else x for x in (input, exponent))
-    return raised(base, power)
+    return arithmetic.pow(base, power)

@@ -11,16 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.public import METHOD, public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.elementwise.error_function import erfc_array
-
-__all__ = [
-    "digamma", "erfc", "erfinv", "lgamma", "logaddexp", "logaddexp2", "logit", "polygamma",
-    "xlogy",
-]  # fmt: skip
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 _LOG_2 = math.log(2)
@@ -35,35 +31,39 @@ def _scipy(name: str) -> Any:
     return forward
 
 
-erfc = elementwise(
+erfc = smooth(
     "erfc",
     erfc_array,
     math.erfc,
     partials=[lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x))],
-    to_float=True,
+    namespaces="gradwalk special",
+    doc="1 − erf(x).",
 )
-erfinv = elementwise(
+erfinv = smooth(
     "erfinv",
     _scipy("erfinv"),
     partials=[lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out)],
-    to_float=True,
     domain=(-0.8, 0.8),
+    namespaces="gradwalk special",
+    doc="The inverse of erf.",
 )
 
 # log |Γ(x)|, and its derivatives: digamma, then polygamma of order 1, 2, ...
-lgamma = elementwise(
+lgamma = smooth(
     "lgamma",
     lambda x: _scipy("gammaln")(np.where(x == -math.inf, math.inf, x)),
     partials=[lambda x: digamma(x)],
-    to_float=True,
     domain=(0.3, 4.0),
+    namespaces="gradwalk special.gammaln",
+    doc="Log |Γ(x)|.",
 )
-digamma: Op = elementwise(
+digamma: Op = smooth(
     "digamma",
     _scipy("digamma"),
     partials=[lambda x: polygamma_op(x, n=1)],
-    to_float=True,
     domain=(0.3, 4.0),
+    namespaces="gradwalk special special.psi",
+    doc="The derivative of lgamma.",
 )
 
 
@@ -91,6 +91,12 @@ polygamma_op: Op = elementwise(
 )
 
 
+def _polygamma_method(self: Any, n: int) -> Any:
+    """The derivative of order n of digamma."""
+    return polygamma(n, self)
+
+
+@public(namespaces="gradwalk special", method=_polygamma_method)
 def polygamma(n: int, input: Any) -> Any:
     """The derivative of order n of digamma.
 
@@ -109,12 +115,16 @@ logaddexp = elementwise(
     np.logaddexp,
     partials=[lambda x, y: sigmoid(x - y), lambda x, y: sigmoid(y - x)],
     to_float=True,
+    doc="Log(eˣ + eʸ).",
+    **METHOD,
 )
 logaddexp2 = elementwise(
     "logaddexp2",
     np.logaddexp2,
     partials=[lambda x, y: sigmoid((x - y) * _LOG_2), lambda x, y: sigmoid((y - x) * _LOG_2)],
     to_float=True,
+    doc="Log₂(2ˣ + 2ʸ).",
+    **METHOD,
 )
 
 
@@ -125,12 +135,13 @@ def _xlogy_forward(x: Any, y: Any) -> Any:
 
 
 # x × log y, where 0 × log 0 is 0.
-xlogy = elementwise(
+xlogy = smooth(
     "xlogy",
     _xlogy_forward,
     vjp=[lambda g, x, y: where((x == 0) & (y <= 0), 0, g * log(y)), lambda g, x, y: g * (x / y)],
-    to_float=True,
     domain=((-2.0, 2.0), (0.3, 3.0)),
+    namespaces="gradwalk special",
+    doc="self × log(other), 0 where self is 0.",
 )
 
 
@@ -147,4 +158,22 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 
 
 # log(x / (1 − x)), the inverse of sigmoid; with eps, of x limited to [eps, 1 − eps].
-logit = elementwise("logit", _logit_forward, vjp=[_logit_rule], to_float=True, domain=(0.15, 0.85))
+logit = smooth(
+    "logit",
+    _logit_forward,
+    vjp=[_logit_rule],
+    domain=(0.15, 0.85),
+    namespaces="gradwalk special",
+    doc="Log(x / (1 − x)), the inverse of sigmoid.",
+)
+
+
+@public(namespaces="special")
+def ndtr(input: Any) -> Any:
+    """The share of a standard normal that lies below each element.
+
+    >>> import gradwalk as gw
+    >>> gw.special.ndtr(gw.tensor([0.0, 1.0]))
+    tensor([0.5000, 0.8413])
+    """
+    return erfc(input * -math.sqrt(0.5)) * 0.5

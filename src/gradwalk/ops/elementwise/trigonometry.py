@@ -7,58 +7,78 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.op import Op, smooth
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import where
 
-__all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "deg2rad", "hypot",
-    "rad2deg", "sin", "sinc", "sinh", "tan", "tanh",
-]  # fmt: skip
-
-sin = elementwise("sin", np.sin, math.sin, partials=[lambda x: cos(x)], to_float=True)
-cos: Op = elementwise("cos", np.cos, math.cos, partials=[lambda x: -sin(x)], to_float=True)
-tan = elementwise(
-    "tan", np.tan, math.tan, partials=[lambda out: 1 + out * out], to_float=True, domain=(-1.2, 1.2)
+sin = smooth("sin", np.sin, math.sin, partials=[lambda x: cos(x)], doc="Sine.")
+cos: Op = smooth("cos", np.cos, math.cos, partials=[lambda x: -sin(x)], doc="Cosine.")
+tan = smooth(
+    "tan",
+    np.tan,
+    math.tan,
+    partials=[lambda out: 1 + out * out],
+    domain=(-1.2, 1.2),
+    doc="Tangent.",
 )
-asin = elementwise(
+asin = smooth(
     "asin",
     np.arcsin,
     math.asin,
     partials=[lambda x: rsqrt(1 - x * x)],
-    to_float=True,
     domain=(-0.8, 0.8),
+    names="asin arcsin",
+    doc="Arc sine.",
 )
-acos = elementwise(
+acos = smooth(
     "acos",
     np.arccos,
     math.acos,
     partials=[lambda x: -rsqrt(1 - x * x)],
-    to_float=True,
     domain=(-0.8, 0.8),
+    names="acos arccos",
+    doc="Arc cosine.",
 )
-atan = elementwise("atan", np.arctan, math.atan, vjp=[lambda g, x: g / (1 + x * x)], to_float=True)
-sinh = elementwise("sinh", np.sinh, math.sinh, partials=[lambda x: cosh(x)], to_float=True)
-cosh: Op = elementwise("cosh", np.cosh, math.cosh, partials=[lambda x: sinh(x)], to_float=True)
-tanh = elementwise("tanh", np.tanh, math.tanh, partials=[lambda out: 1 - out * out], to_float=True)
-asinh = elementwise(
-    "asinh", np.arcsinh, math.asinh, partials=[lambda x: rsqrt(x * x + 1)], to_float=True
+atan = smooth(
+    "atan",
+    np.arctan,
+    math.atan,
+    vjp=[lambda g, x: g / (1 + x * x)],
+    names="atan arctan",
+    doc="Arc tangent.",
 )
-acosh = elementwise(
+sinh = smooth("sinh", np.sinh, math.sinh, partials=[lambda x: cosh(x)], doc="Hyperbolic sine.")
+cosh: Op = smooth(
+    "cosh", np.cosh, math.cosh, partials=[lambda x: sinh(x)], doc="Hyperbolic cosine."
+)
+tanh = smooth(
+    "tanh", np.tanh, math.tanh, partials=[lambda out: 1 - out * out], doc="Hyperbolic tangent."
+)
+asinh = smooth(
+    "asinh",
+    np.arcsinh,
+    math.asinh,
+    partials=[lambda x: rsqrt(x * x + 1)],
+    names="asinh arcsinh",
+    doc="Inverse hyperbolic sine.",
+)
+acosh = smooth(
     "acosh",
     np.arccosh,
     math.acosh,
     partials=[lambda x: rsqrt(x * x - 1)],
-    to_float=True,
     domain=(1.2, 4.0),
+    names="acosh arccosh",
+    doc="Inverse hyperbolic cosine.",
 )
-atanh = elementwise(
+atanh = smooth(
     "atanh",
     np.arctanh,
     math.atanh,
     vjp=[lambda g, x: g / (1 - x * x)],
-    to_float=True,
     domain=(-0.8, 0.8),
+    names="atanh arctanh",
+    doc="Inverse hyperbolic tangent.",
 )
 
 
@@ -69,37 +89,38 @@ def _square_sum(x: Any, y: Any) -> Any:
 
 
 # The angle of the point (y, x): as everywhere, the first operand is the height.
-atan2 = elementwise(
+atan2 = smooth(
     "atan2",
     np.arctan2,
     math.atan2,
     partials=[lambda x, y: y / _square_sum(x, y), lambda x, y: -x / _square_sum(x, y)],
-    to_float=True,
     domain=((0.3, 3.0), (0.3, 3.0)),
+    names="atan2 arctan2",
+    doc="The angle of the point (other, self).",
 )
-hypot = elementwise(
+hypot = smooth(
     "hypot",
     np.hypot,
     math.hypot,
     partials=[lambda x, out: x / out, lambda y, out: y / out],
-    to_float=True,
     domain=((0.3, 3.0), (0.3, 3.0)),
+    doc="√(self² + other²).",
 )
-deg2rad = elementwise(
+deg2rad = smooth(
     "deg2rad",
     lambda x: x * (math.pi / 180),
     lambda x: x * (math.pi / 180),
     partials=[math.pi / 180],
     linear=True,
-    to_float=True,
+    doc="Degrees as radians.",
 )
-rad2deg = elementwise(
+rad2deg = smooth(
     "rad2deg",
     lambda x: x * (180 / math.pi),
     lambda x: x * (180 / math.pi),
     partials=[180 / math.pi],
     linear=True,
-    to_float=True,
+    doc="Radians as degrees.",
 )
 
 
@@ -119,7 +140,12 @@ def _sinc_slope(x: Any, out: Any) -> Any:
 
 
 # sin πx / πx.
-sinc = elementwise(
-    "sinc", np.sinc, _sinc_number, partials=[_sinc_slope], to_float=True,
+sinc = smooth(
+    "sinc",
+    np.sinc,
+    _sinc_number,
+    partials=[_sinc_slope],
     formula={"x": "g × (cos(π × {x}) − {out}) / {x}, at 0 its limit 0"},
-)  # fmt: skip
+    namespaces="gradwalk special",
+    doc="Sin(πx) / πx.",
+)

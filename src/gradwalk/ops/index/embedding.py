@@ -11,8 +11,6 @@ from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import reshape
 
-__all__: list[str] = []
-
 
 def _embedding_rule(g: Any, indices: Any, weight_shape: Shape, padding_idx: int | None) -> Any:
     return sum_rows(g, indices, count=weight_shape[0], skip=padding_idx)

@@ -17,33 +17,29 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import bool_
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
+from gradwalk.ops.core.public import Change, public
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import broadcast_to, clone, getitem_slice, normal_axis, reshape
-
-__all__ = [
-    "gather", "index_select", "scatter_add", "take", "take_along_dim",
-]  # fmt: skip
 
 Index = tuple[Any, ...]
 
 
 def to_numpy_index(index: Index, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """The attribute form back to what NumPy takes."""
-    found: list[Any] = []
+    subscript: list[Any] = []
     for part in index:
         if part == "...":
-            found.append(Ellipsis)
+            subscript.append(Ellipsis)
         elif isinstance(part, tuple):
-            found.append(slice(*part[1:]) if part[0] == "slice" else arrays[part[1]])
+            subscript.append(slice(*part[1:]) if part[0] == "slice" else arrays[part[1]])
         else:
-            found.append(part)
+            subscript.append(part)
     if "..." not in index:
-        found.append(Ellipsis)  # so that x[0] is a 0-d view instead of a NumPy scalar
-    return tuple(found)
+        subscript.append(Ellipsis)  # so that x[0] is a 0-d view instead of a NumPy scalar
+    return tuple(subscript)
 
 
 def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -214,7 +210,7 @@ setitem: Op = define(
 )
 
 
-# -- the functions people call -----------------------------------------------------------------
+# -- the functions of users --------------------------------------------------------------------
 
 
 def take_item(x: Any, index: Any) -> Any:
@@ -238,7 +234,7 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
     return tuple(("array", i) for i in range(len(grids))), grids
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
     axis = normal_axis(dim, input.ndim)
@@ -248,11 +244,28 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     rows, places = as_vector(input), as_vector(index)
     _same_rank("gather", rows, places)
     fixed, arrays = along(places, axis)
-    found = getitem(rows, *arrays, index=fixed)
-    return found if index.ndim else reshape(found, shape=())
+    picked = getitem(rows, *arrays, index=fixed)
+    return picked if index.ndim else reshape(picked, shape=())
 
 
-@numpy_names
+def scatter_index(
+    name: str, x: Any, dim: int, index: Any, src: Any
+) -> tuple[Index, list[Any], Any]:
+    """The subscript that `scatter` writes at, and what it writes."""
+    _same_rank(name, x, index)
+    fixed, arrays = along(index, normal_axis(dim, x.ndim))
+    if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):
+        # src may be larger: its corner is used
+        src = getitem(src, index=tuple(("slice", 0, n, None) for n in index.shape))
+    return fixed, arrays, src
+
+
+def _scatter_add_in_place(x: Any, dim: int, index: Any, src: Any) -> Change:
+    fixed, arrays, src = scatter_index("scatter_add", x, dim, index, src)
+    return add, (x, put(src, *arrays, index=fixed, shape=tuple(x.shape))), {}
+
+
+@public(method=True, inplace=_scatter_add_in_place, numpy=True)
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """x with `src` added at `index` along `dim`; repeated places receive every addition.
 
@@ -260,12 +273,8 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     >>> gw.scatter_add(gw.zeros(3), 0, gw.tensor([0, 2, 2]), gw.ones(3))
     tensor([1., 0., 2.])
     """
-    axis = normal_axis(dim, input.ndim)
-    _same_rank("scatter_add", input, index)
-    fixed, arrays = along(index, axis)
-    if tuple(src.shape) != tuple(index.shape):  # src may be larger: its corner is used
-        src = getitem(src, index=tuple(("slice", 0, n, None) for n in index.shape))
-    return add(input, put(src, *arrays, index=fixed, shape=tuple(input.shape)))
+    op, operands, _ = _scatter_add_in_place(input, dim, index, src)
+    return op(*operands)
 
 
 def as_vector(x: Any) -> Any:
@@ -281,21 +290,27 @@ def _same_rank(name: str, x: Any, index: Any) -> None:
         )
 
 
+@public(method=True)
 def take(input: Any, index: Any) -> Any:
     """Pick from x seen as flat."""
     return getitem(reshape(input, shape=(math.prod(input.shape),)), index, index=(("array", 0),))
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices of x along `dim` that `index` lists."""
     axis = normal_axis(dim, input.ndim)
     if not input.ndim:
         return clone(input)
-    return getitem(input, index, index=(*(("slice", None, None, None),) * axis, ("array", 0)))
+    return getitem(input, index, index=along_dim(input, axis))
 
 
-@numpy_names
+def along_dim(x: Any, dim: int) -> Index:
+    """The subscript x[:, ..., index, ...] with the index array at `dim`."""
+    return (*(("slice", None, None, None),) * normal_axis(dim, x.ndim), ("array", 0))
+
+
+@public(method=True, numpy=True)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Pick along `dim` at indices that broadcast against x; flat if dim is None."""
     if dim is None:

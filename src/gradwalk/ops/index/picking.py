@@ -12,31 +12,40 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import traces
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import bool_, category, held_by, int64, result_dtype
 from gradwalk.ops.core.op import UnknownShapeError
+from gradwalk.ops.core.public import Change, Mixed, public
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.elementwise.choice import equal, not_equal
 from gradwalk.ops.elementwise.choice import where as choose
 from gradwalk.ops.index.indexing import (
     Index,
-    along,
+    along_dim,
     as_vector,
     from_user_index,
     getitem,
     put,
     scatter_add,
+    scatter_index,
     setitem,
 )
 from gradwalk.ops.shape.rearranging import concrete
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, normal_axis, reshape, stack, unsqueeze
 
-__all__ = [
-    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "masked_fill",
-    "masked_select", "nonzero", "scatter", "where",
-]  # fmt: skip
+_EVERYWHERE = {"index": ("...",)}
 
 
+def _applied(change: Change) -> Any:
+    op, operands, attrs = change
+    return op(*operands, **attrs)
+
+
+def _where_method(self: Any, condition: Any, other: Any) -> Any:
+    """self where the condition holds, `other` elsewhere."""
+    return choose(condition, self, other)
+
+
+@public(method=_where_method)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """`input` where the condition holds, `other` elsewhere; alone, where it holds.
 
@@ -51,26 +60,29 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return choose(condition, input, other)
 
 
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+@public(method=True)
+def nonzero(input: Any, *, as_tuple: bool = False) -> Mixed:
     """The places of the elements that are not zero: one row each, or an index per dimension."""
     mask = input if input.dtype == bool_ else not_equal(input, 0)
     if as_tuple and not mask.ndim:
         mask = unsqueeze(mask, 0)  # as PyTorch, which sees one element
     everywhere = np.indices(mask.shape)
     index = (("mask", 0, mask.ndim),)
-    found = tuple(getitem(grid, mask, index=index) for grid in everywhere)
+    columns = tuple(getitem(grid, mask, index=index) for grid in everywhere)
     if as_tuple:
-        return found
-    if not found:  # no dimensions: no columns
+        return columns
+    if not columns:  # no dimensions: no columns
         return getitem(np.zeros((1, 0), np.int64), unsqueeze(mask, 0), index=(("mask", 0, 1),))
-    return stack(found, 1)
+    return stack(columns, 1)
 
 
+@public(method=True)
 def argwhere(input: Any) -> Any:
     """The places of the elements that are not zero, one row each."""
     return nonzero(input)
 
 
+@public(method=True)
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where the mask is true, in one dimension.
 
@@ -83,6 +95,12 @@ def masked_select(input: Any, mask: Any) -> Any:
     return getitem(broadcast_to(input, shape), broadcast_to(mask, shape), index=index)
 
 
+def _masked_fill_in_place(x: Any, mask: Any, value: Any) -> Change:
+    full = broadcast_to(mask, x.shape)
+    return setitem, (x, value, full), {"index": (("mask", 0, full.ndim),)}
+
+
+@public(method=True, inplace=_masked_fill_in_place)
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`input` with `value` where the mask is true; the dtype stays."""
     one_value("masked_fill", value)
@@ -95,22 +113,16 @@ def one_value(name: str, value: Any) -> None:
         raise ValueError(f"{name} takes a number or a 0-d tensor, not shape {tuple(value.shape)}")
 
 
-def scatter_index(
-    name: str, x: Any, dim: int, index: Any, src: Any
-) -> tuple[Index, list[Any], Any]:
-    """The subscript that `scatter` writes at, and what it writes."""
-    if x.ndim != index.ndim:
-        raise ValueError(
-            f"{name} needs an index with as many dimensions as the tensor: "
-            f"shapes {tuple(index.shape)} and {tuple(x.shape)}"
-        )
-    fixed, arrays = along(index, normal_axis(dim, x.ndim))
-    if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):
-        src = getitem(src, index=tuple(("slice", 0, n, None) for n in index.shape))
-    return fixed, arrays, src
+def _scatter_in_place(
+    x: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Change:
+    if reduce is not None:
+        return setitem, (x, scatter(x, dim, index, src, value=value, reduce=reduce)), _EVERYWHERE
+    fixed, arrays, src = scatter_index("scatter", x, dim, index, value if src is None else src)
+    return setitem, (x, src, *arrays), {"index": fixed}
 
 
-@numpy_names
+@public(method=True, inplace=_scatter_in_place, numpy=True)
 def scatter(
     input: Any,
     dim: int,
@@ -136,10 +148,9 @@ def scatter(
         src = broadcast_to(src, tuple(index.shape))
     if reduce == "add":
         return scatter_add(input, dim, index, src)
-    fixed, arrays, src = scatter_index("scatter", input, dim, index, src)
     if reduce == "multiply":
-        return _scatter_multiply(input, fixed, arrays, src)
-    return setitem(input, src, *arrays, index=fixed)
+        return _scatter_multiply(input, *scatter_index("scatter", input, dim, index, src))
+    return _applied(_scatter_in_place(input, dim, index, src))
 
 
 def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
@@ -160,12 +171,16 @@ def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
     return x
 
 
-def along_dim(x: Any, dim: int) -> Index:
-    """The subscript x[:, ..., index, ...] with the index array at `dim`."""
-    return (*(("slice", None, None, None),) * normal_axis(dim, x.ndim), ("array", 0))
+def _index_add_in_place(x: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Change:
+    rows = as_vector(x)
+    index, source = _index_slices("index_add", rows, dim, index, source)
+    if alpha != 1:
+        source = source * alpha
+    addend = put(source, index, index=along_dim(rows, dim), shape=tuple(rows.shape))
+    return add, (x, addend if x.ndim else reshape(addend, shape=())), {}
 
 
-@numpy_names
+@public(method=True, inplace=_index_add_in_place, numpy=True)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """`input` with the slices of alpha × source added at `index` along `dim`.
 
@@ -173,30 +188,24 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     >>> gw.index_add(gw.zeros(3), 0, gw.tensor([0, 0, 2]), gw.tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])
     """
-    if not input.ndim:
-        found = index_add(as_vector(input), dim, index, as_vector(source), alpha=alpha)
-        return reshape(found, shape=())
-    return add(input, index_addend(input, dim, index, source, alpha))
+    return _applied(_index_add_in_place(input, dim, index, source, alpha=alpha))
 
 
-def index_addend(input: Any, dim: int, index: Any, source: Any, alpha: float) -> Any:
-    """What `index_add` adds."""
-    index, source = index_slices("index_add", input, dim, index, source)
-    if alpha != 1:
-        source = source * alpha
-    return put(source, index, index=along_dim(input, dim), shape=tuple(input.shape))
+def _index_copy_in_place(x: Any, dim: int, index: Any, source: Any) -> Change:
+    if not x.ndim:
+        return setitem, (x, index_copy(x, dim, index, source)), _EVERYWHERE
+    index, source = _index_slices("index_copy", x, dim, index, source)
+    return setitem, (x, source, index), {"index": along_dim(x, dim)}
 
 
-@numpy_names
+@public(method=True, inplace=_index_copy_in_place, numpy=True)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """`input` with the slices at `index` along `dim` replaced by those of `source`."""
-    if not input.ndim:
-        return reshape(index_copy(as_vector(input), dim, index, as_vector(source)), shape=())
-    index, source = index_slices("index_copy", input, dim, index, source)
-    return setitem(input, source, index, index=along_dim(input, dim))
+    copied = _applied(_index_copy_in_place(as_vector(input), dim, index, source))
+    return copied if input.ndim else reshape(copied, shape=())
 
 
-def index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
+def _index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
     """A vector of places along `dim`, and the slice that goes to each."""
     axis = normal_axis(dim, x.ndim)
     index = as_vector(index)
@@ -210,38 +219,53 @@ def index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[
     return index, as_vector(source)
 
 
-@numpy_names
+def _index_fill_in_place(x: Any, dim: int, index: Any, value: Any) -> Change:
+    one_value("index_fill", value)
+    if not x.ndim:
+        return setitem, (x, index_fill(x, dim, index, value)), _EVERYWHERE
+    return setitem, (x, value, index), {"index": along_dim(x, dim)}
+
+
+@public(method=True, inplace=_index_fill_in_place, numpy=True)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """`input` with the slices at `index` along `dim` filled with one value."""
-    one_value("index_fill", value)
-    found = setitem(as_vector(input), value, index, index=along_dim(input, dim))
-    return found if input.ndim else reshape(found, shape=())
+    filled = _applied(_index_fill_in_place(as_vector(input), dim, index, value))
+    return filled if input.ndim else reshape(filled, shape=())
 
 
-def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
+def _index_put_in_place(
+    x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False
+) -> Change:
     fixed, arrays = from_user_index(tuple(indices))
     if not accumulate:
-        return setitem(input, values, *arrays, index=fixed)
-    return add(input, put_addend(input, fixed, arrays, values))
+        return setitem, (x, values, *arrays), {"index": fixed}
+    return add, (x, put_addend(x, fixed, arrays, values)), {}
 
 
-def put_addend(input: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
+def put_addend(x: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
     """What an accumulating `index_put` adds."""
-    target = getitem(input.detach() if hasattr(input, "detach") else input, *arrays, index=fixed)
+    target = getitem(x.detach() if hasattr(x, "detach") else x, *arrays, index=fixed)
     spread = broadcast_to(values, tuple(target.shape))
-    return put(spread, *arrays, index=fixed, shape=tuple(input.shape))
+    return put(spread, *arrays, index=fixed, shape=tuple(x.shape))
+
+
+@public(method=True, inplace=_index_put_in_place)
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
+    return _applied(_index_put_in_place(input, indices, values, accumulate))
 
 
 def _checked(index: Any, count: int) -> Any:
-    """An index that cannot be looked at yet, with a dimension of 1 more: itself as found in a
-    column of all of them, which refuses what is out of range when it is used."""
+    """Add a dimension of length 1 to an index whose numbers are not known yet.
+
+    It is looked up in a column of all valid numbers, so one that is out of range raises when used.
+    """
     from gradwalk.ops.index.embedding import embedding_op
-    from gradwalk.ops.network.softmax import refused_if_unseen
+    from gradwalk.ops.network.softmax import without_negatives
 
     column = np.arange(count)[:, None]
     column.flags.writeable = False
-    return embedding_op(column, refused_if_unseen(index, count), padding_idx=None)
+    return embedding_op(column, without_negatives(index, count), padding_idx=None)
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:

@@ -1,7 +1,7 @@
 """Inverses, determinants and factorisations of (batches of) matrices.
 
 Every rule is matrix products of inputs and outputs, so second derivatives follow from it. The
-functions are `gradwalk.linalg`'s.
+functions of `gradwalk.linalg` are in matrices.py.
 """
 
 from __future__ import annotations
@@ -12,15 +12,9 @@ import numpy as np
 
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.choice import where
-from gradwalk.ops.index.indexing import getitem
-from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.reduce.reduction import sum
-from gradwalk.ops.shape.rearranging import diagonal_put, ravel, tril, triu
-from gradwalk.ops.shape.reshaping import cat, getitem_slice, reshape, transpose, unsqueeze
-
-__all__ = [
-    "det", "inverse", "logdet", "matrix_power", "slogdet",
-]  # fmt: skip
+from gradwalk.ops.shape.rearranging import diagonal_put, tril, triu
+from gradwalk.ops.shape.reshaping import getitem_slice, reshape, unsqueeze
 
 
 class LinAlgError(RuntimeError):
@@ -33,21 +27,6 @@ def _computed(function: Any, *arrays: Any, **options: Any) -> Any:
         return function(*arrays, **options)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"linalg.{function.__name__}: {error}") from None
-
-
-def _square(name: str, x: Any) -> Any:
-    x = _matrices(name, x)
-    if x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"{name} takes square matrices, not shape {tuple(x.shape)}")
-    return x
-
-
-def _matrices(name: str, x: Any) -> Any:
-    if x.ndim < 2:
-        raise ValueError(f"{name} takes matrices, at least 2-d, not shape {tuple(x.shape)}")
-    if x.dtype.kind != "f":
-        raise TypeError(f"{name} takes floats, not {x.dtype}; use x.float()")
-    return x
 
 
 def _column(x: Any) -> Any:
@@ -317,181 +296,3 @@ pinv_op = define(
     vjp=[_pinv_rule],
     shape=lambda x, *, atol, rtol: (*x[:-2], x[-1], x[-2]),
 )
-
-
-# -- the functions people call -------------------------------------------------------------------
-
-
-class Named(tuple[Any, ...]):
-    """Several results that also have names."""
-
-    names: tuple[str, ...] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name in type(self).names:
-            return self[type(self).names.index(name)]
-        raise AttributeError(f"{type(self).__name__} has {', '.join(self.names)}, not {name!r}")
-
-
-class SignLog(Named):
-    """What `slogdet` returns."""
-
-    names = ("sign", "logabsdet")
-
-
-class Factors(Named):
-    """What `qr` returns."""
-
-    names = ("Q", "R")
-
-
-class Eigen(Named):
-    """What `eigh` returns."""
-
-    names = ("eigenvalues", "eigenvectors")
-
-
-class Singular(Named):
-    """What `svd` returns."""
-
-    names = ("U", "S", "Vh")
-
-
-def inv(A: Any) -> Any:
-    """The inverse.
-
-    >>> import gradwalk as gw
-    >>> gw.linalg.inv(gw.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
-    """
-    return inv_op(_square("inv", A))
-
-
-def inverse(input: Any) -> Any:
-    """The inverse: `linalg.inv`."""
-    return inv(input)
-
-
-def solve(A: Any, B: Any, *, left: bool = True) -> Any:
-    """X with A X = B (X A = B if not `left`); B is matrices, or one vector per matrix.
-
-    >>> import gradwalk as gw
-    >>> gw.linalg.solve(gw.tensor([[2.0, 0.0], [0.0, 4.0]]), gw.tensor([2.0, 2.0]))
-    tensor([1.0000, 0.5000])
-    """
-    _square("solve", A)
-    if B.ndim == 1 or tuple(B.shape) == tuple(A.shape[:-1]):
-        if not left:
-            raise ValueError("solve with left=False needs B to be matrices, not vectors")
-        out = solve_op(A, unsqueeze(B, -1))
-        return reshape(out, shape=out.shape[:-1])
-    if left:
-        return solve_op(A, B)
-    return solve_op(A.mT, B.mT).mT
-
-
-def det(input: Any) -> Any:
-    """The determinant; its first two derivatives are right for singular matrices too."""
-    return det_op(_square("det", input))
-
-
-def slogdet(input: Any) -> Any:
-    """The sign of the determinant and the logarithm of its absolute value."""
-    return SignLog(slogdet_op(_square("slogdet", input)))
-
-
-def logdet(input: Any) -> Any:
-    """The logarithm of the determinant: NaN where that is negative."""
-    sign, logabsdet = slogdet(input)
-    return where(sign < 0, np.nan, logabsdet)
-
-
-def cholesky(input: Any, *, upper: bool = False) -> Any:
-    """The lower triangular L with L Lᵀ = A, of symmetric positive definite matrices."""
-    out = cholesky_op(_square("cholesky", input))
-    return out.mT if upper else out
-
-
-def qr(A: Any, mode: str = "reduced") -> Any:
-    """Q with orthonormal columns and upper triangular R, with Q R = A.
-
-    Mode "complete" of a tall matrix has no derivative (its extra columns are not determined) and
-    refuses one that requires a gradient.
-    """
-    if mode not in ("reduced", "complete", "r"):
-        raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', not {mode!r}")
-    rows, columns = _matrices("qr", A).shape[-2:]
-    if mode == "complete" and rows > columns:
-        if getattr(A, "requires_grad", False):
-            raise NotImplementedError(
-                f"qr(mode='complete') of shape {tuple(A.shape)}, more rows than columns, has no "
-                "derivative: the extra columns of Q are not determined. Use mode='reduced', or "
-                "A.detach()."
-            )
-        return Factors(qr_complete(A))
-    if rows >= columns:
-        q, r = qr_op(A)
-    else:  # the first columns decide Q
-        last = A.ndim - 1
-        q, r = qr_op(getitem_slice(A, last, 0, rows))
-        r = cat([r, q.mT @ getitem_slice(A, last, rows, columns)], -1)
-    if mode == "r":
-        q = getitem(ravel(q), index=(("slice", 0, 0, None),))
-    return Factors((q, r))
-
-
-def eigh(input: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices."""
-    return Eigen(eigh_op(_square("eigh", input), uplo=UPLO.upper()))
-
-
-def eigvalsh(input: Any, UPLO: str = "L") -> Any:
-    """The eigenvalues of symmetric matrices, ascending."""
-    return eigh(input, UPLO)[0]
-
-
-def svd(A: Any, full_matrices: bool = True) -> Any:
-    """U, S, Vh with U diag(S) Vh = A: the singular value decomposition.
-
-    The gradient through U and Vh needs singular values that differ, and only the first
-    min(m, n) vectors have one.
-    """
-    return Singular(svd_op(_matrices("svd", A), full_matrices=bool(full_matrices)))
-
-
-def svdvals(A: Any) -> Any:
-    """The singular values, descending."""
-    return svd_op(_matrices("svdvals", A), full_matrices=False)[1]
-
-
-def pinv(input: Any, *, atol: float | None = None, rtol: float | None = None) -> Any:
-    """The pseudo-inverse; singular values up to max(atol, rtol × the largest) count as zero."""
-    x = _matrices("pinv", input)
-    if not x.shape[-1] or not x.shape[-2]:
-        return transpose(x, -2, -1)  # no elements
-    return pinv_op(x, atol=atol or 0.0, rtol=rtol)
-
-
-def matrix_power(input: Any, n: int) -> Any:
-    """The matrix product of n copies; of the inverse for negative n.
-
-    >>> import gradwalk as gw
-    >>> gw.linalg.matrix_power(gw.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
-    tensor([[1., 5.],
-            [0., 1.]])
-    """
-    x = _square("matrix_power", input)
-    if n == 0:  # always the identity, whatever x is
-        nowhere = np.zeros((), bool)
-        return where(np.eye(x.shape[-1], dtype=bool), 1.0, where(nowhere, x, 0.0))
-    if n < 0:
-        x, n = inv_op(x), -n
-    out = None
-    while n:
-        if n % 2:
-            out = x if out is None else matmul(out, x)
-        n //= 2
-        if n:
-            x = matmul(x, x)
-    return out

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import OpError, Shape, define
+from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.reshaping import broadcast_to, reshape
-
-__all__ = [
-    "dot", "einsum", "linear", "matmul", "outer",
-]  # fmt: skip
 
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
@@ -56,6 +53,7 @@ matmul_op = define(
 )
 
 
+@public(namespaces="gradwalk linalg", method=True)
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product of all ranks: vectors are lifted to matrices, leading axes broadcast.
 
@@ -64,7 +62,7 @@ def matmul(input: Any, other: Any) -> Any:
     tensor([3., 7.])
     """
     if not hasattr(input, "ndim") or not hasattr(other, "ndim"):
-        return matmul_op(input, other)  # which says what is wrong with it
+        return matmul_op(input, other)  # which raises
     if not input.ndim or not other.ndim:
         raise ValueError(
             f"matmul needs at least 1-d operands, got shapes {tuple(input.shape)} and "
@@ -85,6 +83,7 @@ def matmul(input: Any, other: Any) -> Any:
     return out
 
 
+@public(method=True)
 def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
@@ -94,6 +93,7 @@ def dot(input: Any, tensor: Any) -> Any:
     return matmul(input, tensor)
 
 
+@public(names="outer ger", method=True)
 def outer(input: Any, vec2: Any) -> Any:
     """Outer product of two vectors."""
     if input.ndim != 1 or vec2.ndim != 1:
@@ -124,6 +124,7 @@ linear_op = define(
 )
 
 
+@public()
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """x Wᵀ + b, for x of any leading shape; `weight` is (out features, in features)."""
     if bias is None:
@@ -152,13 +153,13 @@ def _einsum_rule(
     known = set(out).union(*(t for t, _ in others))
     kept = "".join(c for c in mine if c in known)
     swapped = ",".join([out, *(t for t, _ in others)]) + "->" + kept
-    found = einsum_op(g, *(x for _, x in others), equation=swapped)
+    contribution = einsum_op(g, *(x for _, x in others), equation=swapped)
     # A letter that only this operand has was summed away, and one that the others have with
     # length 1 was broadcast: its gradient is the same all along.
-    left = iter(found.shape)
+    left = iter(contribution.shape)
     lifted = tuple(next(left) if c in known else 1 for c in mine)
     full = tuple(n if m == 1 else m for m, n in zip(lifted, shape, strict=True))
-    return broadcast_to(found if kept == mine else reshape(found, shape=lifted), full)
+    return broadcast_to(contribution if kept == mine else reshape(contribution, shape=lifted), full)
 
 
 def _einsum_shape(*shapes: Shape, equation: str) -> Shape:
@@ -173,7 +174,7 @@ def _einsum_shape(*shapes: Shape, equation: str) -> Shape:
 
 def _einsum_forward(*xs: Any, equation: str) -> Any:
     out = np.einsum(equation, *xs, optimize=len(xs) > 1)
-    # Of one operand NumPy may return a view; that would be shared memory nobody knows of.
+    # Of one operand NumPy may return a view; a view that is not recorded as one.
     return out.copy() if len(xs) == 1 and out.base is not None else out
 
 
@@ -189,6 +190,7 @@ einsum_op = define(
 )
 
 
+@public()
 def einsum(equation: str, *operands: Any) -> Any:
     """Einstein summation: `einsum("ij,jk->ik", x, y)` is the matrix product.
 

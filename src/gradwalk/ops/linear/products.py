@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwalk.ops.core.dtypes import held_by, result_dtype
+from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal_op
 from gradwalk.ops.shape.reshaping import matrix_transpose, normal_axes, permute, reshape
-
-__all__ = [
-    "addmm", "addmv", "baddbmm", "bmm", "inner", "kron", "mm", "mv", "tensordot", "trace",
-    "vdot",
-]  # fmt: skip
 
 
 def _need(name: str, x: Any, y: Any, left: int, right: int) -> None:
@@ -28,18 +24,21 @@ def _need(name: str, x: Any, y: Any, left: int, right: int) -> None:
         )
 
 
+@public(method=True)
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
     _need("mm", input, mat2, 2, 2)
     return matmul(input, mat2)
 
 
+@public(method=True)
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
     _need("mv", input, vec, 2, 1)
     return matmul(input, vec)
 
 
+@public(method=True)
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two equally long batches of matrices."""
     _need("bmm", input, mat2, 3, 3)
@@ -51,12 +50,14 @@ def bmm(input: Any, mat2: Any) -> Any:
     return matmul(input, mat2)
 
 
+@public(method=True)
 def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors."""
     _need("vdot", input, other, 1, 1)
     return matmul(input, other)
 
 
+@public(method=True)
 def inner(input: Any, other: Any) -> Any:
     """Sums of products over the last dimension of both.
 
@@ -79,21 +80,25 @@ def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
     return add(input if beta == 1 else input * beta, product)
 
 
+@public(method=True, inplace=True)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat1 @ mat2."""
     return _added(input, mm(mat1, mat2), beta, alpha)
 
 
+@public(method=True, inplace=True)
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × mat @ vec."""
     return _added(input, mv(mat, vec), beta, alpha)
 
 
+@public(method=True, inplace=True)
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × batch1 @ batch2."""
     return _added(input, bmm(batch1, batch2), beta, alpha)
 
 
+@public(method=True)
 def kron(input: Any, other: Any) -> Any:
     """Every element of `input` times the whole of `other`, laid out as blocks."""
     ndim = max(input.ndim, other.ndim)
@@ -104,6 +109,7 @@ def kron(input: Any, other: Any) -> Any:
     return reshape(mul(left, right), shape=tuple(a * b for a, b in zip(outer, block, strict=True)))
 
 
+@public()
 def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
     """Sums of products over pairs of dimensions: the last `dims` of a and the first of b, or lists.
 
@@ -136,6 +142,7 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
     return reshape(matmul(rows, matrix_transpose(columns)), shape=(*shape_a, *shape_b))
 
 
+@public(method=True)
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:

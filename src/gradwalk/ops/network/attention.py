@@ -18,15 +18,13 @@ from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network.softmax import softmax_op
 from gradwalk.ops.reduce.row_sums import sum_last
 
-__all__: list[str] = []
-
 
 @functools.lru_cache(maxsize=32)
 def causal_mask(queries: int, keys: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """0 up to the diagonal, -inf after it."""
-    found = np.triu(np.full((queries, keys), -math.inf, dtype), 1)
-    found.flags.writeable = False
-    return found
+    mask = np.triu(np.full((queries, keys), -math.inf, dtype), 1)
+    mask.flags.writeable = False
+    return mask
 
 
 def _attention_forward(

@@ -32,8 +32,6 @@ import numpy as np
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.shape.reshaping import getitem_slice, reshape
 
-__all__: list[str] = []
-
 CHUNK = 1 << 21  # columns of about this many bytes stay in the cache until they are multiplied
 
 Pairs = tuple[tuple[int, int], ...]
@@ -41,16 +39,16 @@ Pairs = tuple[tuple[int, int], ...]
 
 def out_size(size: Shape, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Shape:
     """How many places the kernel can take along each dimension."""
-    found = tuple(
+    counts = tuple(
         (n + before + after - d * (k - 1) - 1) // s + 1
         for n, k, s, (before, after), d in zip(size, kernel, stride, padding, dilation, strict=True)
     )
-    if any(n < 1 for n in found):
+    if any(n < 1 for n in counts):
         raise ValueError(
             f"a kernel of size {kernel} (dilation {dilation}) does not fit an input of size "
             f"{size} with padding {padding}"
         )
-    return found
+    return counts
 
 
 def padded(x: Any, padding: Pairs, value: float = 0.0) -> Any:
@@ -95,7 +93,7 @@ def is_batch_last(x: Any) -> bool:
 
 
 def _moved(x: Any) -> Any:
-    """np.moveaxis(x, 0, -1), which takes ten times as long to say so."""
+    """np.moveaxis(x, 0, -1) in a tenth of its time."""
     return x.transpose(*range(1, x.ndim), 0)
 
 
@@ -260,24 +258,8 @@ conv: Op = define(
     "conv",
     _conv_forward,
     vjp=[
-        lambda g, weight, x_shape, stride, padding, dilation, groups: conv_input(
-            g,
-            weight,
-            shape=x_shape[2:],
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-        ),
-        lambda g, x, weight_shape, stride, padding, dilation, groups: conv_weight(
-            x,
-            g,
-            kernel=weight_shape[2:],
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
-        ),
+        lambda g, weight, x_shape, attrs: conv_input(g, weight, shape=x_shape[2:], **attrs),
+        lambda g, x, weight_shape, attrs: conv_weight(x, g, kernel=weight_shape[2:], **attrs),
     ],
     shape=_conv_shape,
     multilinear=True,
@@ -285,24 +267,17 @@ conv: Op = define(
 )
 
 
-def _conv_bias_forward(x: Any, weight: Any, bias: Any, **attrs: Any) -> Any:
-    out = _conv_forward(x, weight, **attrs)
+def _conv_bias_forward(
+    x: Any, weight: Any, bias: Any, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Any:
+    out = _conv_forward(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out += bias.reshape(len(bias), *(1,) * (x.ndim - 2))
     return out
 
 
 def _conv_bias_rule(
-    g: Any,
-    x: Any,
-    weight: Any,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
-    groups: int,
-    *,
-    wants: tuple[bool, ...],
+    g: Any, x: Any, weight: Any, attrs: dict[str, Any], *, wants: tuple[bool, ...]
 ) -> tuple[Any, ...]:
-    attrs: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
     last = batch_last(g)
     g = batch_first(last)
     return (
@@ -320,9 +295,7 @@ def _conv_bias_expanded(x: Any, weight: Any, bias: Any, **attrs: Any) -> Any:
 # The same plus a bias: one pass and one node less.
 conv_bias: Op = define(
     "conv_bias",
-    lambda x, weight, bias, *, stride, padding, dilation, groups: _conv_bias_forward(
-        x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
-    ),
+    _conv_bias_forward,
     joint=_conv_bias_rule,
     shape=lambda x, weight, bias, **attrs: _conv_shape(x, weight, **attrs),
     expand=_conv_bias_expanded,
@@ -333,29 +306,24 @@ conv_bias: Op = define(
     },
     promotes=True,
 )
+
+
+def _without(attrs: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in attrs.items() if key != name}
+
+
 conv_input: Op = define(
     "conv_input",
     _conv_input_forward,
     vjp=[
-        lambda g, weight, y_shape, stride, padding, dilation, groups: _like(
-            conv(g, weight, stride=stride, padding=padding, dilation=dilation, groups=groups),
-            y_shape,
+        lambda g, weight, y_shape, attrs: _like(
+            conv(g, weight, **_without(attrs, "shape")), y_shape
         ),
-        lambda g, y, weight_shape, stride, padding, dilation, groups: conv_weight(
-            g,
-            y,
-            kernel=weight_shape[2:],
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
+        lambda g, y, weight_shape, attrs: conv_weight(
+            g, y, kernel=weight_shape[2:], **_without(attrs, "shape")
         ),
     ],
-    shape=lambda y, weight, *, shape, stride, padding, dilation, groups: (
-        y[0],
-        weight[1] * groups,
-        *shape,
-    ),
+    shape=lambda y, weight, *, shape, groups, **_: (y[0], weight[1] * groups, *shape),
     multilinear=True,
     promotes=True,
 )
@@ -363,24 +331,12 @@ conv_weight: Op = define(
     "conv_weight",
     _conv_weight_forward,
     vjp=[
-        lambda g, y, x_shape, stride, padding, dilation, groups: conv_input(
-            y,
-            g,
-            shape=x_shape[2:],
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            groups=groups,
+        lambda g, y, x_shape, attrs: conv_input(
+            y, g, shape=x_shape[2:], **_without(attrs, "kernel")
         ),
-        lambda g, x, y_shape, stride, padding, dilation, groups: _like(
-            conv(x, g, stride=stride, padding=padding, dilation=dilation, groups=groups), y_shape
-        ),
+        lambda g, x, y_shape, attrs: _like(conv(x, g, **_without(attrs, "kernel")), y_shape),
     ],
-    shape=lambda x, y, *, kernel, stride, padding, dilation, groups: (
-        y[1],
-        x[1] // groups,
-        *kernel,
-    ),
+    shape=lambda x, y, *, kernel, groups, **_: (y[1], x[1] // groups, *kernel),
     multilinear=True,
     promotes=True,
 )

@@ -18,8 +18,6 @@ from gradwalk.ops.elementwise.arithmetic import add, mul, rsqrt
 from gradwalk.ops.reduce.reduction import mean_op
 from gradwalk.ops.reduce.row_sums import Axes, dot_over, sum_over
 
-__all__: list[str] = []
-
 
 def _statistics(x: Any, axes: Axes, eps: float, center: bool) -> tuple[Any, Any, Any]:
     """x centred and divided, the mean, and 1 / standard deviation."""
@@ -44,12 +42,12 @@ def _scaled(x: Any, mean: Any, rstd: Any, center: bool) -> Any:
 def _pulled(g: Any, out: Any, rstd: Any, axes: Axes, center: bool) -> Any:
     """From the gradient of the normalised x to that of x."""
     count = math.prod(g.shape[i] for i in axes)
-    found = out * (dot_over(g, out, axes) * (-1 / count))
-    found += g
+    to_x = out * (dot_over(g, out, axes) * (-1 / count))
+    to_x += g
     if center:
-        found -= sum_over(g, axes) * (1 / count)
-    found *= rstd
-    return found
+        to_x -= sum_over(g, axes) * (1 / count)
+    to_x *= rstd
+    return to_x
 
 
 def _text(g: str, out: str, center: bool) -> str:

@@ -25,8 +25,6 @@ from gradwalk.ops.network.convolution import (
 )
 from gradwalk.ops.shape.reshaping import reshape
 
-__all__: list[str] = []
-
 
 def _covering(size: Shape, kernel: Shape, out: Shape, stride: Shape, padding: Pairs) -> Pairs:
     """Padding that is enough for every window: the last one may reach beyond (`ceil_mode`)."""
@@ -66,23 +64,17 @@ def _max_pool_forward(
         better *= code(number)
         np.maximum(chosen, better, out=chosen)  # numbers only grow: a later winner is larger
     if not (best > lowest).all():
-        chosen = _chosen_among_any(full, size, kernel, out, stride, padding, dilation)
+        chosen = _chosen_among_any(full, kernel, out, stride, padding, dilation)
     return best, chosen
 
 
 def _chosen_among_any(
-    full: Any,
-    size: Shape,
-    kernel: Shape,
-    out: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
+    full: Any, kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape
 ) -> Any:
     """The winners where there are NaNs, of which the last wins, or windows of nothing but -inf."""
     best = np.full((*full.shape[: full.ndim - len(out)], *out), _lowest(full.dtype), full.dtype)
     chosen = np.empty(best.shape, np.int64)
-    chosen[...] = _first_inside(size, kernel, out, stride, padding, dilation)
+    chosen[...] = _first_inside(kernel, out, stride, padding, dilation)
     for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):
         candidate = full[part]
         better = (candidate > best) | (candidate != candidate)
@@ -91,9 +83,7 @@ def _chosen_among_any(
     return chosen
 
 
-def _first_inside(
-    size: Shape, kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape
-) -> Any:
+def _first_inside(kernel: Shape, out: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Any:
     """For every window the first place of the kernel that is not padding."""
     code: Any = 0
     for axis, (k, o, s, d) in enumerate(zip(kernel, out, stride, dilation, strict=True)):
@@ -150,15 +140,15 @@ def _max_pool_rule(
     whole = (*lead, *(n + b + a for n, (b, a) in zip(size, cover, strict=True)))
     if is_batch_last(chosen):
         g = batch_first(batch_last(g))
-    found = np.zeros_like(chosen, dtype=g.dtype, shape=whole)
+    padded_gradient = np.zeros_like(chosen, dtype=g.dtype, shape=whole)
     apart = all(s >= r for s, r in zip(stride, reach, strict=True))
     for number, (_, part) in enumerate(places(kernel, out, stride, dilation)):
         given = masked(chosen == number, g, keep=True)
         if apart:
-            found[part] = given
+            padded_gradient[part] = given
         else:
-            found[part] += given
-    return found[inside(size, cover)]
+            padded_gradient[part] += given
+    return padded_gradient[inside(size, cover)]
 
 
 def _max_pool_expanded(x: Any, **attrs: Any) -> Any:
@@ -265,11 +255,7 @@ pool_sum: Op = define(
     _pool_sum_forward,
     vjp=[
         lambda g, x_shape, kernel, stride, padding: pool_spread(
-            g,
-            shape=x_shape[len(x_shape) - len(kernel) :],
-            kernel=kernel,
-            stride=stride,
-            padding=padding,
+            g, shape=x_shape[-len(kernel) :], kernel=kernel, stride=stride, padding=padding
         )
     ],
     shape=lambda x, *, kernel, out, stride, padding: (*x[: len(x) - len(out)], *out),
@@ -280,11 +266,7 @@ pool_spread: Op = define(
     _pool_spread_forward,
     vjp=[
         lambda g, y_shape, kernel, stride, padding: pool_sum(
-            g,
-            kernel=kernel,
-            out=y_shape[len(y_shape) - len(kernel) :],
-            stride=stride,
-            padding=padding,
+            g, kernel=kernel, out=y_shape[-len(kernel) :], stride=stride, padding=padding
         )
     ],
     shape=lambda y, *, shape, kernel, stride, padding: (*y[: len(y) - len(shape)], *shape),

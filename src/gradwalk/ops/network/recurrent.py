@@ -21,8 +21,6 @@ from gradwalk.ops.elementwise.activation import relu, sigmoid
 from gradwalk.ops.elementwise.trigonometry import tanh
 from gradwalk.ops.shape.reshaping import split, squeeze, stack
 
-__all__: list[str] = []
-
 Wants = tuple[bool, ...]
 _BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"  # how its rules are printed
 # The gates that the residual `gates` holds, one after the other, and what each went through.
@@ -48,7 +46,7 @@ def _turned(x: Any) -> Any:
 
 
 def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
-    """What the input says to every gate, at all times: (time, gates × hidden, batch)."""
+    """The contribution of the input to every gate, at all times: (time, gates × hidden, batch)."""
     out = np.matmul(weight_x, _turned(x))
     out += bias[:, None]
     return out
@@ -234,7 +232,7 @@ def _gru_forward(
     steps, width, batch = gates.shape
     size = width // 3
     hidden = np.empty((steps, size, batch), gates.dtype)
-    pushed = np.empty_like(hidden)  # what the state says to n before r lets it through
+    pushed = np.empty_like(hidden)  # the contribution of the state to n, before the reset gate
     h = _turned(h)
     product = np.empty((width, batch), gates.dtype)
     for t in times(steps, reverse):

@@ -1,4 +1,4 @@
-"""softmax and its family: composites with their own, stable rules.
+"""softmax and its family, and the losses: composites with their own, stable rules.
 
 Each has `expand`, its definition in other ops: what opens on screen, and what second
 derivatives go through where the rule keeps a residual.
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import numbers_of
-from gradwalk.ops.core.argument_names import numpy_names
-from gradwalk.ops.core.op import Shape, define
-from gradwalk.ops.elementwise.arithmetic import exp, sub
-from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.public import public
+from gradwalk.ops.elementwise.activation import sigmoid
+from gradwalk.ops.elementwise.arithmetic import exp, log, log1p, sub
+from gradwalk.ops.elementwise.choice import clip_op, maximum, where
 from gradwalk.ops.index.indexing import along, getitem
 from gradwalk.ops.reduce.reduction import (
     Dim,
@@ -27,11 +28,7 @@ from gradwalk.ops.reduce.reduction import (
     sum_op,
 )
 from gradwalk.ops.reduce.row_sums import sum_over
-from gradwalk.ops.shape.reshaping import cast, normal_axis, reshape
-
-__all__ = [
-    "cross_entropy", "log_softmax", "logsumexp", "softmax",
-]  # fmt: skip
+from gradwalk.ops.shape.reshaping import cast, normal_axis, permute, reshape
 
 
 def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
@@ -95,13 +92,13 @@ log_softmax_op = define(
 )
 
 
-@numpy_names
+@public(namespaces="gradwalk special", method=True, numpy=True)
 def logsumexp(input: Any, dim: Dim, keepdim: bool = False) -> Any:
     """log Σ exp(x), stable for large x."""
     return reduce_over(logsumexp_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(namespaces="gradwalk special", method=True, numpy=True)
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """exp(x) / Σ exp(x) along `dim`, stable for large x.
 
@@ -113,7 +110,7 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return softmax_op(x, axis=normal_axis(dim, x.ndim)) if x.ndim else exp(x - x)
 
 
-@numpy_names
+@public(namespaces="gradwalk special", method=True, numpy=True)
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`, without taking the log of a number near zero."""
     x = input if dtype is None else cast(input, dtype=np.dtype(dtype))
@@ -174,6 +171,7 @@ cross_entropy_op = define(
 )
 
 
+@public()
 def cross_entropy(
     logits: Any, target: Any, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
@@ -197,7 +195,7 @@ def cross_entropy(
             f"{expected}, got {tuple(target.shape)}"
         )
     all_used = check_classes(target, logits.shape[axis], ignore_index)
-    target = refused_if_unseen(target, logits.shape[axis], ignore_index)
+    target = without_negatives(target, logits.shape[axis], ignore_index)
     rows = _as_rows(logits, axis)
     flat = target if target.ndim == 1 else reshape(target, shape=(int(np.prod(expected)),))
     losses = cross_entropy_op(rows, flat, ignore_index=ignore_index)
@@ -214,8 +212,6 @@ def cross_entropy(
 
 def _as_rows(logits: Any, axis: int) -> Any:
     """Logits as (rows, classes)."""
-    from gradwalk.ops.shape.reshaping import permute
-
     if logits.ndim == 2:
         return logits
     order = (*(i for i in range(logits.ndim) if i != axis), axis)
@@ -223,9 +219,11 @@ def _as_rows(logits: Any, axis: int) -> Any:
     return reshape(permute(logits, axes=order), shape=(rows, logits.shape[axis]))
 
 
-def refused_if_unseen(index: Any, count: int, kept: int | None = None) -> Any:
-    """Numbers of classes or rows that cannot be looked at yet, as in a trace: −1 must not mean the
-    last of them. Negative ones (but `kept`) become one that does not exist: refused when used."""
+def without_negatives(index: Any, count: int, kept: int | None = None) -> Any:
+    """Replace negative class numbers (except `kept`) by one that does not exist: its use raises.
+
+    Only for numbers that are not known yet, as in a trace; there −1 would mean the last class.
+    """
     if numbers_of(index) is not None:
         return index
     wrong = index < 0
@@ -233,7 +231,7 @@ def refused_if_unseen(index: Any, count: int, kept: int | None = None) -> Any:
 
 
 def check_classes(target: Any, classes: int, ignore_index: int) -> bool:
-    """Raise if a class does not exist; say whether no row can be an ignored one."""
+    """Raise if a class does not exist; return whether no row is ignored."""
     values = numbers_of(target)
     if values is None or not values.size:
         return False
@@ -246,3 +244,51 @@ def check_classes(target: Any, classes: int, ignore_index: int) -> bool:
             f"(0 to {classes - 1})"
         )
     return False
+
+
+# -- binary cross entropy ------------------------------------------------------------------------
+
+_LEAST_LOG = -100.0  # PyTorch's: log 0 counts as that, so that a loss stays finite
+_LEAST_SLOPE = 9.999999960041972e-13  # 1e-12 in float32, also PyTorch's
+
+
+def _cross_forward(x: Any, target: Any) -> Any:
+    hit = np.maximum(np.log(x), _LEAST_LOG)
+    miss = np.maximum(np.log1p(-x), _LEAST_LOG)
+    return (target - 1) * miss - target * hit
+
+
+# −t log x − (1 − t) log(1 − x) for probabilities x.
+binary_cross_entropy_op: Op = define(
+    "binary_cross_entropy",
+    _cross_forward,
+    vjp=[
+        lambda g, x, target: g * ((x - target) / maximum(x * (1 - x), _LEAST_SLOPE)),
+        lambda g, x: (
+            g
+            * (
+                clip_op(log1p(-x), min=_LEAST_LOG, max=None)
+                - clip_op(log(x), min=_LEAST_LOG, max=None)
+            )
+        ),
+    ],
+    shape=lambda x, target: x,
+    promotes=True,
+)
+
+
+def _logits_forward(x: Any, target: Any) -> Any:
+    out = np.log1p(np.exp(-np.abs(x)))
+    out += np.maximum(x, 0)
+    out -= x * target
+    return out
+
+
+# The same for x = sigmoid(logit), without ever taking the log of a small number.
+binary_cross_entropy_logits_op: Op = define(
+    "binary_cross_entropy_logits",
+    _logits_forward,
+    vjp=[lambda g, x, target: g * (sigmoid(x) - target), lambda g, x: -(g * x)],
+    shape=lambda x, target: x,
+    promotes=True,
+)

@@ -8,27 +8,93 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
-from gradwalk.ops.core.op import Shape
-from gradwalk.ops.elementwise.arithmetic import abs, sub
-from gradwalk.ops.linear.decompositions import svdvals
-from gradwalk.ops.reduce.measures import norm_op
-from gradwalk.ops.reduce.reduction import amax, amin, of_floats, reduced_shape, sum
+from gradwalk.ops.core.op import define
+from gradwalk.ops.core.public import public
+from gradwalk.ops.elementwise.arithmetic import abs, power, sign, sub, zero
+from gradwalk.ops.elementwise.choice import where
+from gradwalk.ops.linear.matrices import svdvals
+from gradwalk.ops.reduce.reduction import (
+    Dim,
+    amax,
+    amin,
+    keep,
+    of_floats,
+    reduced_shape,
+    sum,
+    sum_op,
+)
 from gradwalk.ops.shape.rearranging import movedim
 from gradwalk.ops.shape.reshaping import cast, full_axes, normal_axes, reshape, unsqueeze
 
-__all__ = [
-    "cdist",
-]  # fmt: skip
 
-Dim = int | Sequence[int] | None
+def _norm_forward(x: Any, *, p: float, axis: tuple[int, ...], keepdim: bool) -> Any:
+    if p == 2:
+        return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdim))
+    size = np.abs(x)
+    if p == 1:
+        return np.sum(size, axis=axis, keepdims=keepdim)
+    if p == 0:
+        return np.sum(x != 0, axis=axis, keepdims=keepdim, dtype=x.dtype)
+    if math.isinf(p):
+        return (np.amax if p > 0 else np.amin)(size, axis=axis, keepdims=keepdim)
+    return np.power(np.sum(np.power(size, p), axis=axis, keepdims=keepdim), 1 / p)
 
 
-def _kept(value: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
-    return reshape(value, shape=reduced_shape(x_shape, axis=axis, keepdim=True))
+def _norm_rule(g: Any, x: Any, out: Any, p: float, axis: tuple[int, ...]) -> Any:
+    g, out = keep(g, x.shape, axis), keep(out, x.shape, axis)
+    if p == 0:
+        return zero(x) * g
+    if p == 1:
+        return sign(x) * g
+    if math.isinf(p):  # ties share; a NaN is the largest and the smallest
+        best = (abs(x) == out) | (x != x)
+        ties = sum_op(cast(best, dtype=x.dtype), axis=axis, keepdim=True)
+        return where(best, sign(x) * (g / ties), 0)
+    # The norm of nothing but zeros has a kink: slope 0. Its quotient is kept finite as well,
+    # for the second derivative.
+    some = where(out == 0, 1.0, out)
+    if p == 2:
+        return x * where(out == 0, 0, g / some)
+    scale = where(out == 0, 0, g / power(some, exponent=p - 1))
+    if p < 1:  # infinitely steep at 0
+        size = where(x == 0, 1.0, abs(x))
+        return where(x == 0, 0, sign(x) * power(size, exponent=p - 1) * scale)
+    return sign(x) * power(abs(x), exponent=p - 1) * scale
 
 
-@numpy_names
+norm_op = define("vector_norm", _norm_forward, vjp=[_norm_rule], shape=reduced_shape)
+
+
+@public(method=True)
+def norm(
+    input: Any,
+    p: float | str | None = "fro",
+    dim: Dim = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """(Σ |x|ᵖ)^(1/p) over `dim`: "fro" and None are p = 2; inf the largest, 0 how many are not 0.
+
+    "nuc" is the sum of the singular values of matrices.
+
+    >>> import gradwalk as gw
+    >>> gw.norm(gw.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if p == "nuc":
+        axes = (0, 1) if dim is None and input.ndim == 2 else dim
+        if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+            raise ValueError("norm: p = 'nuc' is a norm of matrices: give two dimensions as dim")
+        return matrix_norm(input, "nuc", axes, keepdim, dtype=dtype)
+    if p is None or p == "fro":
+        p = 2.0
+    if not isinstance(p, (int, float)):
+        raise ValueError(f"norm: p is a number or 'fro', not {p!r}")
+    x = _floats("norm", input, dtype)
+    return norm_op(x, p=float(p), axis=full_axes(x, dim), keepdim=bool(keepdim))
+
+
+@public(namespaces="linalg", numpy=True)
 def vector_norm(
     input: Any, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -51,7 +117,7 @@ def _largest(sizes: Any, dim: int, keepdim: bool = False) -> Any:
     return (amax if sizes.shape[dim] else sum)(sizes, dim, keepdim)
 
 
-@numpy_names
+@public(namespaces="linalg", numpy=True)
 def matrix_norm(
     input: Any,
     ord: float | str = "fro",
@@ -81,11 +147,11 @@ def matrix_norm(
         out = reshape(out, shape=reduced_shape(tuple(input.shape), axis=axes, keepdim=False))
     else:
         raise ValueError(f"matrix_norm: ord {ord!r} is not one of fro, nuc, inf, -inf, ±1, ±2")
-    return _kept(out, tuple(input.shape), axes) if keepdim else out
+    return keep(out, tuple(input.shape), axes) if keepdim else out
 
 
-@numpy_names
-def norm(
+@public(names="norm", namespaces="linalg", numpy=True)
+def linalg_norm(
     input: Any,
     ord: float | str | None = None,
     dim: Dim = None,
@@ -113,6 +179,7 @@ def norm(
     return vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
+@public()
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
     """Distances between all rows of x1 and all rows of x2.
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import bool_, int64
 from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import along, put
@@ -22,7 +22,6 @@ from gradwalk.ops.shape.reshaping import (
     broadcast_to,
     cast,
     concatenate,
-    flip,
     full_axes,
     getitem_slice,
     normal_axis,
@@ -30,11 +29,6 @@ from gradwalk.ops.shape.reshaping import (
     permute,
     reshape,
 )
-
-__all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "cumsum", "max", "mean",
-    "min", "prod", "std", "sum", "var",
-]  # fmt: skip
 
 Dim = int | tuple[int, ...] | list[int] | None
 
@@ -153,18 +147,17 @@ def share_ties(g: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     return where(best, keep(g, x.shape, axis) / ties, 0)
 
 
-amax_op = define(
-    "amax",
-    lambda x, *, axis, keepdim: np.amax(x, axis=axis, keepdims=keepdim),
-    vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
-    shape=reduced_shape,
-)
-amin_op = define(
-    "amin",
-    lambda x, *, axis, keepdim: np.amin(x, axis=axis, keepdims=keepdim),
-    vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
-    shape=reduced_shape,
-)
+def _extreme(name: str, choose: Any) -> Op:
+    return define(
+        name,
+        lambda x, *, axis, keepdim: choose(x, axis=axis, keepdims=keepdim),
+        vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
+        shape=reduced_shape,
+    )
+
+
+amax_op = _extreme("amax", np.amax)
+amin_op = _extreme("amin", np.amin)
 
 
 def _best_along(
@@ -183,28 +176,35 @@ def to_chosen(g: Any, indices: Any, x_shape: Shape, axis: tuple[int, ...]) -> An
     return put(keep(g[0], x_shape, axis), *arrays, index=fixed, shape=x_shape)
 
 
+def put_back(g: Any, indices: Any, x_shape: Shape, axis: int) -> Any:
+    """The gradient of values picked along an axis, each to where it was picked from."""
+    fixed, arrays = along(indices, axis)
+    return put(g[0], *arrays, index=fixed, shape=x_shape)
+
+
 def max_along_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Shape, Shape]:
     """Shapes of values and indices."""
     one = reduced_shape(shape, axis=axis, keepdim=keepdim)
     return one, one
 
 
-max_along = define(
-    "max",
-    lambda x, *, axis, keepdim: _best_along(np.argmax, x, axis, keepdim),
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
-    outputs=("values", "indices"),
-    shape=max_along_shapes,
-    gives=(None, int64),
-)
-min_along = define(
-    "min",
-    lambda x, *, axis, keepdim: _best_along(np.argmin, x, axis, keepdim),
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
-    outputs=("values", "indices"),
-    shape=max_along_shapes,
-    gives=(None, int64),
-)
+def _extreme_along(name: str, choose: Any) -> Op:
+    return define(
+        name,
+        lambda x, *, axis, keepdim: _best_along(choose, x, axis, keepdim),
+        vjp=[to_chosen],
+        outputs=("values", "indices"),
+        shape=max_along_shapes,
+        gives=(None, int64),
+    )
+
+
+max_along = _extreme_along("max", np.argmax)
+min_along = _extreme_along("min", np.argmin)
+
+
+def _without_gradient(name: str, forward: Any, gives: Any) -> Op:
+    return define(name, forward, vjp=[None], shape=reduced_shape, gives=gives)
 
 
 def _arg_forward(choose: Any) -> Any:
@@ -217,30 +217,13 @@ def _arg_forward(choose: Any) -> Any:
     return forward
 
 
-argmax_op = define("argmax", _arg_forward(np.argmax), vjp=[None], shape=reduced_shape, gives=int64)
-argmin_op = define("argmin", _arg_forward(np.argmin), vjp=[None], shape=reduced_shape, gives=int64)
-all_op = define(
-    "all",
-    lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim),
-    vjp=[None],
-    shape=reduced_shape,
-    gives=bool_,
+argmax_op = _without_gradient("argmax", _arg_forward(np.argmax), int64)
+argmin_op = _without_gradient("argmin", _arg_forward(np.argmin), int64)
+all_op = _without_gradient(
+    "all", lambda x, *, axis, keepdim: np.all(x, axis=axis, keepdims=keepdim), bool_
 )
-any_op = define(
-    "any",
-    lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim),
-    vjp=[None],
-    shape=reduced_shape,
-    gives=bool_,
-)
-
-cumsum_op: Op = define(
-    "cumsum",
-    lambda x, *, axis: np.cumsum(x, axis=axis, dtype=total_dtype(x.dtype)),
-    vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
-    shape=lambda shape, *, axis: shape,
-    linear=True,
-    gives=total_dtype,
+any_op = _without_gradient(
+    "any", lambda x, *, axis, keepdim: np.any(x, axis=axis, keepdims=keepdim), bool_
 )
 
 
@@ -289,7 +272,7 @@ def _var_scale(count: int, correction: float) -> float:
     return 2 / freedom if freedom > 0 else math.nan
 
 
-# -- the functions people call ----------------------------------------------------------------
+# -- the functions of users -------------------------------------------------------------------
 
 
 def reduce_over(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
@@ -302,11 +285,11 @@ def in_dtype(dtype: Any, reduce: Callable[[Any], Any], x: Any) -> Any:
     if dtype is None:
         return reduce(x)
     kind = np.dtype(dtype)
-    found = reduce(x if x.dtype == kind else cast(x, dtype=kind))
-    return found if found.dtype == kind else cast(found, dtype=kind)
+    out = reduce(x if x.dtype == kind else cast(x, dtype=kind))
+    return out if out.dtype == kind else cast(out, dtype=kind)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def sum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum over `dim` (one, several, or all).
 
@@ -317,7 +300,7 @@ def sum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
     return in_dtype(dtype, lambda x: reduce_over(sum_op, x, dim, keepdim), input)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def mean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over `dim`; integers have none, cast them first."""
     return in_dtype(
@@ -335,32 +318,32 @@ def of_floats(name: str, x: Any) -> Any:
     return x
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def prod(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product over `dim`."""
     return in_dtype(dtype, lambda x: reduce_over(prod_op, x, dim, keepdim), input)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def amax(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Largest value over `dim`; the gradient is shared equally between ties."""
     return reduce_over(amax_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def amin(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Smallest value over `dim`; the gradient is shared equally between ties."""
     return reduce_over(amin_op, input, dim, keepdim)
 
 
-@numpy_names
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+@public(method=True, numpy=True)
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Mixed:
     """`max(x)` the largest value, `max(x, dim)` values and indices, `max(x, y)` elementwise."""
     return _best(amax_op, max_along, "maximum", input, dim if other is None else other, keepdim)
 
 
-@numpy_names
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+@public(method=True, numpy=True)
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Mixed:
     """`min(x)` the smallest value, `min(x, dim)` values and indices, `min(x, y)` elementwise."""
     return _best(amin_op, min_along, "minimum", input, dim if other is None else other, keepdim)
 
@@ -400,40 +383,31 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
     return ValuesIndices(*along(x, axis=axis, keepdim=bool(keepdim)))
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) largest value, over everything or along `dim`."""
     return reduce_over(argmax_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index of the (first) smallest value, over everything or along `dim`."""
     return reduce_over(argmin_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def all(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether every element is true."""
     return reduce_over(all_op, input, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def any(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
     """Whether some element is true."""
     return reduce_over(any_op, input, dim, keepdim)
 
 
-@numpy_names
-def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Running sum along `dim`."""
-    axis = normal_axis(dim, input.ndim)
-    if not input.ndim:
-        return sum(input, dtype=dtype)
-    return in_dtype(dtype, lambda x: cumsum_op(x, axis=axis), input)
-
-
-@numpy_names
+@public(method=True, numpy=True)
 def var(
     input: Any,
     dim: Dim | bool = None,
@@ -451,7 +425,7 @@ def var(
     return _spread_of(var_op, input, dim, unbiased, keepdim, correction)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def std(
     input: Any,
     dim: Dim | bool = None,

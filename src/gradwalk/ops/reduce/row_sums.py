@@ -19,9 +19,9 @@ SHORT = 1024  # a row up to this long is summed by BLAS
 
 @functools.lru_cache(maxsize=64)
 def _ones(count: int, dtype: np.dtype[Any]) -> Any:
-    found = np.ones(count, dtype)
-    found.flags.writeable = False
-    return found
+    ones = np.ones(count, dtype)
+    ones.flags.writeable = False
+    return ones
 
 
 def sum_last(x: Any) -> Any:

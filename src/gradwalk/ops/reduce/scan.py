@@ -1,7 +1,8 @@
-"""Running reductions: products, extremes and log-sums of everything up to each element.
+"""Running reductions: sums, products, extremes and log-sums of everything up to each element.
 
-Their rules are recurrences, written for arrays; `expand` is a tree of ordinary ops (log₂ n rounds
-of combining each element with the one 1, 2, 4, ... before it), differentiable to any order.
+The rules of products and log-sums are recurrences, written for arrays; `expand` is a tree of
+ordinary ops (log₂ n rounds of combining each element with the one 1, 2, 4, ... before it),
+differentiable to any order.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import int64
-from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.op import Op, define
+from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.special import logaddexp
-from gradwalk.ops.reduce.reduction import ValuesIndices, in_dtype, total_dtype
-from gradwalk.ops.reduce.sorting import put_back
-from gradwalk.ops.shape.reshaping import clone, concatenate, getitem_slice, normal_axis, reshape
-
-__all__ = [
-    "cummax", "cummin", "cumprod", "logcumsumexp",
-]  # fmt: skip
+from gradwalk.ops.reduce.reduction import ValuesIndices, in_dtype, put_back, sum, total_dtype
+from gradwalk.ops.shape.reshaping import (
+    clone,
+    concatenate,
+    flip,
+    getitem_slice,
+    normal_axis,
+    reshape,
+)
 
 
 def _tree(combine: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
@@ -58,6 +61,16 @@ def _shifted(x: Any, axis: int, by: int, fill: float) -> Any:
     else:
         to[:-1] = source[1:]
     return out
+
+
+cumsum_op: Op = define(
+    "cumsum",
+    lambda x, *, axis: np.cumsum(x, axis=axis, dtype=total_dtype(x.dtype)),
+    vjp=[lambda g, axis: flip(cumsum_op(flip(g, axis=(axis,)), axis=axis), axis=(axis,))],
+    shape=lambda shape, *, axis: shape,
+    linear=True,
+    gives=total_dtype,
+)
 
 
 def _cumprod_rule(g: Any, x: Any, out: Any, axis: int) -> Any:
@@ -112,29 +125,22 @@ def _best_so_far(best: np.ufunc, x: Any, axis: int) -> tuple[Any, Any]:
     return values, np.maximum.accumulate(np.where(met, places, 0), axis=axis)
 
 
-def _same_twice(x: Shape, *, axis: int) -> tuple[Shape, Shape]:
-    return x, x
+def _running(name: str, best: np.ufunc) -> Op:
+    return define(
+        name,
+        lambda x, *, axis: _best_so_far(best, x, axis),
+        vjp=[put_back],
+        outputs=("values", "indices"),
+        shape=lambda x, *, axis: (x, x),
+        gives=(None, int64),
+    )
 
 
-cummax_op = define(
-    "cummax",
-    lambda x, *, axis: _best_so_far(np.maximum, x, axis),
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=_same_twice,
-    gives=(None, int64),
-)
-cummin_op = define(
-    "cummin",
-    lambda x, *, axis: _best_so_far(np.minimum, x, axis),
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=_same_twice,
-    gives=(None, int64),
-)
+cummax_op = _running("cummax", np.maximum)
+cummin_op = _running("cummin", np.minimum)
 
 
-# -- the functions people call ----------------------------------------------------------------
+# -- the functions of users -------------------------------------------------------------------
 
 
 def _scan(op: Op, x: Any, dim: int) -> Any:
@@ -142,13 +148,22 @@ def _scan(op: Op, x: Any, dim: int) -> Any:
     axis = normal_axis(dim, x.ndim)
     if x.ndim:
         return op(x, axis=axis)
-    found = op(reshape(x, shape=(1,)), axis=0)
+    row = op(reshape(x, shape=(1,)), axis=0)
     if op.multiple:
-        return tuple(reshape(part, shape=()) for part in found)
-    return reshape(found, shape=())
+        return tuple(reshape(part, shape=()) for part in row)
+    return reshape(row, shape=())
 
 
-@numpy_names
+@public(method=True, inplace=True, numpy=True)
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running sum along `dim`."""
+    if not input.ndim:
+        normal_axis(dim, 0)
+        return sum(input, dtype=dtype)
+    return in_dtype(dtype, lambda x: _scan(cumsum_op, x, dim), input)
+
+
+@public(method=True, inplace=True, numpy=True)
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running product along `dim`.
 
@@ -159,14 +174,14 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return in_dtype(dtype, lambda x: _scan(cumprod_op, x, dim), input)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def logcumsumexp(input: Any, dim: int) -> Any:
     """Running log Σ exp along `dim`, stable."""
     return _scan(logcumsumexp_op, input, dim)
 
 
-@numpy_names
-def cummax(input: Any, dim: int) -> Any:
+@public(method=True, numpy=True)
+def cummax(input: Any, dim: int) -> ValuesIndices:
     """Running maximum along `dim`, and where each was (last) met.
 
     >>> import gradwalk as gw
@@ -176,7 +191,7 @@ def cummax(input: Any, dim: int) -> Any:
     return ValuesIndices(*_scan(cummax_op, input, dim))
 
 
-@numpy_names
-def cummin(input: Any, dim: int) -> Any:
+@public(method=True, numpy=True)
+def cummin(input: Any, dim: int) -> ValuesIndices:
     """Running minimum along `dim`, and where each was (last) met."""
     return ValuesIndices(*_scan(cummin_op, input, dim))

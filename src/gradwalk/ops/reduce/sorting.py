@@ -11,26 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import int32, int64
 from gradwalk.ops.core.op import Shape, define
+from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import add, sub, zero
 from gradwalk.ops.elementwise.choice import equal, not_equal
-from gradwalk.ops.index.indexing import along, gather, index_select, put
+from gradwalk.ops.index.indexing import gather, index_select
 from gradwalk.ops.reduce.reduction import (
     ValuesIndices,
-    cumsum,
     max_along_shapes,
+    put_back,
     share_ties,
     sum,
     to_chosen,
 )
+from gradwalk.ops.reduce.scan import cumsum
 from gradwalk.ops.shape.rearranging import concrete
 from gradwalk.ops.shape.reshaping import cast, clone, concatenate, full_axes, normal_axis, reshape
-
-__all__ = [
-    "argsort", "bucketize", "kthvalue", "median", "searchsorted", "sort", "topk", "unique",
-]  # fmt: skip
 
 
 def _order(x: Any, axis: int, descending: bool) -> Any:
@@ -50,12 +47,6 @@ def _topk_forward(x: Any, *, k: int, axis: int, largest: bool) -> tuple[Any, Any
     first = (slice(None),) * axis + (slice(k),)
     indices = np.ascontiguousarray(_order(x, axis, largest)[first])
     return np.take_along_axis(x, indices, axis), indices
-
-
-def put_back(g: Any, indices: Any, x_shape: Shape, axis: int) -> Any:
-    """The gradient of values picked along an axis, each to where it was picked from."""
-    fixed, arrays = along(indices, axis)
-    return put(g[0], *arrays, index=fixed, shape=x_shape)
 
 
 def _cut(shape: Shape, axis: int, k: int) -> Shape:
@@ -110,7 +101,7 @@ median_op = define(
 median_along = define(
     "median_along",
     _middle_along,
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
+    vjp=[to_chosen],
     outputs=("values", "indices"),
     shape=max_along_shapes,
     gives=(None, int64),
@@ -127,7 +118,7 @@ def _kth_along(x: Any, *, k: int, axis: tuple[int, ...], keepdim: bool) -> tuple
 kthvalue_op = define(
     "kthvalue",
     _kth_along,
-    vjp=[lambda g, indices, x_shape, axis: to_chosen(g, indices, x_shape, axis)],
+    vjp=[to_chosen],
     outputs=("values", "indices"),
     shape=lambda x, *, k, axis, keepdim: max_along_shapes(x, axis=axis, keepdim=keepdim),
     gives=(None, int64),
@@ -153,8 +144,10 @@ searchsorted_op = define(
 )
 
 
-@numpy_names
-def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+@public(method=True, numpy=True)
+def sort(
+    input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True
+) -> ValuesIndices:
     """Values in order along `dim`, and where each came from; always stable.
 
     >>> import gradwalk as gw
@@ -171,8 +164,10 @@ def _no_such_k(name: str, k: int, x: Any, dim: int) -> ValueError:
     return ValueError(f"{name}: k = {k} is out of range for shape {tuple(x.shape)}, dim {dim}")
 
 
-@numpy_names
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+@public(method=True, numpy=True)
+def topk(
+    input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesIndices:
     """The k largest (or smallest) values along `dim` in order, and where each came from."""
     axis = normal_axis(dim, input.ndim)
     if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
@@ -182,8 +177,8 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     return ValuesIndices(*topk_op(input, k=int(k), axis=axis, largest=bool(largest)))
 
 
-@numpy_names
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+@public(method=True, numpy=True)
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Mixed:
     """The middle element (the lower of two); with `dim`, values and indices.
 
     >>> import gradwalk as gw
@@ -200,14 +195,14 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return ValuesIndices(*median_along(input, axis=axis, keepdim=bool(keepdim)))
 
 
-@numpy_names
-def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+@public(method=True, numpy=True)
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The indices that put x in order along `dim`; always stable."""
     return sort(input, dim, descending).indices
 
 
-@numpy_names
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+@public(method=True, numpy=True)
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest value along `dim` (from 1), and where it was found.
 
     >>> import gradwalk as gw
@@ -222,13 +217,14 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return ValuesIndices(*kthvalue_op(input, k=int(k), axis=axis, keepdim=bool(keepdim)))
 
 
+@public(method=True)
 def unique(
     input: Any,
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
     dim: int | None = None,
-) -> Any:
+) -> Mixed:
     """Every value once, in order; also where each element is among them, and how often it occurs.
 
     With `dim`, every slice once. The gradient of a value goes to the first element that has it.
@@ -242,15 +238,15 @@ def unique(
     values, order = sort(reshape(input, shape=(math.prod(input.shape),)))
     first = equal(zero(values[:1]), 0)  # the first of all is new
     new = concatenate(first, not_equal(values[1:], values[:-1]), axis=0)
-    found = [values[new]]
+    results = [values[new]]
     if return_inverse:
         ranks = sub(cumsum(new, 0), 1)
-        found.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
+        results.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
     if return_counts:
         ends = concatenate(new[1:], first, axis=0)  # the last of each kind
         upto = cumsum(equal(order, order), 0)[ends]  # how many elements so far
-        found.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
-    return found[0] if len(found) == 1 else tuple(found)
+        results.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool) -> Any:
@@ -263,10 +259,11 @@ def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool)
     )
     nothing = cast(sum(zero(x)), dtype=int64)  # added, to make of an array what x is
     wanted = [places] * return_inverse + [counts] * return_counts
-    found = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
-    return (found, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else found
+    slices = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
+    return (slices, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else slices
 
 
+@public()
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -294,10 +291,11 @@ def searchsorted(
         )
     if sorter is not None:
         sorted_sequence = gather(sorted_sequence, -1, sorter)
-    found = searchsorted_op(sorted_sequence, input, right=right or side == "right")
-    return cast(found, dtype=int32) if out_int32 else found
+    places = searchsorted_op(sorted_sequence, input, right=right or side == "right")
+    return cast(places, dtype=int32) if out_int32 else places
 
 
+@public()
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The number of the bucket between sorted boundaries that each value falls into.
 

@@ -7,15 +7,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names, other_names
 from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64
+from gradwalk.ops.core.public import other_names, public
 from gradwalk.ops.elementwise.arithmetic import add, div, floor, mul, sqrt, sub, zero
-from gradwalk.ops.elementwise.choice import bitwise_and, clip, greater_equal, less_equal, where
+from gradwalk.ops.elementwise.choice import (
+    bitwise_and,
+    clip,
+    greater_equal,
+    less_equal,
+    logical_not,
+    not_equal,
+    where,
+)
 from gradwalk.ops.elementwise.remainders import isnan, lerp
 from gradwalk.ops.index.indexing import index_select, scatter_add
 from gradwalk.ops.linear.matmul import matmul
-from gradwalk.ops.reduce.measures import norm
-from gradwalk.ops.reduce.reduction import Dim, amax, amin, cumsum, mean, of_floats, std, sum, var
+from gradwalk.ops.reduce.norms import norm
+from gradwalk.ops.reduce.reduction import Dim, amax, amin, mean, of_floats, std, sum, var
+from gradwalk.ops.reduce.scan import cumsum
 from gradwalk.ops.reduce.sorting import sort
 from gradwalk.ops.shape.rearranging import diagonal
 from gradwalk.ops.shape.reshaping import (
@@ -30,11 +39,6 @@ from gradwalk.ops.shape.reshaping import (
     reshape,
 )
 
-__all__ = [
-    "aminmax", "bincount", "corrcoef", "cov", "cumulative_trapezoid", "diff", "dist", "histc",
-    "msort", "quantile", "std_mean", "trapezoid", "trapz", "var_mean",
-]  # fmt: skip
-
 
 class MinMax(NamedTuple):
     """What `aminmax` returns."""
@@ -43,7 +47,7 @@ class MinMax(NamedTuple):
     max: Any
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The smallest and the largest value.
 
@@ -54,7 +58,32 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Min
     return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 
-@numpy_names
+@public(method=True, numpy=True)
+def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum of what is not NaN.
+
+    >>> import gradwalk as gw
+    >>> gw.nansum(gw.tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    """
+    x = input if input.dtype.kind != "f" else where(isnan(input), 0, input)
+    return sum(x, dim, keepdim, dtype=dtype)
+
+
+@public(method=True, numpy=True)
+def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean of what is not NaN."""
+    x = of_floats("nanmean", input if dtype is None else cast(input, dtype=np.dtype(dtype)))
+    return div(nansum(x, dim, keepdim), sum(logical_not(isnan(x)), dim, keepdim))
+
+
+@public(method=True, numpy=True)
+def count_nonzero(input: Any, dim: Dim = None) -> Any:
+    """How many elements are not 0."""
+    return sum(not_equal(input, 0), dim)
+
+
+@public(numpy=True)
 def std_mean(
     input: Any,
     dim: Dim | bool = None,
@@ -68,7 +97,7 @@ def std_mean(
     return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
 
 
-@numpy_names
+@public(numpy=True)
 def var_mean(
     input: Any,
     dim: Dim | bool = None,
@@ -82,6 +111,7 @@ def var_mean(
     return var(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
 
 
+@public(method=True)
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariance matrix of the rows, each a variable; weights belong to the columns.
 
@@ -101,15 +131,15 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         weights = mul(fweights, aweights)
     if weights is None:
         centred = sub(rows, mean(rows, 1, keepdim=True))
-        found = div(matmul(centred, matrix_transpose(centred)), max(rows.shape[1] - correction, 0))
+        matrix = div(matmul(centred, matrix_transpose(centred)), max(rows.shape[1] - correction, 0))
     else:
         total = sum(weights)
         centred = sub(rows, div(sum(mul(rows, weights), 1, keepdim=True), total))
         lost = correction if aweights is None else div(sum(mul(weights, aweights)), total)
         lost = lost if aweights is None else mul(lost, correction)
         product = matmul(mul(centred, weights), matrix_transpose(centred))
-        found = div(product, clip(sub(total, lost), min=0))
-    return reshape(found, shape=()) if rows.shape[0] == 1 else found
+        matrix = div(product, clip(sub(total, lost), min=0))
+    return reshape(matrix, shape=()) if rows.shape[0] == 1 else matrix
 
 
 def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
@@ -125,28 +155,31 @@ def _check_weights(name: str, weights: Any, kinds: str, count: int) -> None:
         raise ValueError(f"cov: {name} must not be negative")
 
 
+@public(method=True)
 def corrcoef(input: Any) -> Any:
     """The correlations of the rows."""
-    found = cov(input)
-    if not found.ndim:
-        return div(found, found)
-    deviation = sqrt(diagonal(found))
-    count = found.shape[0]
-    by_row = div(found, reshape(deviation, shape=(count, 1)))
+    matrix = cov(input)
+    if not matrix.ndim:
+        return div(matrix, matrix)
+    deviation = sqrt(diagonal(matrix))
+    count = matrix.shape[0]
+    by_row = div(matrix, reshape(deviation, shape=(count, 1)))
     return clip(div(by_row, reshape(deviation, shape=(1, count))), -1, 1)
 
 
+@public(method=True)
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The p-norm of the difference."""
     return norm(sub(input, other), p)
 
 
+@public(method=True)
 def msort(input: Any) -> Any:
     """In order along the first dimension."""
     return sort(input, 0).values
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences between neighbours along `dim`, `n` times over.
 
@@ -182,6 +215,7 @@ def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
     return div(mul(pairs, diff(x, dim=dim)), 2), axis
 
 
+@public(names="trapezoid trapz")
 @other_names(axis="dim")  # `x` is something else here
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
     """The area under y along `dim`, by the trapezoidal rule; `x` or `dx` say where the points are.
@@ -194,9 +228,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
     return sum(areas, axis)
 
 
-trapz = trapezoid
-
-
+@public()
 @other_names(axis="dim")
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
     """The area under y up to every point but the first."""
@@ -204,6 +236,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1)
     return cumsum(areas, axis)
 
 
+@public(method=True)
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number 0, 1, 2, ... occurs, or the sum of its weights.
 
@@ -228,6 +261,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     return scatter_add(clone(start), 0, cast(input, dtype=int64), given)
 
 
+@public(method=True)
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements fall into each of `bins` bins of equal width from `min` to `max`.
 
@@ -256,7 +290,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def quantile(
     input: Any,
     q: Any,
@@ -297,11 +331,11 @@ def quantile(
     share = np.broadcast_to(weight, below.shape).reshape(shape).astype(x.dtype)
     if interpolation == "linear" and hasattr(q, "_apply"):  # q itself, which has a gradient
         share = sub(mul(reshape(q, shape=shape), x.shape[axis] - 1), below.reshape(shape))
-    found = lerp(low, high, share)
+    out = lerp(low, high, share)
     last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])  # NaN, if there is one
-    found = where(isnan(last), last, found)
+    out = where(isnan(last), last, out)
     # The quantiles are along `axis`; they come first in the result.
     order = (axis, *(i for i in range(x.ndim) if i != axis))
-    found = permute(found, axes=order)
+    out = permute(out, axes=order)
     rest = kept if keepdim else tuple(n for i, n in enumerate(x.shape) if i != axis)
-    return reshape(found, shape=(*shares.shape, *rest))
+    return reshape(out, shape=(*shares.shape, *rest))

@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart in ways that have a name, made of other ops."""
+"""Named ways to join, split and combine tensors, made of other ops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names, split_names
+from gradwalk.ops.core.public import public, split_names
 from gradwalk.ops.elementwise.arithmetic import mul, sub
 from gradwalk.ops.linear.products import addmm
 from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
@@ -23,12 +23,8 @@ from gradwalk.ops.shape.reshaping import (
     transpose,
 )
 
-__all__ = [
-    "addr", "block_diag", "broadcast_tensors", "cartesian_prod", "column_stack", "combinations",
-    "cross", "diagflat", "dsplit", "hsplit", "meshgrid", "t", "vsplit",
-]  # fmt: skip
 
-
+@public(method=True)
 def t(input: Any) -> Any:
     """The transpose of a matrix (vectors stay as they are)."""
     if input.ndim > 2:
@@ -36,6 +32,7 @@ def t(input: Any) -> Any:
     return transpose(input, 0, 1) if input.ndim == 2 else input
 
 
+@public()
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Vectors as columns, and matrices, side by side.
 
@@ -48,18 +45,21 @@ def column_stack(tensors: Sequence[Any]) -> Any:
     return cat(columns, 1)
 
 
+@public(method=True)
 @split_names
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Cut along the columns (a vector along its only dimension)."""
     return _cut("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
+@public(method=True)
 @split_names
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Cut along the rows."""
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
+@public(method=True)
 @split_names
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Cut along the third dimension."""
@@ -74,6 +74,7 @@ def _cut(name: str, x: Any, parts: Any, axis: int, least: int) -> tuple[Any, ...
     return tensor_split(x, parts, axis)
 
 
+@public()
 def block_diag(*tensors: Any) -> Any:
     """Matrices along the diagonal of a larger one that is zero elsewhere.
 
@@ -93,6 +94,7 @@ def block_diag(*tensors: Any) -> Any:
     return cat(rows, 0)
 
 
+@public()
 def cartesian_prod(*tensors: Any) -> Any:
     """Every way to take one element of each vector, one row each.
 
@@ -106,6 +108,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stack([reshape(grid, shape=(math.prod(grid.shape),)) for grid in grids], 1)
 
 
+@public()
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Every way to take `r` elements of a vector, one row each.
 
@@ -120,12 +123,13 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return input[rows]
 
 
+@public(method=True)
 def diagflat(input: Any, offset: int = 0) -> Any:
     """All elements on the diagonal of a matrix."""
     return diag(reshape(input, shape=(math.prod(input.shape),)), offset)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """The cross product of vectors along `dim`, or along the first dimension of length 3.
 
@@ -135,8 +139,8 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """
     if input.ndim != other.ndim:
         raise ValueError(
-            f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} have not as many "
-            "dimensions"
+            f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} differ in their "
+            "number of dimensions"
         )
     if dim is None:
         dim = next((i for i, n in enumerate(input.shape) if n == 3), -1)
@@ -151,18 +155,21 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     return sub(ahead, behind)
 
 
+@public(method=True, inplace=True)
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta × input + alpha × the outer product of two vectors."""
     column, row = reshape(vec1, shape=(vec1.shape[0], 1)), reshape(vec2, shape=(1, vec2.shape[0]))
     return addmm(input, column, row, beta=beta, alpha=alpha)
 
 
+@public()
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """All tensors expanded to their common shape."""
     shape = np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
     return tuple(broadcast_to(t, shape) for t in tensors)
 
 
+@public()
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """The coordinates of a grid, from the vectors of its axes.
 

@@ -1,7 +1,7 @@
 """Rearranging elements: diagonals, triangles, windows, tiles, rolls, and cutting into parts.
 
-Two pairs of ops carry this file, each op the transpose of the other: `diagonal` and
-`diagonal_put`, `windows` and `windows_add`. The rest is made of slices, joins and reshapes.
+Two pairs of ops are each other's transpose: `diagonal` and `diagonal_put`, `windows` and
+`windows_add`. The other functions are made of slices, joins and reshapes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names, split_names
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
+from gradwalk.ops.core.public import public, split_names
 from gradwalk.ops.elementwise.choice import bitwise_and, where
 from gradwalk.ops.index.indexing import getitem, index_select
 from gradwalk.ops.shape.reshaping import (
@@ -32,13 +32,6 @@ from gradwalk.ops.shape.reshaping import (
     transpose,
     unsqueeze,
 )
-
-__all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "diag", "diag_embed", "diagonal", "dstack",
-    "fliplr", "flipud", "hstack", "moveaxis", "movedim", "narrow", "ravel", "repeat_interleave",
-    "roll", "rot90", "select", "swapaxes", "swapdims", "tensor_split", "tile", "tril", "triu",
-    "unbind", "unflatten", "vstack",
-]  # fmt: skip
 
 # -- diagonals -----------------------------------------------------------------------------------
 
@@ -68,7 +61,7 @@ def _diagonal_put_forward(g: Any, *, shape: Shape, offset: int, axes: tuple[int,
 diagonal_op: Op = define(
     "diagonal",
     lambda x, *, offset, axes: _diagonal_view(x, offset, axes),
-    vjp=[lambda g, x_shape, offset, axes: diagonal_put(g, shape=x_shape, offset=offset, axes=axes)],
+    vjp=[lambda g, x_shape, attrs: diagonal_put(g, shape=x_shape, **attrs)],
     shape=_diagonal_shape,
     linear=True,
     view=True,
@@ -89,6 +82,7 @@ def _two_axes(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     return first, second
 
 
+@public(method=True)
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal over two dimensions, as a view; it becomes the last dimension.
 
@@ -100,6 +94,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return diagonal_op(input, offset=int(offset), axes=axes)
 
 
+@public(method=True)
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices over `dim1` and `dim2` with the last dimension of `input` on their diagonal."""
     axes = _two_axes("diag_embed", dim1, dim2, input.ndim + 1)
@@ -109,6 +104,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return diagonal_put(input, shape=shape, offset=int(offset), axes=axes)
 
 
+@public(method=True)
 def diag(input: Any, diagonal: int = 0) -> Any:
     """A vector as the diagonal of a matrix; of a matrix, its diagonal."""
     if input.ndim == 1:
@@ -125,6 +121,7 @@ def _triangle(name: str, x: Any, kept: Any) -> Any:
     return bitwise_and(x, mask) if x.dtype.kind == "b" else where(mask, x, 0)
 
 
+@public(method=True, inplace=True)
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of matrices, zero above the given diagonal.
 
@@ -136,6 +133,7 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     return _triangle("tril", input, lambda n, m: np.tri(n, m, diagonal, dtype=bool))
 
 
+@public(method=True, inplace=True)
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of matrices, zero below the given diagonal."""
     return _triangle("triu", input, lambda n, m: ~np.tri(n, m, diagonal - 1, dtype=bool))
@@ -161,11 +159,7 @@ def _windows_add_forward(g: Any, *, shape: Shape, axis: int, size: int, step: in
 windows_op: Op = define(
     "windows",
     _windows_forward,
-    vjp=[
-        lambda g, x_shape, axis, size, step: windows_add(
-            g, shape=x_shape, axis=axis, size=size, step=step
-        )
-    ],
+    vjp=[lambda g, x_shape, attrs: windows_add(g, shape=x_shape, **attrs)],
     shape=lambda x, *, axis, size, step: (
         *x[:axis],
         (x[axis] - size) // step + 1,
@@ -184,8 +178,9 @@ windows_add: Op = define(
 )
 
 
+@public(names="unfold", namespaces="", method=True)
 def windows(input: Any, dimension: int, size: int, step: int) -> Any:
-    """All windows of `size` elements, `step` apart, along a dimension: the method `unfold`."""
+    """All windows of `size` elements, `step` apart, along a dimension: a view."""
     axis = normal_axis(dimension, input.ndim)
     vector = input if input.ndim else reshape(input, shape=(1,))
     if not 0 <= size <= vector.shape[axis] or step <= 0:
@@ -201,12 +196,13 @@ def windows(input: Any, dimension: int, size: int, step: int) -> Any:
 # -- the order of dimensions and elements --------------------------------------------------------
 
 
+@public(method=True)
 def ravel(input: Any) -> Any:
     """All elements in one dimension."""
     return reshape(input, shape=(math.prod(input.shape),))
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension seen as several; one size may be -1.
 
@@ -223,6 +219,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     return reshape(input, shape=(*input.shape[:axis], *full, *input.shape[axis + 1 :]))
 
 
+@public(names="movedim moveaxis", method=True)
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Move dimensions to new places; the others keep their order."""
     old, new = normal_axes(source, input.ndim), normal_axes(destination, input.ndim)
@@ -235,19 +232,19 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     )
 
 
-moveaxis = movedim
-
-
+@public(method=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Swap two dimensions: NumPy's name for `transpose`."""
     return transpose(input, axis0, axis1)
 
 
+@public(method=True)
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     """Swap two dimensions: another name for `transpose`."""
     return transpose(input, dim0, dim1)
 
 
+@public(method=True)
 def fliplr(input: Any) -> Any:
     """Reverse the columns."""
     if input.ndim < 2:
@@ -255,6 +252,7 @@ def fliplr(input: Any) -> Any:
     return flip(input, axis=(1,))
 
 
+@public(method=True)
 def flipud(input: Any) -> Any:
     """Reverse the rows."""
     if not input.ndim:
@@ -262,6 +260,7 @@ def flipud(input: Any) -> Any:
     return flip(input, axis=(0,))
 
 
+@public(method=True)
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turn the plane of two dimensions by k × 90°, from the first towards the second."""
     if len(dims) != 2:
@@ -276,6 +275,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     return transpose(turned, first, second)
 
 
+@public(method=True)
 def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
     """Shift elements along dimensions; what falls off one end comes in at the other.
 
@@ -307,21 +307,23 @@ def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | No
 # -- repeating -----------------------------------------------------------------------------------
 
 
-def tile(input: Any, dims: Sequence[int]) -> Any:
-    """Repeat the whole tensor along each dimension.
+@public(method=True)
+def tile(input: Any, *times: Any, dims: Any = None) -> Any:
+    """Repeat the whole tensor along each dimension; missing numbers in front are 1.
 
     >>> import gradwalk as gw
     >>> gw.tile(gw.tensor([1, 2]), (2, 2))
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    times = sizes_of((dims,))
-    return repeat(input, (1,) * (input.ndim - len(times)) + times)
+    counts = sizes_of(times, dims)
+    return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
 
 
-def repeat(input: Any, *sizes: Any) -> Any:
-    """`tile` with a number for every dimension: the method `repeat`."""
-    times = sizes_of(sizes)
+@public(namespaces="", method=True)
+def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
+    """Repeat the whole tensor, so many times along each dimension."""
+    times = sizes_of(sizes, repeats)
     if len(times) < input.ndim or any(n < 0 for n in times):
         raise ValueError(
             f"repeat needs a number for each of {input.ndim} dimension(s), not {times}"
@@ -335,14 +337,14 @@ def repeat(input: Any, *sizes: Any) -> Any:
 
 
 def concrete(x: Any, name: str) -> Any:
-    """The numbers of a tensor, for what depends on them; symbols have none."""
-    found = x.detach().numpy() if hasattr(x, "detach") else x
-    if not isinstance(found, (np.ndarray, np.generic)):
+    """The numbers of a tensor, for results whose shape depends on them; symbols have none."""
+    numbers = x.detach().numpy() if hasattr(x, "detach") else x
+    if not isinstance(numbers, (np.ndarray, np.generic)):
         raise UnknownShapeError(f"the shape of {name} depends on numbers a symbol does not have")
-    return found
+    return numbers
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
@@ -371,16 +373,19 @@ def repeat_interleave(
 # -- joining and cutting -------------------------------------------------------------------------
 
 
+@public()
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with at least one dimension."""
     return _each(tensors, lambda t: t if t.ndim else reshape(t, shape=(1,)))
 
 
+@public()
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions; a vector becomes a row."""
     return _each(tensors, _as_matrix)
 
 
+@public()
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dimensions; a matrix gets its third at the end."""
     return _each(tensors, lambda t: t if t.ndim > 2 else unsqueeze(_as_matrix(t), -1))
@@ -397,23 +402,26 @@ def _each(tensors: tuple[Any, ...], change: Any) -> Any:
     return tuple(change(t) for t in several)
 
 
+@public()
 def hstack(tensors: Sequence[Any]) -> Any:
     """Join side by side: vectors end to end, others along the second dimension."""
     parts = atleast_1d(tuple(tensors))
     return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
+@public(names="vstack row_stack")
 def vstack(tensors: Sequence[Any]) -> Any:
     """Join on top of each other; vectors are rows."""
     return cat(atleast_2d(tuple(tensors)), 0)
 
 
+@public()
 def dstack(tensors: Sequence[Any]) -> Any:
     """Join along the third dimension."""
     return cat(atleast_3d(tuple(tensors)), 2)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All slices along a dimension, which is dropped."""
     if not input.ndim:
@@ -427,7 +435,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     return tuple(reshape(piece, shape=shape) for piece in pieces)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 @split_names
 def tensor_split(
     input: Any, indices_or_sections: int | Sequence[int], dim: int = 0
@@ -453,14 +461,14 @@ def tensor_split(
     return split_op(input, sizes=(size + 1,) * larger + (size,) * (count - larger), axis=axis)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def select(input: Any, dim: int, index: int) -> Any:
     """One slice along a dimension, which is dropped: a view."""
     axis = normal_axis(dim, input.ndim)
     return getitem(input, index=(*(("slice", None, None, None),) * axis, index.__index__()))
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` slices along a dimension from `start` on: a view."""
     axis = normal_axis(dim, input.ndim)

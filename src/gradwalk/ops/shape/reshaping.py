@@ -13,16 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.argument_names import numpy_names
 from gradwalk.ops.core.dtypes import category, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.public import FUNCTION, other_names, public
 
-__all__ = [
-    "broadcast_to", "cat", "chunk", "clone", "concat", "expand", "flatten", "pad", "split",
-    "squeeze", "stack", "transpose", "unsqueeze",
-]  # fmt: skip
-
-# -- arguments as people write them -> normal form ---------------------------------------------
+# -- arguments of users in normal form ---------------------------------------------------------
 
 
 def normal_axis(dim: int, ndim: int) -> int:
@@ -123,6 +118,8 @@ clone = define(
     vjp=[1],
     shape=lambda x: x,
     linear=True,
+    doc="A copy that gradients flow through.",
+    **FUNCTION,
 )
 alias = define("alias", lambda x: x, vjp=[1], shape=lambda x: x, linear=True, view=True)
 
@@ -199,15 +196,17 @@ def getitem_slice(x: Any, axis: int, start: int, stop: int) -> Any:
     return getitem(x, index=(*(("slice", None, None, None),) * axis, ("slice", start, stop, None)))
 
 
-# -- the functions people call -----------------------------------------------------------------
+# -- the functions of users --------------------------------------------------------------------
 
 
+@public(names="reshape", method=True)
 def reshape_to(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape; one size may be -1."""
     wanted = sizes_of(sizes, shape)
     return reshape(input, shape=_fill_in(wanted, math.prod(input.shape)))
 
 
+@public(names="permute", method=True)
 def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
     """Reorder the dimensions.
 
@@ -221,6 +220,7 @@ def permute_to(input: Any, *axes_in_order: Any, dims: Any = None) -> Any:
     return permute(input, axes=axes)
 
 
+@public(method=True)
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Swap two dimensions."""
     axes = list(range(input.ndim))
@@ -237,12 +237,26 @@ def matrix_transpose(x: Any) -> Any:
     return transpose(x, -2, -1)
 
 
+@public(namespaces="", method=True)
+def reshape_as(input: Any, other: Any) -> Any:
+    """The same elements in the shape of `other`."""
+    return reshape_to(input, *other.shape)
+
+
+@public(namespaces="", method=True)
+def expand_as(input: Any, other: Any) -> Any:
+    """Expand to the shape of `other`."""
+    return expand(input, *other.shape)
+
+
+@public(method=True)
 def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
     """Repeat along new or length-1 dimensions, without copying."""
     shape = sizes_of(sizes, size)
     return input if input.shape == shape else expand_op(input, shape=shape)
 
 
+@public(method=True)
 def expand(input: Any, *sizes: Any, size: Any = None) -> Any:
     """`broadcast_to` in which -1 keeps a dimension as it is."""
     shape = sizes_of(sizes, size)
@@ -254,7 +268,7 @@ def expand(input: Any, *sizes: Any, size: Any = None) -> Any:
     )
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Drop dimensions of length 1: all of them, or those in `dim`."""
     axes = full_axes(input, dim) if dim is None else normal_axes(dim, input.ndim)
@@ -262,13 +276,14 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
     return reshape(input, shape=kept)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def unsqueeze(input: Any, dim: int) -> Any:
     """Insert a dimension of length 1 at `dim`."""
     axis = normal_axis(dim, input.ndim + 1)
     return reshape(input, shape=(*input.shape[:axis], 1, *input.shape[axis:]))
 
 
+@public(method=True)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Merge the dimensions from `start_dim` to `end_dim` into one."""
     if not input.ndim:
@@ -280,12 +295,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(input, shape=(*input.shape[:first], merged, *input.shape[last + 1 :]))
 
 
+@public(names="flip", method=True)
 def flip_over(input: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverse the order of elements along `dims`."""
     return flip(input, axis=normal_axes(sizes_of(axes, dims), input.ndim))
 
 
-@numpy_names
+@public(names="cat concat concatenate", numpy=True)
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Join along an existing dimension.
 
@@ -304,7 +320,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     return concatenate(*tensors, axis=normal_axis(dim, tensors[0].ndim))
 
 
-@numpy_names
+@public(numpy=True)
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Join along a new dimension."""
     tensors = _several("stack", tensors)
@@ -317,15 +333,28 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 def _several(name: str, tensors: Sequence[Any]) -> list[Any]:
     if hasattr(tensors, "shape"):
         raise TypeError(f"{name} takes a list or tuple of tensors, not one tensor")
-    found = list(tensors)
-    if not found:
+    several = list(tensors)
+    if not several:
         raise ValueError(f"{name} needs at least one tensor")
-    for thing in found:
+    for thing in several:
         if not hasattr(thing, "shape"):
             raise TypeError(f"{name} joins tensors, not a {type(thing).__name__}")
-    return found
+    return several
 
 
+@public(namespaces="", method=True)
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Cut along `dim` into pieces of the listed sizes."""
+    return split(input, list(split_sizes), dim)
+
+
+@other_names(axis="dim")
+def _split_method(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Cut along `dim` into pieces of one size, or of the listed sizes."""
+    return split(self, split_size, dim)
+
+
+@public(method=_split_method)
 def split(
     tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -345,7 +374,7 @@ def split(
     return split_op(tensor, sizes=sizes, axis=axis)
 
 
-@numpy_names
+@public(method=True, numpy=True)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Cut along `dim` into (at most) `chunks` pieces of equal size."""
     if chunks <= 0:
@@ -354,6 +383,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return split(input, max(-(-length // chunks), 1), dim)
 
 
+@public()
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     """Pad; `pad` lists (before, after) from the last dimension backwards.
 
@@ -417,6 +447,3 @@ def _continued(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
         )
     parts = ([head] if before else []) + [x] + ([tail] if after else [])
     return concatenate(*parts, axis=axis)
-
-
-concat = cat

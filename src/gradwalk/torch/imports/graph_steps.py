@@ -19,6 +19,7 @@ from gradwalk.ops.core.op import Op
 from gradwalk.torch import private
 from gradwalk.torch.imports.torch_export import STOP, can_be_taken_apart
 from gradwalk.torch.translate import LEAF, Known, Made, is_known, translate
+from gradwalk.torch.translate.table import numpy_dtype
 from gradwalk.torch.values import array_of
 
 Drawn = dict[str, Any]  # step -> random numbers to use instead of drawing
@@ -69,40 +70,40 @@ class GraphStep:
     def run(self, values: dict[Source, Any], drawn: Drawn) -> None:
         """Compute the step from `values` and store its outputs there."""
         if self.constant is not None:
-            found = self.constant
+            result = self.constant
         elif self.draws is not None:
             kind, shape, dtype = self.draws
-            found = drawn.get(self.name)
-            if found is None:
-                found = getattr(gradwalk, kind)(*shape, dtype=dtype)
+            result = drawn.get(self.name)
+            if result is None:
+                result = getattr(gradwalk, kind)(*shape, dtype=dtype)
         else:
             args = [values[a] if isinstance(a, Source) else a for a in self.args]
             if self.op is None:
-                found = args[0].detach()
+                result = args[0].detach()
             elif not any(isinstance(a, Made) for a in args):
-                found = self.op(*args, **self.attrs)
+                result = self.op(*args, **self.attrs)
             elif self.name in drawn:
-                found = self.op(args[0], drawn[self.name], **self.attrs)
+                result = self.op(args[0], drawn[self.name], **self.attrs)
             else:
-                found = functional.dropout(args[0], self.attrs["p"])
+                result = functional.dropout(args[0], self.attrs["p"])
         several = self.op is not None and self.op.multiple
-        for k, part in zip(self.outputs, found if several else (found,), strict=True):
+        for k, part in zip(self.outputs, result if several else (result,), strict=True):
             values[Source(self.name, k)] = part
 
 
 class Unsupported(ValueError):
     """All operations of a graph that gradwalk has no counterpart for."""
 
-    def __init__(self, name: str, found: list[tuple[str, str]]) -> None:
-        self.operations = Counter(operation for operation, _ in found)
-        places = dict(reversed(found))
+    def __init__(self, name: str, operations: list[tuple[str, str]]) -> None:
+        self.operations = Counter(operation for operation, _ in operations)
+        places = dict(reversed(operations))
         width = max(map(len, self.operations))
         lines = []
         for operation, count in self.operations.most_common():
             times = "once" if count == 1 else f"{count} times, first"
             lines.append(f"  {operation:<{width}}  {times} {places[operation]}")
         super().__init__(
-            f"{name} has {len(lines)} operation(s) that gradwalk has no counterpart of:\n"
+            f"{name} has {len(lines)} operation(s) without a counterpart in gradwalk:\n"
             + "\n".join(lines)
             + "\nFix: import the parts without them, or record the program with "
             "gradwalk.torch.record(), where they are opaque nodes."
@@ -110,24 +111,20 @@ class Unsupported(ValueError):
 
 
 class Reader:
-    """Read a functional graph and make steps of the nodes that are needed."""
+    """Read a functional graph: make steps of the nodes that its outputs need, in order."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
-        self.graph = graph
         self.steps: list[GraphStep] = []
         self.unknown: list[tuple[str, str]] = []  # operation, where
         self.apart: set[Any] = set()  # operations to decompose before reading again
         self._values = {
             node: _stand_in(node.meta["val"]) for node in graph.nodes if "val" in node.meta
         }
-
-    def read(self) -> None:
-        """The steps that the outputs need, in order."""
         needed: set[torch.fx.Node] = set()
-        for node in reversed(self.graph.nodes):
+        for node in reversed(graph.nodes):
             if node.op == "output" or node in needed:
                 needed.update(node.all_input_nodes)
-        for node in self.graph.nodes:
+        for node in graph.nodes:
             if (
                 node in needed
                 and node.op == "call_function"
@@ -191,12 +188,11 @@ class Reader:
                 return
             step.draws = (kind[name], shape, np.dtype(str(value.dtype).removeprefix("torch.")))
         elif name.startswith(("empty", "new_empty")):
-            step.constant = gradwalk.zeros(*shape, dtype=_dtype(value))
+            step.constant = gradwalk.zeros(*shape, dtype=numpy_dtype(value.dtype))
         else:
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), self._on_cpu)
             kwargs = {k: torch.device("cpu") if k == "device" else v for k, v in kwargs.items()}
-            array = array_of(func(*args, **kwargs))
-            step.constant = gradwalk.tensor(array, dtype=array.dtype)  # type: ignore[union-attr]
+            step.constant = tensor_of(func(*args, **kwargs))
         self.steps.append(step)
 
     def _on_cpu(self, node: torch.fx.Node) -> torch.Tensor:
@@ -205,9 +201,12 @@ class Reader:
         return torch.zeros(value.shape, dtype=value.dtype)
 
 
-def _dtype(value: Any) -> Any:
-    found = array_of(torch.zeros((), dtype=value.dtype))
-    return None if found is None else found.dtype
+def tensor_of(source: Any) -> Any:
+    """A gradwalk tensor with the elements of a PyTorch tensor or an array."""
+    array = array_of(source) if isinstance(source, torch.Tensor) else np.asarray(source)
+    if array is None:
+        raise TypeError(f"a tensor of {source.dtype} on {source.device} has no values to import")
+    return gradwalk.tensor(np.array(array), dtype=array.dtype)
 
 
 def _stand_in(value: Any) -> Any:

@@ -20,7 +20,15 @@ from gradwalk.nn.parameter import Parameter
 from gradwalk.tensors.tensor import Tensor
 from gradwalk.torch import private
 from gradwalk.torch.imports import torch_export
-from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Reader, Source, Unsupported, Within
+from gradwalk.torch.imports.graph_steps import (
+    Drawn,
+    GraphStep,
+    Reader,
+    Source,
+    Unsupported,
+    Within,
+    tensor_of,
+)
 from gradwalk.torch.imports.verify import check_steps, check_whole
 from gradwalk.torch.values import array_of
 
@@ -45,14 +53,14 @@ def import_graph(
     >>> net(gw.ones(4, 3)).shape
     (4, 2)
     """
-    module = torch_export.as_module(fn)
+    module = fn if isinstance(fn, torch.nn.Module) else torch_export.Wrapped(fn)
     graph = torch_export.exported(module, args, kwargs)
     program = torch_export.functional(graph)
-    reader = _read(program)
+    reader = Reader(program.graph)
     # known operations called with arguments that only their decomposition supports
     if reader.apart:
         program = torch_export.functional(graph, reader.apart)
-        reader = _read(program)
+        reader = Reader(program.graph)
     name = torch_export.name_of(module)
     if reader.unknown:
         raise Unsupported(name, reader.unknown)
@@ -60,12 +68,6 @@ def import_graph(
     drawn = check_steps(imported, tolerance)
     check_whole(imported, module, drawn, tolerance)
     return imported
-
-
-def _read(program: torch_export.Program) -> Reader:
-    reader = Reader(program.graph)
-    reader.read()
-    return reader
 
 
 class Part(Module):
@@ -132,7 +134,7 @@ class Imported(Module):
                 self._arguments.append((Source(spec.arg.name) if tensor else None, given))
                 continue
             if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                raise ValueError(f"{self._name}: nothing is known of its input {spec.target!r}")
+                raise ValueError(f"{self._name}: its input {spec.target!r} is of an unknown kind")
             source, place = tensors[spec.target], Source(spec.arg.name)
             target = spec.target
             if spec.kind is InputKind.CONSTANT_TENSOR:
@@ -151,11 +153,11 @@ class Imported(Module):
                     if buffer
                     else Parameter(array, source.requires_grad)
                 )
-            found = shared[id(source)]
-            if isinstance(found, Parameter):
-                part.register_parameter(name, found)
+            own = shared[id(source)]
+            if isinstance(own, Parameter):
+                part.register_parameter(name, own)
             else:
-                part.register_buffer(name, found)
+                part.register_buffer(name, own)
             self._held[place] = (part, name)
 
     def _part(self, path: str, class_name: str = "Part") -> Module:
@@ -241,16 +243,6 @@ class _Inside:
         for within in modules[same:]:
             self.watcher.entered_module(self.imported._parts[within.path])
         self.now = modules
-
-
-def tensor_of(source: Any) -> Tensor:
-    """A gradwalk tensor with the elements of a PyTorch tensor or an array."""
-    array = array_of(source) if isinstance(source, torch.Tensor) else np.asarray(source)
-    if array is None:
-        raise TypeError(
-            f"a tensor of {source.dtype} on {source.device} has no numbers to take over"
-        )
-    return gradwalk.tensor(np.array(array), dtype=array.dtype)
 
 
 def _outline(given: Any) -> str:

@@ -70,14 +70,9 @@ def _used_by(function: Callable[..., Any]) -> dict[str, Any]:
 
 def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The parameters of a module, or the tensors requiring gradients that a function captures."""
-    found: dict[str, torch.Tensor] = {}
-    found |= module.named_parameters(remove_duplicate=False)
-    return {**found, **module.tensors} if isinstance(module, Wrapped) else found
-
-
-def as_module(function: Any) -> torch.nn.Module:
-    """The module itself, or a function wrapped as one."""
-    return function if isinstance(function, torch.nn.Module) else Wrapped(function)
+    parameters: dict[str, torch.Tensor] = {}
+    parameters |= module.named_parameters(remove_duplicate=False)
+    return {**parameters, **module.tensors} if isinstance(module, Wrapped) else parameters
 
 
 def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-import gradwalk
 from gradwalk.engine.gradients import grad
 from gradwalk.torch import private
-from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Source
+from gradwalk.torch.imports.graph_steps import Drawn, GraphStep, Source, tensor_of
 from gradwalk.torch.imports.torch_export import STOP, learned
 from gradwalk.torch.translate import Made
 from gradwalk.torch.values import array_of
@@ -45,10 +44,10 @@ def check_steps(imported: Imported, tolerance: float | None) -> Drawn:
             for k, output in enumerate(outputs):
                 values[Source(step.name, k)] = output
             if step.draws is not None:
-                drawn[step.name] = _ours(outputs[0])
+                drawn[step.name] = tensor_of(outputs[0])
             for made in step.args:
                 if isinstance(made, Made):
-                    drawn[step.name] = _ours(outputs[made.output])
+                    drawn[step.name] = tensor_of(outputs[made.output])
             if step.op is not None:
                 _check_step(step, values, drawn, generator, tolerance)
     return drawn
@@ -84,17 +83,17 @@ def _check_step(
     tolerance: float | None,
 ) -> None:
     places = [a for a in dict.fromkeys(step.args) if isinstance(a, Source)]
-    ours = {place: _ours(values[place]) for place in places}
+    ours = {place: tensor_of(values[place]) for place in places}
     leaves = {}
     for place in places:
         if values[place].is_floating_point():
             ours[place].requires_grad = True
             leaves[place] = values[place].clone().requires_grad_()
     step.run(ours, drawn)
-    found = [ours[Source(step.name, k)] for k in step.outputs]
+    ours_out = [ours[Source(step.name, k)] for k in step.outputs]
     expected = [values[Source(step.name, k)] for k in step.outputs]
-    for k, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
-        what = "value" if len(found) == 1 else f"value of output {k}"
+    for k, (mine, theirs) in enumerate(zip(ours_out, expected, strict=True)):
+        what = "value" if len(ours_out) == 1 else f"value of output {k}"
         _compare(mine.detach().numpy(), theirs, f"the {what} of {step.where()}", tolerance)
     if any(isinstance(a, Made) for a in step.args):
         return  # a new draw would differ: its gradient is checked with the whole
@@ -102,7 +101,7 @@ def _check_step(
     seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in outputs]
     kept = [
         (mine, theirs, seed)
-        for mine, theirs, seed in zip(found, outputs, seeds, strict=True)
+        for mine, theirs, seed in zip(ours_out, outputs, seeds, strict=True)
         if theirs.requires_grad and mine.requires_grad
     ]
     if not kept or not leaves:
@@ -113,7 +112,7 @@ def _check_step(
     mine = grad(
         [m for m, _, _ in kept],
         [ours[place] for place in leaves],
-        [_ours(s) for *_, s in kept],
+        [tensor_of(s) for *_, s in kept],
         materialize_grads=True,
     )
     for place, one, other in zip(leaves, mine, theirs, strict=True):
@@ -142,14 +141,14 @@ def _gradients_of(
 ) -> list[Any] | None:
     """PyTorch's gradients, with zeros for missing ones; None if PyTorch has no rule."""
     try:
-        found = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+        gradients = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
     except (RuntimeError, NotImplementedError) as error:
         if "derivative for" not in str(error):
             raise
         return None
     return [
         torch.zeros_like(leaf) if g is None else g.to_dense() if g.is_sparse else g
-        for leaf, g in zip(leaves, found, strict=True)
+        for leaf, g in zip(leaves, gradients, strict=True)
     ]
 
 
@@ -174,8 +173,8 @@ def check_whole(
             # On copies of the buffers, so that running statistics stay unchanged.
             buffers = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
             args, kwargs = private.rebuilt(twins, spec)
-            found = torch.func.functional_call(module, buffers, args, kwargs)
-            theirs = private.flattened(found)[0]
+            output = torch.func.functional_call(module, buffers, args, kwargs)
+            theirs = private.flattened(output)[0]
             sources = learned(module)
     values = imported._run(private.rebuilt(ours_given, spec), drawn)
     mine = [values[r] if isinstance(r, Source) else r for r in imported._results]
@@ -215,16 +214,16 @@ def _compare_whole(
     generator = torch.Generator().manual_seed(1)
     seeds = [torch.randn(t.shape, generator=generator).to(t) for _, t in pairs]
     expected = _gradients_of([t for _, t in pairs], [t for _, t in wanted.values()], seeds)
-    found = grad(
+    gradients = grad(
         [one for one, _ in pairs],
         [one for one, _ in wanted.values()],
-        [_ours(seed) for seed in seeds],
+        [tensor_of(seed) for seed in seeds],
         materialize_grads=True,
     )
     if expected is None:
         return
     largest = max((_largest(g) for g in expected), default=0.0)
-    for name, one, other in zip(wanted, found, expected, strict=True):
+    for name, one, other in zip(wanted, gradients, expected, strict=True):
         text = f"the gradient of {name} of {imported._name}"
         _compare(one.numpy(), other, text, tolerance, at_least=largest)
 
@@ -262,14 +261,9 @@ def _run_graph(
 # -- comparing -------------------------------------------------------------------------------------
 
 
-def _ours(tensor: torch.Tensor) -> Any:
-    array = np.array(array_of(tensor))
-    return gradwalk.tensor(array, dtype=array.dtype)
-
-
 def _twins(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """A copy that requires a gradient if possible, and our twin of it."""
-    twin, ours = tensor.detach().clone(), _ours(tensor)
+    twin, ours = tensor.detach().clone(), tensor_of(tensor)
     if twin.is_floating_point():
         twin.requires_grad_()
         ours.requires_grad = True
@@ -286,26 +280,26 @@ def _largest(tensor: torch.Tensor) -> float:
 
 
 def _compare(
-    found: Any, expected: torch.Tensor, what: str, tolerance: float | None, at_least: float = 0.0
+    mine: Any, expected: torch.Tensor, what: str, tolerance: float | None, at_least: float = 0.0
 ) -> None:
     """Raise if two arrays differ by more than the tolerance × the largest element."""
     wanted = np.asarray(array_of(expected))
-    if found.shape != wanted.shape:
-        raise Mismatch(f"{what} has shape {found.shape}, in PyTorch {wanted.shape}")
+    if mine.shape != wanted.shape:
+        raise Mismatch(f"{what} has shape {mine.shape}, in PyTorch {wanted.shape}")
     if wanted.dtype.kind != "f":
-        if not np.array_equal(found, wanted):
-            raise Mismatch(f"{what} is not PyTorch's: {np.sum(found != wanted)} elements differ")
+        if not np.array_equal(mine, wanted):
+            raise Mismatch(f"{what} differs from PyTorch's in {np.sum(mine != wanted)} elements")
         return
     limit = TOLERANCES.get(expected.dtype, HALF) if tolerance is None else tolerance
     scale = max(_largest(expected), at_least)
     with np.errstate(all="ignore"):
         apart = np.where(
-            (found == wanted) | (np.isnan(found) & np.isnan(wanted)), 0, np.abs(found - wanted)
+            (mine == wanted) | (np.isnan(mine) & np.isnan(wanted)), 0, np.abs(mine - wanted)
         )
     furthest = float(np.max(apart, initial=0.0))
     if not furthest <= limit * scale:
         raise Mismatch(
-            f"{what} is not PyTorch's: off by up to {furthest:.3g}, where the largest element is "
+            f"{what} differs from PyTorch's by up to {furthest:.3g}; the largest element is "
             f"{scale:.3g} and the tolerance {limit:g} of it. Fix: if this is rounding, pass a "
-            "larger tolerance= to import_graph; else it is a bug of gradwalk's translation."
+            "larger tolerance= to import_graph; otherwise it is a bug in gradwalk's translation."
         )

@@ -103,8 +103,8 @@ class AutogradGraph:
         """Add the autograd node of a tensor, and all nodes behind it, to the trace."""
         with self.recorder.silence(), private.unseen():
             grad_fn = tensor.grad_fn
-            for found in inputs_first(grad_fn, self.node):
-                self._grow(found, tensor if found is grad_fn else None)
+            for behind in inputs_first(grad_fn, self.node):
+                self._grow(behind, tensor if behind is grad_fn else None)
             index = self.node(grad_fn)
             assert index is not None
             edge = self.edge_of(tensor) or Edge(index)
@@ -129,13 +129,11 @@ class AutogradGraph:
             index=0,
             op=_name(grad_fn),
             args=tuple(edges),
-            group=self.recorder._stack[-1] if twin is None and self.recorder._stack else None,
-            line=line,
+            group=self.recorder._group if twin is None else twin.group,
+            line=line if twin is None else twin.line,
             metas=tuple(_UNKNOWN_META if known is None else form(*known) for known in outputs),
             values=[None] * len(outputs),
         )
-        if twin is not None:
-            node.group, node.line = twin.group, twin.line
         index = self.trace.add(node)
         private.mark(grad_fn)[self._key] = index
         self._values_it_saved(grad_fn)
@@ -182,7 +180,7 @@ class AutogradGraph:
             nodes = list(inputs_first([t.grad_fn for t in starts if t.grad_fn is not None]))
             if not nested:
                 self._note_saved(nodes)
-            handles = [self._hook(fn, sweep, only_leaves=nested) for fn in nodes]
+            hooks = [self._hook(fn, sweep, only_leaves=nested) for fn in nodes]
         second_order = recorder._of_second_order
         recorder._sweep = sweep
         recorder._of_second_order = call.create_graph
@@ -195,20 +193,21 @@ class AutogradGraph:
             self.memories.explain_overwritten(error, nodes, self.node)
             raise
         finally:
-            for handle in handles:
+            for handle in filter(None, hooks):
                 handle.remove()
             if not nested:
                 recorder._of_second_order = second_order
                 recorder.swept()
 
     def _hook(self, grad_fn: Any, sweep: Sweep, only_leaves: bool) -> Any:
+        """Listen to an autograd node; None if there is nothing to hear."""
         index = self.node(grad_fn)
         if index is None:
-            return _NoHandle()
+            return None
         if is_leaf(grad_fn):
             return grad_fn.register_prehook(partial(self._delivered, index, sweep))
         if only_leaves:  # inside a checkpointed region that PyTorch recomputes as a whole
-            return _NoHandle()
+            return None
         return grad_fn.register_hook(partial(self._visited, grad_fn, index, sweep))
 
     def _delivered(self, index: int, sweep: Sweep, arrived: tuple[Any, ...]) -> None:
@@ -254,15 +253,15 @@ class AutogradGraph:
     def _positions(self, grad_fn: Any, node: TraceNode) -> list[int | None]:
         """The argument position of each edge of an autograd node."""
         free = [position for position, _ in node.edges]
-        found: list[int | None] = []
+        positions: list[int | None] = []
         for source, output in grad_fn.next_functions:
             edge = None if source is None else self._source(source, output)
             alike = (p for p in free if edge is not None and self._same(node.args[p], edge))
             place = next(alike, None)
             if place is not None:
                 free.remove(place)
-            found.append(place)
-        return found
+            positions.append(place)
+        return positions
 
     def _same(self, argument: Edge, edge: Edge) -> bool:
         """Whether both are the same operand. A leaf written since has a newer node."""
@@ -302,11 +301,6 @@ class AutogradGraph:
             packed = any(private.is_packed(grad_fn, name) for name in private.saved_names(grad_fn))
             if index is not None and not packed and not is_leaf(grad_fn):
                 self.memories.note_saved(index, saved_tensors(grad_fn))
-
-
-class _NoHandle:
-    def remove(self) -> None:
-        """Do nothing: there is no hook."""
 
 
 def is_leaf(grad_fn: Any) -> bool:

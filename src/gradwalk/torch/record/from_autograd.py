@@ -39,7 +39,7 @@ def trace_of_tensor(
         if again is not None:
             return again
         raise AutogradError(
-            "the graph behind this loss was let go by backward(). Fix: ask before backward(), or "
+            "backward() has freed the graph behind this loss. Fix: ask before backward(), or "
             "call backward(retain_graph=True), or compute inside `with gradwalk.torch.record():`; "
             "under gradwalk.torch.watch(model, optimizer), ask between backward() and step()"
         ) from error

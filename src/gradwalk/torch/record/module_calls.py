@@ -48,9 +48,9 @@ def whole_of(module: nn.Module) -> nn.Module:
     before = None if known is None else known()
     if before is not None and _has(before, module):
         return before
-    found = next((whole for whole in outermost_alive() if _has(whole, module)), module)
-    _wholes[module] = weakref.ref(found)
-    return found
+    outermost = next((whole for whole in outermost_alive() if _has(whole, module)), module)
+    _wholes[module] = weakref.ref(outermost)
+    return outermost
 
 
 def _has(whole: nn.Module, module: nn.Module) -> bool:
@@ -117,10 +117,15 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
         known[1] is not None and known[1].pattern == _NEEDLESS for known in warnings.filters
     ):
         warnings.filterwarnings("ignore", _NEEDLESS)
-    handles = [
-        register_module_forward_pre_hook(enters),
-        register_module_forward_hook(leaves, always_call=True),
-    ]
+    entering = register_module_forward_pre_hook(enters)
+    leaving = register_module_forward_hook(leaves, always_call=True)
+    with _removed(entering, leaving):
+        yield
+
+
+@contextmanager
+def _removed(*handles: Any) -> Iterator[None]:
+    """Remove these hooks at the end."""
     try:
         yield
     finally:
@@ -160,9 +165,6 @@ def told_of_steps(recorder: Any) -> Iterator[None]:
         if silent and threading.get_ident() == recorder.thread:
             silent.pop()[1].__exit__(None, None, None)
 
-    handles = [register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends)]
-    try:
+    beginning = register_optimizer_step_pre_hook(begins)
+    with _removed(beginning, register_optimizer_step_post_hook(ends)):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -66,14 +66,14 @@ class TorchTrace(Trace):
     def lookup(self, thing: Any) -> int | None:
         """The node of a live tensor; None if it is not in the trace."""
         if isinstance(thing, torch.Tensor):
-            found = self.recorder.known(thing)
-            return None if found is None else self._reached(found.node)
+            edge = self.recorder.known(thing)
+            return None if edge is None else self._reached(edge.node)
         return super().lookup(thing)
 
     def output(self, thing: Any) -> int:
         """Which output of its node a live tensor is."""
-        found = self.recorder.known(thing) if isinstance(thing, torch.Tensor) else None
-        return 0 if found is None else found.output
+        edge = self.recorder.known(thing) if isinstance(thing, torch.Tensor) else None
+        return 0 if edge is None else edge.output
 
     def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
         """When and where a tensor was last written in place, if that was recorded."""
@@ -274,16 +274,16 @@ class TorchRecorder(Recorder):
         if entry.is_current:
             return entry.edge
         # Written since, by an optimizer say: from here on it is another leaf.
-        found = self._new_leaf(tensor)
-        self.trace._earlier[found.node] = entry.edge.node
-        return found
+        edge = self._new_leaf(tensor)
+        self.trace._earlier[edge.node] = entry.edge.node
+        return edge
 
     def _new_leaf(self, tensor: torch.Tensor) -> Edge:
         """Add a leaf for a constant or a tensor made before the recording."""
         made = TraceNode(
             index=0,
             op="",
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             needs_grad=tensor.requires_grad,
             metas=(form_of(tensor),),
             line=(self.graph.memories.last_write(tensor) or (0, None))[1],
@@ -386,7 +386,7 @@ class TorchRecorder(Recorder):
             op=name,
             args=tuple(self._as_argument(operand, edges, made) for operand in operands),
             attrs=attrs,
-            group=self._stack[-1] if self._stack else None,
+            group=self._group,
             line=line,
             needs_grad=number is not None,
             metas=tuple(form_of(made[k]) for k in outputs),
@@ -429,32 +429,32 @@ class TorchRecorder(Recorder):
         self._unused[id(tensor)].is_blank = "empty" in func._schema.name
 
     def _note_unused(self, result: torch.Tensor, source: Edge | None) -> None:
-        group = self._stack[-1] if self._stack else None
-        self._unused[id(result)] = _Unused(weakref.ref(result), source, caller(), group)
+        unused = _Unused(weakref.ref(result), source, caller(), self._group)
+        self._unused[id(result)] = unused
 
     def _used(self, tensor: torch.Tensor) -> Edge | None:
         """Turn a noted tensor that is now used into a node."""
-        found = self._unused.get(id(tensor))
-        if found is None or found.tensor() is not tensor:
+        noted = self._unused.get(id(tensor))
+        if noted is None or noted.tensor() is not tensor:
             return None
-        line = line_at(*found.place)
-        if found.source is None:
+        line = line_at(*noted.place)
+        if noted.source is None:
             edge = self._new_leaf(tensor)
             leaf = self.trace.nodes[edge.node]
             leaf.line = leaf.line or line
-            if found.is_blank and version_of(tensor) <= 0:
+            if noted.is_blank and version_of(tensor) <= 0:
                 leaf.values = [None]
                 self._blank.add(edge.node)
             return edge
-        source = self.trace.nodes[found.source.node]
+        source = self.trace.nodes[noted.source.node]
         node = TraceNode(
             index=0,
             op="detach",
-            args=(found.source,),
-            group=found.group,
+            args=(noted.source,),
+            group=noted.group,
             line=line,
             needs_grad=False,
-            metas=(source.metas[found.source.output],),
+            metas=(source.metas[noted.source.output],),
             note="detach" if source.needs_grad else "",
         )
         index = self.trace.add(node)

@@ -66,12 +66,12 @@ class Memories:
 
     def note_saved(self, index: int, saved: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Note what a node saves for backward, except parameters."""
-        found = []
+        places = []
         for name, tensor in saved:
             place = self._placed(name, tensor)
             if place is not None and not (tensor.is_leaf and tensor.requires_grad):
-                found.append(place)
-        self.trace.saved[index] = tuple(found)
+                places.append(place)
+        self.trace.saved[index] = tuple(places)
 
     def _placed(self, name: str, tensor: torch.Tensor) -> Saved | None:
         storage = private.storage_of(tensor)
@@ -109,10 +109,10 @@ class Memories:
                 what = "its result" if edge.node == index else self.trace.name(edge.node)
                 return (
                     f"gradwalk: {name} ({line}) keeps {what} for backward, and {later.name} "
-                    f"({later.line}) wrote over it before backward came. Fix: compute it out of "
+                    f"({later.line}) overwrote it before backward ran. Fix: compute it out of "
                     "place there, or write to a clone()."
                 )
-        return f"gradwalk: what {name} ({line}) keeps for backward was written over in place."
+        return f"gradwalk: what {name} ({line}) keeps for backward was overwritten in place."
 
 
 def _is_spoilt(grad_fn: Any) -> bool:

@@ -14,7 +14,6 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from gradwalk.torch.rerun.statements import (
     Statements,
     statements_between,
 )
-from gradwalk.torch.watch.gradient_checks import all_finite
+from gradwalk.torch.watch.gradient_checks import all_finite, parameters_of
 
 
 @dataclass(eq=False)
@@ -76,13 +75,13 @@ class RerunPlan:
 def plan_of(run: Run) -> RerunPlan:
     """Plan the statements from the first model call to the end of backward, in one frame."""
     if not run.calls:
-        raise NotRepeatable("no module was called on the way to the loss")
+        raise NotRepeatable("no module was called before the loss")
     for depth, start in enumerate(run.calls[0].frames):
         for end in run.frames:
             # The innermost frame only: a statement further out does much more than this step.
             if start.is_same_frame(end):
                 return RerunPlan(depth, start, end, statements_between(start, end))
-    raise NotRepeatable("the model and backward were not called from one function that is known")
+    raise NotRepeatable("no function of the program calls both the model and backward")
 
 
 class Rerun:
@@ -123,7 +122,7 @@ class Rerun:
                     outcome.how = attempt.__name__.strip("_")
                     outcome.notes += notes
                     break
-                outcome.notes.append(f"{told}, and the fault did not show again")
+                outcome.notes.append(f"{told}, and the fault did not occur again")
                 outcome.trace = outcome.trace or recorder.trace
         outcome.notes += [note for call in run.calls for note in call.changed_since()]
         return outcome
@@ -141,7 +140,7 @@ class Rerun:
         except NotRepeatable as error:
             outcome.notes.append(f"{what} could not be run again: {error}")
         except LeftTheBlock:
-            outcome.notes.append("the statements, run again, took another way")
+            outcome.notes.append("run again, the statements took a different branch")
         except Exception as error:  # the program's own code may raise anything
             short = textwrap.shorten(str(error), 120)
             outcome.notes.append(f"{what} failed when run again: {type(error).__name__}: {short}")
@@ -181,13 +180,13 @@ class Rerun:
             return f"{told}; the loss is the same bit for bit", []
         return told, [
             f"run again, the loss is {_number(self.losses[-1])}, not {_number(run.loss)}: "
-            "something in it is not deterministic, or was changed since"
+            "something in it is not deterministic, or was changed afterwards"
         ]
 
     def _model(self, run: Run, recorder: TorchRecorder) -> tuple[str, list[str]]:
         """Run the models alone, and push the kept gradients of their outputs through them."""
         if not run.calls:
-            raise NotRepeatable("none was called on the way to the loss")
+            raise NotRepeatable("none was called before the loss")
         notes = []
         with recorder:
             for call in run.calls:
@@ -204,12 +203,12 @@ class Rerun:
                     roots = [outputs[i] for i in pushed]
                     for root, kept in zip(roots, pushed.values()):
                         # An output may depend on another: the kept gradient is the whole sum.
-                        root.register_hook(partial(_instead, kept))  # type: ignore[no-untyped-call]
+                        root.register_hook(lambda _, kept=kept: kept)  # type: ignore[no-untyped-call]
                     finite = all(map(all_finite, outputs))
                     self._only_pushed = finite and not all(map(all_finite, pushed.values()))
                     torch.autograd.backward(roots, list(pushed.values()))
                 else:
-                    notes.append("the gradient of the model's output was too large to be kept")
+                    notes.append("the gradient of the model's output was too large to keep")
         return (
             "the model was run again with its batch, recorded, and the gradient that its output "
             "had received was pushed back through it"
@@ -248,8 +247,7 @@ class Rerun:
         for model in self.models:
             yield from model.module.parameters()
         for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                yield from group["params"]
+            yield from parameters_of(optimizer)
 
     def _keep_gradient(self, tensor: torch.Tensor) -> None:
         self._gradients.setdefault(id(tensor), (tensor, tensor.grad))
@@ -310,10 +308,6 @@ def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-
-
-def _instead(kept: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    return kept
 
 
 _CALL = "output = module(*args, **kwargs)"

@@ -54,7 +54,16 @@ class _Twister:
     Comparing its raw memory tells, at far lower cost.
     """
 
-    def __init__(self, get: Callable[[], Any], waiting: Any, none: object) -> None:
+    def __init__(
+        self,
+        generator: Callable[[], Any],
+        address: Callable[[Any], int | None],
+        get: Callable[[], Any],
+        waiting: Any,
+        none: object,
+    ) -> None:
+        self._generator_now = generator  # the generator in use
+        self._address = address  # of its memory; None if it is of another kind
         self._get = get
         # A cached normal number is not part of that memory; using it up changes nothing there.
         self._waiting = waiting  # key of that number in a state
@@ -66,9 +75,9 @@ class _Twister:
 
     def now(self) -> Any:
         """The state. Do not write to it."""
-        generator = self.generator()
+        generator = self._generator_now()
         if generator is not self._generator:  # the program may replace it
-            address = self.address(generator)
+            address = self._address(generator)
             self._generator = generator  # keeps the memory alive
             self._memory = address and (ctypes.c_char * _TWISTER).from_address(address)
             self._state = None
@@ -80,38 +89,34 @@ class _Twister:
             self._last, self._state = memory, self._get()
         return self._state
 
-    def generator(self) -> Any:
-        """The generator in use."""
-        raise NotImplementedError
 
-    def address(self, generator: Any) -> int | None:
-        """The address of its memory; None if it is of another kind."""
-        raise NotImplementedError
+def _address_of_numpy(generator: Any) -> int | None:
+    is_twister = isinstance(generator, np.random.MT19937)
+    return int(generator.ctypes.state_address) if is_twister else None
 
 
-class _OfNumpy(_Twister):
-    def generator(self) -> Any:
-        return np.random.get_bit_generator()  # type: ignore[attr-defined]
-
-    def address(self, generator: Any) -> int | None:
-        is_twister = isinstance(generator, np.random.MT19937)
-        return int(generator.ctypes.state_address) if is_twister else None
-
-
-class _OfPython(_Twister):
-    def generator(self) -> Any:
-        return random.getstate.__self__  # type: ignore[attr-defined]
-
-    def address(self, generator: Any) -> int | None:
-        """Valid only with CPython's object layout, which a comparison verifies."""
-        large = type(generator).__basicsize__ >= _HEAD + _TWISTER
-        if sys.implementation.name != "cpython" or not large:
-            return None
-        _, (*words, position), _ = generator.getstate()
-        told = struct.pack("=i624I", position, *words)
-        address = id(generator) + _HEAD
-        return address if ctypes.string_at(address, _TWISTER) == told else None
+def _address_of_python(generator: Any) -> int | None:
+    """Valid only with CPython's object layout, which a comparison verifies."""
+    large = type(generator).__basicsize__ >= _HEAD + _TWISTER
+    if sys.implementation.name != "cpython" or not large:
+        return None
+    _, (*words, position), _ = generator.getstate()
+    told = struct.pack("=i624I", position, *words)
+    address = id(generator) + _HEAD
+    return address if ctypes.string_at(address, _TWISTER) == told else None
 
 
-_of_numpy = _OfNumpy(partial(np.random.get_state, legacy=False), "has_gauss", 0)
-_of_python = _OfPython(random.getstate, 2, None)
+_of_numpy = _Twister(
+    lambda: np.random.get_bit_generator(),  # type: ignore[attr-defined]
+    _address_of_numpy,
+    partial(np.random.get_state, legacy=False),
+    "has_gauss",
+    0,
+)
+_of_python = _Twister(
+    lambda: random.getstate.__self__,  # type: ignore[attr-defined]
+    _address_of_python,
+    random.getstate,
+    2,
+    None,
+)

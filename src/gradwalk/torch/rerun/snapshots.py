@@ -177,12 +177,12 @@ class ModelCall:
         for tensor, version in zip(self.tensors, self.versions):
             if version_of(tensor) != version:
                 notes.append(
-                    f"a tensor of shape {tuple(tensor.shape)} that the model was called with was "
-                    "written to in place since: its numbers are the later ones"
+                    f"an argument of the model, of shape {tuple(tensor.shape)}, was written to in "
+                    "place afterwards: the re-run uses its new values"
                 )
         for buffer in self.buffers:
             if buffer.copy is None and version_of(buffer.tensor) != buffer.version:
-                notes.append(f"the buffer {buffer.name} is too large to be kept, and was changed")
+                notes.append(f"the buffer {buffer.name} is too large to keep, and was changed")
         return notes
 
     def restore(self) -> None:

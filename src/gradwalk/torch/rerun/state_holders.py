@@ -202,9 +202,7 @@ class Spent:
         return self
 
     def __next__(self) -> Any:
-        raise NotRepeatable(
-            f"they take the next of a {self._kind}, and what it has given it does not give again"
-        )
+        raise NotRepeatable(f"they take the next item of a {self._kind}, which cannot be rewound")
 
 
 def copied(iterator: Any) -> Any:

@@ -65,7 +65,7 @@ def _statements(code: CodeType, start: int, end: int) -> Statements:
     last = _position(code, end)
     way, goal = _way(tree.body, first), _way(tree.body, last)
     if not _stands_there(tree, first) or not _stands_there(tree, last):
-        raise NotRepeatable(f"{code.co_filename} is not the file that runs: was it changed?")
+        raise NotRepeatable(f"{code.co_filename} is not the file that runs; was it changed?")
     shared = 0
     for a, b in zip(way, goal):
         if a.block is not b.block:
@@ -74,7 +74,7 @@ def _statements(code: CodeType, start: int, end: int) -> Statements:
         if a.index != b.index:
             break
     if not shared or way[shared - 1].index > goal[shared - 1].index:
-        raise NotRepeatable("backward stands before the call of the model")
+        raise NotRepeatable("backward comes before the call of the model")
     block = way[shared - 1].block
     begin, stop = way[shared - 1].index, goal[shared - 1].index
     if begin == stop:
@@ -91,7 +91,7 @@ def _statements(code: CodeType, start: int, end: int) -> Statements:
     try:
         compiled = compile(ast.fix_missing_locations(module), code.co_filename, "exec")
     except SyntaxError as error:
-        raise NotRepeatable(f"its statements do not stand alone: {error.msg}") from error
+        raise NotRepeatable(f"its statements cannot be compiled alone: {error.msg}") from error
     return Statements(compiled, frozenset(names.needed), body[0].lineno, last[1])
 
 
@@ -103,7 +103,7 @@ def _tree(filename: str) -> ast.Module:
     try:
         return ast.parse(source, filename)
     except SyntaxError as error:
-        raise NotRepeatable(f"{filename} is not the file that runs: was it changed?") from error
+        raise NotRepeatable(f"{filename} is not the file that runs; was it changed?") from error
 
 
 # -- positions in the source -----------------------------------------------------------------------
@@ -223,7 +223,7 @@ class _Leaves(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, _SUSPENDS):
-            raise NotRepeatable("there is a yield or an await between")
+            raise NotRepeatable("a yield or an await comes between")
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             return node  # a return inside it stays inside
         loop = isinstance(node, _LOOPS)

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from gradwalk.nn import composites
+from gradwalk.nn import composites  # noqa: F401, a call may translate to one
 from gradwalk.ops import TABLE as OPS
-from gradwalk.torch.translate import (
+from gradwalk.torch.translate import (  # noqa: F401, each registers its entries
     arithmetic,
     backward,
     factories,
@@ -27,18 +27,6 @@ from gradwalk.torch.translate import (
 )
 from gradwalk.torch.translate.table import LEAF, TABLE, AtenCall, Known, Made, is_integer, is_plain
 
-FAMILIES = (
-    arithmetic,
-    backward,
-    factories,
-    indexing,
-    layers,
-    losses,
-    matrices,
-    reductions,
-    shapes,
-    composites,
-)
 __all__ = ["LEAF", "TABLE", "Known", "Made", "entry_name", "is_known", "translate"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, same
 
 # -- functions of one tensor -----------------------------------------------------------------------
@@ -25,21 +27,16 @@ direct("nan_to_num", "nan_to_num", "self", nan="nan", posinf="posinf", neginf="n
 
 direct("leaky_relu", "leaky_relu", "self", negative_slope="negative_slope")
 direct("elu", "elu", "self", alpha="alpha", scale="scale", input_scale="input_scale")
-direct("celu", "elu", "self", alpha="alpha", scale=lambda c: 1.0, input_scale=lambda c: 1 / c.alpha)
+direct("celu", "elu", "self", alpha="alpha", scale=1.0, input_scale=lambda c: 1 / c.alpha)
 direct("hardtanh", "hardtanh", "self", min_val="min_val", max_val="max_val")
-direct("relu6", "hardtanh", "self", min_val=lambda c: 0.0, max_val=lambda c: 6.0)
+direct("relu6", "hardtanh", "self", min_val=0.0, max_val=6.0)
 direct("softplus", "softplus", "self", beta="beta", threshold="threshold")
 direct("softshrink", "softshrink", "self", lambd="lambd")
 direct("hardshrink", "hardshrink", "self", lambd="lambd")
 direct("threshold", "threshold", "self", threshold="threshold", value="value")
 direct("_prelu_kernel", "prelu", "self weight")
-direct("glu", "glu", "self", axis=lambda c: c.axis())
-
-
-@entry("gelu")
-def _gelu(c: AtenCall) -> Known:
-    return Known("gelu_tanh" if c.approximate == "tanh" else "gelu", (c.self,))
-
+direct("gelu", lambda c: "gelu_tanh" if c.approximate == "tanh" else "gelu", "self")
+direct("glu", "glu", "self", axis=AtenCall.axis)
 
 # -- functions of two ------------------------------------------------------------------------------
 
@@ -70,54 +67,45 @@ direct("lerp.Scalar lerp.Tensor", "lerp", "self end weight")
 direct("where.self where.ScalarSelf where.ScalarOther", "where", "condition self other")
 direct("addcmul", "addcmul", "self tensor1 tensor2", value="value")
 direct("addcdiv", "addcdiv", "self tensor1 tensor2", value="value")
+direct("masked_fill.Scalar masked_fill.Tensor", "masked_fill", "self mask value")
+direct("div.Tensor div.Scalar", "div", "self other")
+direct(
+    "div.Tensor_mode div.Scalar_mode",
+    lambda c: "div" if c.rounding_mode is None else f"div_{c.rounding_mode}", "self other",
+)  # fmt: skip
 
 
-@entry("add.Tensor", "add.Scalar")
-def _add(c: AtenCall) -> Known:
-    if c.alpha == 1:
-        return Known("add", (c.self, c.other))
-    return Known("add_scaled", (c.self, c.other), {"alpha": c.alpha})
+def _scaled(names: str, op: str, first: str, second: str, sign: int) -> None:
+    """Register a sum or difference whose second operand is multiplied by `alpha`."""
+
+    @entry(*names.split())
+    def known(c: AtenCall) -> Known:
+        args = c.values[first], c.values[second]
+        if c.alpha == 1:
+            return Known(op, args)
+        return Known("add_scaled", args, {"alpha": sign * c.alpha})
 
 
-@entry("sub.Tensor", "sub.Scalar")
-def _sub(c: AtenCall) -> Known:
-    if c.alpha == 1:
-        return Known("sub", (c.self, c.other))
-    return Known("add_scaled", (c.self, c.other), {"alpha": -c.alpha})
-
-
-@entry("rsub.Tensor", "rsub.Scalar")
-def _rsub(c: AtenCall) -> Known:
-    if c.alpha == 1:
-        return Known("sub", (c.other, c.self))
-    return Known("add_scaled", (c.other, c.self), {"alpha": -c.alpha})
-
-
-@entry("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
-def _div(c: AtenCall) -> Known:
-    mode = c.values.get("rounding_mode")
-    return Known("div" if mode is None else f"div_{mode}", (c.self, c.other))
-
+_scaled("add.Tensor add.Scalar", "add", "self", "other", 1)
+_scaled("sub.Tensor sub.Scalar", "sub", "self", "other", -1)
+_scaled("rsub.Tensor rsub.Scalar", "sub", "other", "self", -1)
 
 # -- limits ----------------------------------------------------------------------------------------
 
 
-@entry("clamp", "clamp_min", "clamp_max")
-def _clamp(c: AtenCall) -> Known:
-    low, high = c.values.get("min"), c.values.get("max")
-    return Known("clip", (c.self,), {"min": low, "max": high})
+def _low(c: AtenCall) -> Any:
+    return c.values.get("min")
 
 
-@entry("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
-def _clamp_tensor(c: AtenCall) -> Known:
-    low, high = c.values.get("min"), c.values.get("max")
-    if high is None:
-        return Known("clamp_min", (c.self, low))
-    if low is None:
-        return Known("clamp_max", (c.self, high))
-    return Known("clip_between", (c.self, low, high))
+def _high(c: AtenCall) -> Any:
+    return c.values.get("max")
 
 
-@entry("masked_fill.Scalar", "masked_fill.Tensor")
-def _masked_fill(c: AtenCall) -> Known:
-    return Known("masked_fill", (c.self, c.mask, c.value))
+def _clamp(c: AtenCall) -> str:
+    if _high(c) is None:
+        return "clamp_min"
+    return "clamp_max" if _low(c) is None else "clip_between"
+
+
+direct("clamp clamp_min clamp_max", "clip", "self", min=_low, max=_high)
+direct("clamp.Tensor clamp_min.Tensor clamp_max.Tensor", _clamp, "self min? max?")

@@ -6,49 +6,42 @@ from typing import Any
 
 import torch
 
-from gradwalk.torch.translate.table import AtenCall, Known, direct, entry
+from gradwalk.torch.translate.table import AtenCall, Known, direct, entry, has_dims
 
 EVERY = ("slice", None, None, None)
 
 
-def _at(axis: int, part: Any) -> tuple[Any, ...]:
+def at_axis(axis: int, part: Any) -> tuple[Any, ...]:
     """An index with `part` at an axis and full slices before it."""
     return (*(EVERY,) * axis, part)
 
 
-def _sliced(c: AtenCall) -> Any:
+def clipped(place: int, length: int) -> int:
+    """The end of a slice, counted from the front and within the length."""
+    return max(min(place + length if place < 0 else place, length), 0)
+
+
+def _item(c: AtenCall) -> Any:
+    return at_axis(c.axis(), int(c.index))
+
+
+def _slice(c: AtenCall) -> Any:
     length = c.self.shape[c.axis()]
-    start = 0 if c.start is None else c.start
-    end = length if c.end is None else c.end
-    start, end = (max(min(n + length if n < 0 else n, length), 0) for n in (start, end))
-    return ("slice", start, max(end, start), c.step)
+    start = clipped(0 if c.start is None else c.start, length)
+    end = clipped(length if c.end is None else c.end, length)
+    return at_axis(c.axis(), ("slice", start, max(end, start), c.step))
 
 
-@entry("select.int", "select_copy.int")
-def _select(c: AtenCall) -> Known:
-    return Known("getitem", (c.self,), {"index": _at(c.axis(), int(c.index))})
-
-
-@entry("slice.Tensor", "slice_copy.Tensor")
-def _slice(c: AtenCall) -> Known:
-    return Known("getitem", (c.self,), {"index": _at(c.axis(), _sliced(c))})
-
-
-@entry("narrow", "narrow_copy")
-def _narrow(c: AtenCall) -> Known:
+def _narrow(c: AtenCall) -> Any:
     start = int(c.start) % max(c.self.shape[c.axis()], 1) if c.start < 0 else int(c.start)
-    part = ("slice", start, start + c.length, None)
-    return Known("getitem", (c.self,), {"index": _at(c.axis(), part)})
+    return at_axis(c.axis(), ("slice", start, start + c.length, None))
 
 
-@entry("select_scatter")
-def _select_scatter(c: AtenCall) -> Known:
-    return Known("setitem", (c.self, c.src), {"index": _at(c.axis(), int(c.index))})
-
-
-@entry("slice_scatter")
-def _slice_scatter(c: AtenCall) -> Known:
-    return Known("setitem", (c.self, c.src), {"index": _at(c.axis(), _sliced(c))})
+direct("select.int select_copy.int", "getitem", "self", index=_item)
+direct("slice.Tensor slice_copy.Tensor", "getitem", "self", index=_slice)
+direct("narrow narrow_copy", "getitem", "self", index=_narrow)
+direct("select_scatter", "setitem", "self src", index=_item)
+direct("slice_scatter", "setitem", "self src", index=_slice)
 
 
 def _subscript(indices: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
@@ -73,80 +66,78 @@ def _subscript(indices: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 
 @entry("index.Tensor", "_unsafe_index.Tensor")
 def _index(c: AtenCall) -> Known | None:
-    found = _subscript(c.indices)
-    if found is None:
+    subscript = _subscript(c.indices)
+    if subscript is None:
         return None
-    return Known("getitem", (c.self, *found[1]), {"index": found[0]})
+    index, arrays = subscript
+    return Known("getitem", (c.self, *arrays), {"index": index})
 
 
 @entry("index_put", "_unsafe_index_put")
 def _index_put(c: AtenCall) -> Known | None:
-    found = _subscript(c.indices)
-    if found is None or c.values["values"].dtype != c.self.dtype:
+    subscript, values = _subscript(c.indices), c.values["values"]
+    if subscript is None or values.dtype != c.self.dtype:
         return None
+    index, arrays = subscript
     op = "index_put_added" if c.accumulate else "setitem"
-    return Known(op, (c.self, c.values["values"], *found[1]), {"index": found[0]})
+    return Known(op, (c.self, values, *arrays), {"index": index})
 
 
-@entry("index_select")
-def _index_select(c: AtenCall) -> Known | None:
-    if not c.self.dim() or c.index.dim() != 1:
-        return None
-    return Known("getitem", (c.self, c.index), {"index": _at(c.axis(), ("array", 0))})
+def _one_index(c: AtenCall) -> bool:
+    return has_dims(c) and c.index.dim() == 1
 
 
-@entry("masked_select")
-def _masked_select(c: AtenCall) -> Known | None:
-    if c.self.shape != c.mask.shape or not c.self.dim():
-        return None
-    return Known("getitem", (c.self, c.mask), {"index": (("mask", 0, c.mask.dim()),)})
+def _index_each(c: AtenCall) -> bool:
+    return has_dims(c) and c.index.dim() == c.self.dim()
 
 
+direct(
+    "index_select", "getitem", "self index", when=_one_index,
+    index=lambda c: at_axis(c.axis(), ("array", 0)),
+)  # fmt: skip
+direct(
+    "masked_select", "getitem", "self mask",
+    when=lambda c: has_dims(c) and c.self.shape == c.mask.shape,
+    index=lambda c: (("mask", 0, c.mask.dim()),),
+)  # fmt: skip
 direct("take", "take", "self index")
-direct("gather", "gather", "self index", axis=lambda c: c.axis())
+direct("gather", "gather", "self index", axis=AtenCall.axis)
+
+for name, operand in (("scatter.src", "src"), ("scatter.value", "value"), ("scatter_add", "src")):
+    ours = name.partition(".")[0]
+    direct(name, ours, f"self index {operand}", when=_index_each, axis=AtenCall.axis)
+direct(
+    "index_add", "index_add", "self index source", when=_one_index, axis=AtenCall.axis,
+    alpha="alpha",
+)  # fmt: skip
+direct("index_copy", "index_copy", "self index source", when=_one_index, axis=AtenCall.axis)
+direct(
+    "index_fill.int_Scalar index_fill.int_Tensor", "index_fill", "self index value",
+    when=_one_index, axis=AtenCall.axis,
+)  # fmt: skip
 
 
-def _written(name: str, op: str, source: str, **attrs: Any) -> None:
-    """Register an overload that writes `source` at an index along `dim`."""
-
-    def known(c: AtenCall) -> Known | None:
-        rank = c.self.dim() if op.startswith("scatter") else 1
-        if not c.self.dim() or c.index.dim() != rank:
-            return None
-        found = {k: c.values[v] for k, v in attrs.items()}
-        return Known(op, (c.self, c.index, c.values[source]), {"axis": c.axis(), **found})
-
-    entry(name)(known)
+def padding_index(c: AtenCall) -> int | None:
+    """The row of an embedding that gets no gradient."""
+    return None if c.padding_idx < 0 else int(c.padding_idx)
 
 
-_written("scatter.src", "scatter", "src")
-_written("scatter.value", "scatter", "value")
-_written("scatter_add", "scatter_add", "src")
-_written("index_add", "index_add", "source", alpha="alpha")
-_written("index_copy", "index_copy", "source")
-_written("index_fill.int_Scalar", "index_fill", "value")
-_written("index_fill.int_Tensor", "index_fill", "value")
+direct(
+    "embedding", "embedding", "weight indices",
+    when=lambda c: not (c.scale_grad_by_freq or c.sparse), padding_idx=padding_index,
+)  # fmt: skip
 
 
-@entry("embedding")
-def _embedding(c: AtenCall) -> Known | None:
-    if c.scale_grad_by_freq or c.sparse:
-        return None
-    padding = None if c.padding_idx < 0 else c.padding_idx
-    return Known("embedding", (c.weight, c.indices), {"padding_idx": padding})
+def _can_search(c: AtenCall) -> bool:
+    plain = c.sorter is None and not c.out_int32 and has_dims(c)
+    return plain and c.sorted_sequence.shape[:-1] == c.self.shape[:-1]
 
 
-@entry("searchsorted.Tensor")
-def _searchsorted(c: AtenCall) -> Known | None:
-    plain = c.sorter is None and not c.out_int32 and c.values["self"].dim() > 0
-    right = c.right or c.side == "right"
-    if not plain or c.sorted_sequence.shape[:-1] != c.self.shape[:-1]:
-        return None
-    return Known("searchsorted", (c.sorted_sequence, c.self), {"right": right})
-
-
-@entry("bucketize.Tensor")
-def _bucketize(c: AtenCall) -> Known | None:
-    if c.out_int32:
-        return None
-    return Known("searchsorted", (c.boundaries, c.self), {"right": c.right})
+direct(
+    "searchsorted.Tensor", "searchsorted", "sorted_sequence self", when=_can_search,
+    right=lambda c: c.right or c.side == "right",
+)  # fmt: skip
+direct(
+    "bucketize.Tensor", "searchsorted", "boundaries self", when=lambda c: not c.out_int32,
+    right="right",
+)  # fmt: skip

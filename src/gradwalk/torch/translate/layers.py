@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from gradwalk.torch.translate.table import AtenCall, Known, Made, direct, entry
+from gradwalk.torch.translate.table import AtenCall, Known, Made, direct, entry, has_dims
 
 # -- softmax ---------------------------------------------------------------------------------------
 
 
-def _softmax(name: str, op: str) -> None:
-    def known(c: AtenCall) -> Known | None:
-        converts = c.values.get("half_to_float") or c.values.get("dtype") not in (
-            None,
-            c.self.dtype,
-        )
-        if converts or not c.self.dim():
-            return None
-        return Known(op, (c.self,), {"axis": c.axis()})
-
-    entry(*name.split())(known)
+def _keeps_dtype(c: AtenCall) -> bool:
+    converts = c.values.get("half_to_float")
+    return not converts and c.values.get("dtype") in (None, c.self.dtype) and has_dims(c)
 
 
-_softmax("_softmax softmax.int", "softmax")
-_softmax("_log_softmax log_softmax.int", "log_softmax")
-_softmax("_safe_softmax", "safe_softmax")
+for ours, theirs in {
+    "softmax": "_softmax softmax.int",
+    "log_softmax": "_log_softmax log_softmax.int",
+    "safe_softmax": "_safe_softmax",
+}.items():
+    direct(theirs, ours, "self", when=_keeps_dtype, axis=AtenCall.axis)
 
 # -- convolution -----------------------------------------------------------------------------------
 
@@ -53,7 +49,7 @@ def _convolution(c: AtenCall) -> Known | None:
     attrs: dict[str, Any] = {
         "stride": stride, "padding": _pairs(padding), "dilation": dilation, "groups": c.groups,
     }  # fmt: skip
-    bias = c.given("bias")
+    bias = () if c.bias is None else (c.bias,)
     if not c.values.get("transposed", False):
         return Known("conv_bias" if bias else "conv", (x, weight, *bias), attrs)
     extra = _sizes(c.output_padding, count)
@@ -88,41 +84,36 @@ def _windows(c: AtenCall, count: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _pooling(count: int) -> None:
-    with_indices = () if count == 1 else (f"max_pool{count}d_with_indices",)
-
-    @entry(*with_indices, f"max_pool{count}d")
-    def _max_pool(c: AtenCall) -> Known:
-        return Known("max_pool", (c.self,), _windows(c, count))
-
-    @entry(f"avg_pool{count}d")
-    def _avg_pool(c: AtenCall) -> Known:
-        kernel = _sizes(c.kernel_size, count)
-        attrs = {
-            "kernel": kernel,
-            "stride": _sizes(c.stride, count) if c.stride else kernel,
-            "padding": _sizes(c.padding, count),
-            "ceil_mode": c.ceil_mode,
-            "include_pad": c.count_include_pad,
-            "divisor": c.values.get("divisor_override"),
-        }
-        return Known("avg_pool", (c.self,), attrs)
-
-    inner = () if count == 1 else (f"_adaptive_avg_pool{count}d",)
-
-    @entry(*inner, f"adaptive_avg_pool{count}d")
-    def _adaptive_avg(c: AtenCall) -> Known:
-        return Known("adaptive_avg_pool", (c.self,), {"size": _sizes(c.output_size, count)})
+def _average(c: AtenCall, count: int) -> dict[str, Any]:
+    kernel = _sizes(c.kernel_size, count)
+    return {
+        "kernel": kernel,
+        "stride": _sizes(c.stride, count) if c.stride else kernel,
+        "padding": _sizes(c.padding, count),
+        "ceil_mode": c.ceil_mode,
+        "include_pad": c.count_include_pad,
+        "divisor": c.values.get("divisor_override"),
+    }
 
 
-for dimensions in (1, 2, 3):
-    _pooling(dimensions)
+def _adaptive(c: AtenCall, count: int) -> dict[str, Any]:
+    return {"size": _sizes(c.output_size, count)}
 
 
-@entry("adaptive_max_pool2d")
-def _adaptive_max(c: AtenCall) -> Known:
-    return Known("adaptive_max_pool", (c.self,), {"size": _sizes(c.output_size, 2)})
+def _pooling(names: str, op: str, count: int, attrs: Callable[[AtenCall, int], Any]) -> None:
+    entry(*names.split())(lambda c: Known(op, (c.self,), attrs(c, count)))
 
+
+_pooling("max_pool1d", "max_pool", 1, _windows)
+_pooling("max_pool2d max_pool2d_with_indices", "max_pool", 2, _windows)
+_pooling("max_pool3d max_pool3d_with_indices", "max_pool", 3, _windows)
+_pooling("avg_pool1d", "avg_pool", 1, _average)
+_pooling("avg_pool2d", "avg_pool", 2, _average)
+_pooling("avg_pool3d", "avg_pool", 3, _average)
+_pooling("adaptive_avg_pool1d", "adaptive_avg_pool", 1, _adaptive)
+_pooling("adaptive_avg_pool2d _adaptive_avg_pool2d", "adaptive_avg_pool", 2, _adaptive)
+_pooling("adaptive_avg_pool3d _adaptive_avg_pool3d", "adaptive_avg_pool", 3, _adaptive)
+_pooling("adaptive_max_pool2d", "adaptive_max_pool", 2, _adaptive)
 
 # -- resizing --------------------------------------------------------------------------------------
 
@@ -143,8 +134,8 @@ def _resizing(name: str, mode: str) -> None:
         scales: Any = c.values.get("scale_factors")
         if "scale_factors" not in c.values:
             names = ("scales",) if len(own) == 1 else ("scales_d", "scales_h", "scales_w")
-            found = [c.values[n] for n in names if n in c.values]
-            scales = found if None not in found else None
+            given = [c.values[n] for n in names if n in c.values]
+            scales = given if None not in given else None
         size = c.output_size
         if size is None:
             size = [math.floor(n * s) for n, s in zip(own, scales, strict=True)]
@@ -165,71 +156,60 @@ for resizing, how in _MODES.items():
 # -- normalisation ---------------------------------------------------------------------------------
 
 
-def _names(c: AtenCall, *names: str) -> tuple[str, ...]:
-    return tuple(name for name in names if c.values[name] is not None)
-
-
 @entry("native_layer_norm", "layer_norm")
 def _layer_norm(c: AtenCall) -> Known:
     count = len(c.normalized_shape)
     x = c.values["input"]
     axes = tuple(range(x.dim() - count, x.dim()))
     given = c.given("weight", "bias")
+    operands = (x, *(c.values[name] for name in given))
+    attrs = {"axes": axes, "eps": c.eps, "center": True}
     if not given:
-        return Known("standardize", (x,), {"axes": axes, "eps": c.eps, "center": True})
+        return Known("standardize", operands, attrs)
     if len(given) == 2 and count == x.dim():
-        return Known(
-            "standardize_affine", (x, *given), {"axes": axes, "eps": c.eps, "center": True}
-        )
-    attrs = {"given": _names(c, "weight", "bias"), "count": count, "eps": c.eps}
-    return Known("layer_norm", (x, *given), attrs)
+        return Known("standardize_affine", operands, attrs)
+    return Known("layer_norm", operands, {"given": given, "count": count, "eps": c.eps})
 
 
-@entry("_fused_rms_norm")
-def _rms_norm(c: AtenCall) -> Known | None:
-    if c.eps is None or "normalized_shape" not in c.values:  # PyTorch 2.8 has another operation
-        return None
-    x = c.values["input"]
-    attrs = {"count": len(c.normalized_shape), "eps": c.eps}
-    return Known("rms_norm", (x, *c.given("weight")), attrs)
-
-
-@entry("native_group_norm")
-def _group_norm(c: AtenCall) -> Known:
-    attrs = {"given": _names(c, "weight", "bias"), "groups": c.group, "eps": c.eps}
-    return Known("group_norm", (c.values["input"], *c.given("weight", "bias")), attrs)
+direct(
+    "_fused_rms_norm", "rms_norm", "input weight?",
+    # PyTorch 2.8 has another operation of this name.
+    when=lambda c: "normalized_shape" in c.values and c.eps is not None,
+    count=lambda c: len(c.normalized_shape), eps="eps",
+)  # fmt: skip
+direct(
+    "native_group_norm", "group_norm", "input weight? bias?",
+    given=lambda c: c.given("weight", "bias"), groups="group", eps="eps",
+)  # fmt: skip
 
 
 def _batch_norm(c: AtenCall, training: bool) -> Known:
-    names = ("weight", "bias") if training else ("weight", "bias", "running_mean", "running_var")
+    given = c.given("weight", "bias", *(() if training else ("running_mean", "running_var")))
     eps = c.epsilon if "epsilon" in c.values else c.eps
-    attrs = {"given": _names(c, *names), "training": training, "eps": eps}
-    return Known("batch_norm", (c.values["input"], *c.given(*names)), attrs)
+    operands = (c.values["input"], *(c.values[name] for name in given))
+    return Known("batch_norm", operands, {"given": given, "training": training, "eps": eps})
 
 
-@entry("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm")
-def _batch_norm_either(c: AtenCall) -> Known:
-    return _batch_norm(c, bool(c.training))
-
-
-@entry("_native_batch_norm_legit.no_stats", "_batch_norm_with_update")
-def _batch_norm_training(c: AtenCall) -> Known:
-    return _batch_norm(c, training=True)
-
-
-@entry("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
-def _batch_norm_running(c: AtenCall) -> Known:
-    return _batch_norm(c, training=False)
+entry("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm")(
+    lambda c: _batch_norm(c, bool(c.training))
+)
+entry("_native_batch_norm_legit.no_stats", "_batch_norm_with_update")(
+    lambda c: _batch_norm(c, training=True)
+)
+entry("_native_batch_norm_legit_no_training", "_batch_norm_no_update")(
+    lambda c: _batch_norm(c, training=False)
+)
 
 
 @entry("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional")
 def _batch_norm_functional(c: AtenCall) -> Known:
     if not c.values.get("training", True):
         return _batch_norm(c, training=False)
-    names = ("weight", "bias", "running_mean", "running_var")
-    attrs = {"given": _names(c, *names), "momentum": c.momentum, "eps": c.eps}
+    given = c.given("weight", "bias", "running_mean", "running_var")
+    operands = (c.values["input"], *(c.values[name] for name in given))
+    attrs = {"given": given, "momentum": c.momentum, "eps": c.eps}
     moved = (3, 4) if "training" in c.values else (4, 5)
-    return Known("batch_norm_update", (c.values["input"], *c.given(*names)), attrs, (0, *moved))
+    return Known("batch_norm_update", operands, attrs, (0, *moved))
 
 
 # -- attention, dropout, recurrent layers ----------------------------------------------------------
@@ -269,13 +249,9 @@ def _dropout(c: AtenCall) -> Known:
     return Known("dropout", (c.values["input"], Made(1)), {"p": c.p})
 
 
-@entry("mkldnn_rnn_layer")
-def _lstm_layer(c: AtenCall) -> Known | None:
-    lstm = 2  # PyTorch's number of the cell type
-    if c.mode != lstm or c.batch_sizes or not c.has_biases:
-        return None
-    args = (c.values["input"], c.hx_, c.cx_, c.weight0, c.weight1, c.weight2, c.weight3)
-    return Known("lstm_layer", args, {"reverse": c.reverse}, (0, 1, 2))
-
-
-direct("_weight_norm_interface", "weight_norm", "v g", axis=lambda c: c.dim)
+LSTM = 2  # PyTorch's number of the cell type
+direct(
+    "mkldnn_rnn_layer", "lstm_layer", "input hx_ cx_ weight0 weight1 weight2 weight3", (0, 1, 2),
+    when=lambda c: c.mode == LSTM and not c.batch_sizes and c.has_biases, reverse="reverse",
+)  # fmt: skip
+direct("_weight_norm_interface", "weight_norm", "v g", axis="dim")

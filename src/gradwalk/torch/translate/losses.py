@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gradwalk.torch.translate.table import AtenCall, Known, entry
-
-HOW = ("none", "mean", "sum")
+from gradwalk.torch.translate.table import AtenCall, direct
 
 
-def _loss(name: str, op: str, **attrs: str) -> None:
-    """Register a loss that compares `self` with `target`."""
-
-    def known(c: AtenCall) -> Known:
-        found = {k: c.values[v] for k, v in attrs.items()}
-        return Known(op, (c.self, c.target), {"reduction": HOW[c.reduction], **found})
-
-    entry(name)(known)
+def reduction(c: AtenCall) -> str:
+    """The name of a loss's reduction."""
+    return ("none", "mean", "sum")[c.reduction]
 
 
-_loss("mse_loss", "mse_loss")
-_loss("l1_loss", "l1_loss")
-_loss("smooth_l1_loss", "smooth_l1_loss", beta="beta")
-_loss("huber_loss", "huber_loss", delta="delta")
-_loss("soft_margin_loss", "soft_margin_loss")
-
-
-@entry("nll_loss_forward", "nll_loss2d_forward", "nll_loss_nd")
-def _nll_loss(c: AtenCall) -> Known:
-    attrs: dict[str, Any] = {"reduction": HOW[c.reduction], "ignore_index": int(c.ignore_index)}
-    return Known("nll_loss", (c.self, c.target, *c.given("weight")), attrs)
-
-
-@entry("binary_cross_entropy")
-def _binary(c: AtenCall) -> Known:
-    attrs = {"reduction": HOW[c.reduction]}
-    return Known("binary_cross_entropy_loss", (c.self, c.target, *c.given("weight")), attrs)
-
-
-@entry("binary_cross_entropy_with_logits")
-def _logits(c: AtenCall) -> Known:
-    weights = c.given("weight", "pos_weight")
-    given = tuple(name for name in ("weight", "pos_weight") if c.values[name] is not None)
-    attrs = {"given": given, "reduction": HOW[c.reduction]}
-    return Known("binary_cross_entropy_with_logits", (c.self, c.target, *weights), attrs)
+for name in ("mse_loss", "l1_loss", "soft_margin_loss"):
+    direct(name, name, "self target", reduction=reduction)
+direct("smooth_l1_loss", "smooth_l1_loss", "self target", reduction=reduction, beta="beta")
+direct("huber_loss", "huber_loss", "self target", reduction=reduction, delta="delta")
+direct(
+    "nll_loss_forward nll_loss2d_forward nll_loss_nd", "nll_loss", "self target weight?",
+    reduction=reduction, ignore_index=lambda c: int(c.ignore_index),
+)  # fmt: skip
+direct(
+    "binary_cross_entropy", "binary_cross_entropy_loss", "self target weight?", reduction=reduction
+)
+direct(
+    "binary_cross_entropy_with_logits", "binary_cross_entropy_with_logits",
+    "self target weight? pos_weight?", given=lambda c: c.given("weight", "pos_weight"),
+    reduction=reduction,
+)  # fmt: skip

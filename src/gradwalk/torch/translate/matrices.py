@@ -17,12 +17,10 @@ direct("baddbmm", "baddbmm", "self batch1 batch2", beta="beta", alpha="alpha")
 direct("addbmm", "addbmm", "self batch1 batch2", beta="beta", alpha="alpha")
 direct("linalg_cross", "cross", "self other", dim="dim")
 direct("trace", "trace", "self")
-
-
-@entry("matmul")
-def _matmul(c: AtenCall) -> Known:
-    op = "matmul" if min(c.self.dim(), c.other.dim()) > 1 else "matmul_of_any"
-    return Known(op, (c.self, c.other))
+direct(
+    "matmul", lambda c: "matmul" if min(c.self.dim(), c.other.dim()) > 1 else "matmul_of_any",
+    "self other",
+)  # fmt: skip
 
 
 @entry("linear")
@@ -39,34 +37,15 @@ def _linear(c: AtenCall) -> Known | None:
 # -- decompositions --------------------------------------------------------------------------------
 # Without eigh and svd: the signs of their vectors are arbitrary, so a replay may differ.
 
-
-@entry("linalg_inv_ex")
-def _inv(c: AtenCall) -> Known:
-    return Known("inv", (c.A,))
-
-
-@entry("linalg_cholesky_ex")
-def _cholesky(c: AtenCall) -> Known | None:
-    return None if c.upper else Known("cholesky", (c.self,))
-
-
-@entry("_linalg_det")
-def _det(c: AtenCall) -> Known:
-    return Known("det", (c.A,))
-
-
-@entry("_linalg_slogdet")
-def _slogdet(c: AtenCall) -> Known:
-    return Known("slogdet", (c.A,), {}, (0, 1))
-
-
-@entry("linalg_qr")
-def _qr(c: AtenCall) -> Known | None:
-    wide = c.A.shape[-2] < c.A.shape[-1]
-    return Known("qr", (c.A,), {}, (0, 1)) if c.mode == "reduced" and not wide else None
-
-
-@entry("_linalg_solve_ex")
-def _solve(c: AtenCall) -> Known | None:
-    matrices = c.A.dim() == c.B.dim() and c.A.shape[:-2] == c.B.shape[:-2]
-    return Known("solve", (c.A, c.B)) if c.left and matrices else None
+direct("linalg_inv_ex", "inv", "A")
+direct("linalg_cholesky_ex", "cholesky", "self", when=lambda c: not c.upper)
+direct("_linalg_det", "det", "A")
+direct("_linalg_slogdet", "slogdet", "A", (0, 1))
+direct(
+    "linalg_qr", "qr", "A", (0, 1),
+    when=lambda c: c.mode == "reduced" and c.A.shape[-2] >= c.A.shape[-1],
+)  # fmt: skip
+direct(
+    "_linalg_solve_ex", "solve", "A B",
+    when=lambda c: c.left and c.A.dim() == c.B.dim() and c.A.shape[:-2] == c.B.shape[:-2],
+)  # fmt: skip

@@ -47,9 +47,9 @@ class AtenCall:
 
     # -- what many entries ask ---------------------------------------------------------------------
 
-    def axis(self, name: str = "dim") -> int:
-        """A dimension of `self`, counted from the front."""
-        return normal_axis(self.values[name], self.self.dim())
+    def axis(self, name: str = "dim", ndim: int | None = None) -> int:
+        """A dimension counted from the front, of `self` or among `ndim` dimensions."""
+        return normal_axis(self.values[name], self.self.dim() if ndim is None else ndim)
 
     def axes(self, name: str = "dim") -> tuple[int, ...]:
         """Dimensions of `self`; all of them for None and for an empty list."""
@@ -58,9 +58,18 @@ class AtenCall:
             return tuple(range(self.self.dim()))
         return normal_axes(dim, self.self.dim())
 
-    def given(self, *names: str) -> tuple[Any, ...]:
-        """The optional tensors that are present."""
-        return tuple(self.values[name] for name in names if self.values[name] is not None)
+    def keepdim(self) -> bool:
+        """Whether a reduction keeps its dimensions."""
+        return bool(self.values.get("keepdim", False))
+
+    def given(self, *names: str) -> tuple[str, ...]:
+        """Which of these optional arguments are present."""
+        return tuple(name for name in names if self.values[name] is not None)
+
+
+def has_dims(call: AtenCall) -> bool:
+    """Whether `self` has a dimension to work along."""
+    return bool(call.self.dim())
 
 
 @functools.cache
@@ -86,24 +95,42 @@ def entry(*names: str) -> Callable[[Entry], Entry]:
 
 
 def direct(
-    name: str, op: str, operands: str, outputs: tuple[int, ...] = (0,), **attrs: Any
+    names: str,
+    op: str | Callable[[AtenCall], str],
+    operands: str,
+    outputs: tuple[int, ...] | Callable[[AtenCall], tuple[int, ...]] = (0,),
+    /,
+    *,
+    when: Callable[[AtenCall], Any] = lambda call: True,
+    **attrs: Any,
 ) -> None:
-    """Register an overload that is one of our ops: operands in our order, and attributes.
+    """Register overloads that are one of our ops: operands in our order, and attributes.
 
-    An attribute is the name of an argument, or a function of the call.
+    An operand `weight?` is left out where it is None. An attribute is the name of an argument, a
+    function of the call, or a constant. Calls for which `when` does not hold stay opaque.
     """
-    names = operands.split()
+    wanted = [(name.removesuffix("?"), name.endswith("?")) for name in operands.split()]
 
-    def known(call: AtenCall) -> Known:
+    def attribute(call: AtenCall, source: Any) -> Any:
+        if callable(source):
+            return source(call)
+        value = call.values[source] if isinstance(source, str) else source
+        return tuple(value) if isinstance(value, list) else value
+
+    def known(call: AtenCall) -> Known | None:
+        if not when(call):
+            return None
         values = call.values
         return Known(
-            op,
-            tuple([values[n] for n in names]),
-            {k: v(call) if callable(v) else values[v] for k, v in attrs.items()},
-            outputs,
+            op(call) if callable(op) else op,
+            tuple(
+                [values[n] for n, optional in wanted if not optional or values.get(n) is not None]
+            ),
+            {name: attribute(call, source) for name, source in attrs.items()},
+            outputs(call) if callable(outputs) else outputs,
         )
 
-    entry(*name.split())(known)
+    entry(*names.split())(known)
 
 
 def same(names: str, operands: str) -> None:
@@ -130,8 +157,8 @@ _DTYPES = {
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any] | None:
     """The NumPy dtype that we keep a PyTorch dtype in; None if there is none (complex, ...)."""
-    found = _DTYPES.get(dtype)
-    return None if found is None else np.dtype(found)
+    ours = _DTYPES.get(dtype)
+    return None if ours is None else np.dtype(ours)
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from gradwalk.inspect.health.findings import listed
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.routes import listed
 from gradwalk.torch.rerun.rerun import Run
 from gradwalk.torch.watch.explosions import GradientHistory
 from gradwalk.torch.watch.gradient_checks import all_finite, elements, exact_norm
@@ -54,25 +54,25 @@ class StepFault:
             if step == 0:
                 return f"{holds} NaN or inf from before the first step"
             return (
-                f"{holds} NaN or inf: the update of step {step - 1} made it, whose gradients were "
-                f"finite ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote it "
-                "since"
+                f"{holds} NaN or inf: the update of step {step - 1} wrote it, from finite "
+                f"gradients ({_settings(optimizer, self.bad_parameters[0])}), or the program wrote "
+                "it afterwards"
             )
         if self.skipped:
             return (
-                f"the loss was NaN {self.skipped} times one after the other, and each time the "
-                "step was left out (a GradScaler does so): no scale will mend it"
+                f"the loss was NaN {self.skipped} times in a row, and each time the step was "
+                "skipped (as a GradScaler does): no scale will fix it"
             )
-        loss = "" if self.loss is None else f"; the loss is {_number(self.loss)}"
+        loss = "" if self.loss is None else f"; the loss is {short(self.loss)}"
         if self.passes > 1:
-            loss += f"; it came with backward pass {self.position + 1} of {self.passes}"
+            loss += f"; it arose in backward pass {self.position + 1} of {self.passes}"
         if self.kind == "explosion":
             return (
-                f"the gradient has exploded: its length is {short(self.norm)}, usual were "
+                f"the gradient has exploded: its norm is {short(self.norm)}, the usual norm "
                 f"{short(self.usual)}{loss}"
             )
         if not self.bad_gradients:
-            return f"the loss is {_number(self.loss)}, its gradients are finite"
+            return f"the loss is {short(self.loss)}, its gradients are finite"
         return f"the gradient of {named(self.bad_gradients)} is not finite{loss}"
 
 
@@ -93,8 +93,7 @@ def examine_step(
     losses = [None if run.loss is None else run.loss.item() for run in runs]
     bad_loss = next((x for x in losses if x is not None and not math.isfinite(x)), None)
     position = _first_bad(runs, losses)
-    run = runs[position] if runs else None
-    loss = losses[position] if runs else None
+    run, loss = (runs[position], losses[position]) if runs else (None, None)
     if bad_parameters:
         return StepFault("update", run, loss, norm, usual, bad, bad_parameters)
     if bad or bad_loss is not None:
@@ -108,8 +107,7 @@ def examine_step(
         history.add(norm)
         return None
     position = _largest(runs, norm)
-    run = runs[position] if runs else None
-    loss = losses[position] if runs else None
+    run, loss = (runs[position], losses[position]) if runs else (None, None)
     return StepFault("explosion", run, loss, norm, usual, [], [], len(runs), position)
 
 
@@ -140,10 +138,6 @@ def _largest(runs: Sequence[Run], norm: float) -> int:
     return growth.index(max(growth)) if growth else 0
 
 
-def _number(value: float | None) -> str:
-    return "NaN" if value is not None and math.isnan(value) else short(value)
-
-
 def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
     """The settings and state of an optimizer that can make an update non-finite."""
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
@@ -154,7 +148,7 @@ def _settings(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> str:
             if not all_finite(value):
                 told.append(f"its {name} is not finite")
             elif "sq" in name and group.get("eps") == 0 and bool((value == 0).any()):
-                told.append(f"its {name} has zeros, and with eps=0 that is what it divides by")
+                told.append(f"its {name} has zeros, and with eps=0 it divides by them")
     return ", ".join(told)
 
 

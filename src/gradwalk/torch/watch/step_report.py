@@ -20,11 +20,10 @@ from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.report import Report, plain, short
 from gradwalk.inspect.trace.file import save_trace
-from gradwalk.inspect.trace.routes import wrapped
+from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
 from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.ops import TABLE
 
-_INDENT = " " * 11
 GROWN = 100.0  # growth of the parameters' norm beyond which the weights diverge
 OUTLIER = 10.0  # a row stands out beyond this multiple of the median row
 
@@ -72,24 +71,24 @@ class StepReport(Report):
 
     def not_shown(self, parameters: Sequence[str]) -> None:
         """Say what is known, and what to do, when no re-run showed the fault."""
-        self.rerun_told = "the fault could not be shown again: see the notes"
+        self.rerun_told = "the fault did not occur again: see the notes"
         if self.gave_finite is False:
             self.notes.append(
-                "what the model returned was not finite already: it was made inside of the model"
+                "the model's output was already not finite: the fault arose inside the model"
             )
         elif self.gave_finite:
             self.notes.append(
-                "what the model returned was finite: it was made after its output, or in backward"
+                "the model's output was finite: the fault arose after it, or in backward"
             )
         bad = [name for name in parameters if name in set(self.gradients)]
         if bad and len(bad) == len(parameters):
             self.notes.append("the gradients of all parameters are not finite")
         elif bad:
             self.notes.append(
-                f"in the order of the model, gradients are not finite from {bad[0]} to {bad[-1]}, "
-                f"{len(bad)} of {len(parameters)}: it came in there, or after the last of them"
+                f"in the order of the model, the gradients from {bad[0]} to {bad[-1]} are not "
+                f"finite, {len(bad)} of {len(parameters)}: the fault arose there, or after the last"
             )
-        self.fix = f"{self.live}. Keep the random seed: it must be the same run."
+        self.fix = f"{self.live}. Keep the random seed, so that it is the same run."
 
     def __str__(self) -> str:
         stopped = "found after the last step," if self.is_over else "stopped before step"
@@ -99,16 +98,15 @@ class StepReport(Report):
         about = str(told).splitlines() if told else self._known()
         fix = next((i for i, text in enumerate(about) if text.startswith("Fix:")), len(about))
         lines += about[:fix]
-        if self.found and self.found.op != self.op:
-            module = f" in {self.module}" if self.module else ""
-            lines += wrapped(f"used by: {self.op}{module}, {self.line}", "  ", _INDENT)
-        if self.row is not None:
-            more = f", and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
-            lines.append(f"  row:     {self.row} of the batch{more}")
-        if self.rerun_told:
-            lines += wrapped(f"re-run:  {self.rerun_told}.", "  ", _INDENT)
-        for note in self.notes:
-            lines += wrapped(f"note:    {note}.", "  ", _INDENT)
+        more = f", and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+        module = f" in {self.module}" if self.module else ""
+        indirect = self.found and self.found.op != self.op
+        lines += labelled(
+            ("used by", f"{self.op}{module}, {self.line}" if indirect else ""),
+            ("row", "" if self.row is None else f"{self.row} of the batch{more}"),
+            ("re-run", f"{self.rerun_told}." if self.rerun_told else ""),
+            *(("note", f"{note}.") for note in self.notes),
+        )
         if self.path:
             healthy = "" if self.rerun else " (of the re-run, without the fault)"
             lines.append(f"  trace:   {self.path}{healthy}")
@@ -116,9 +114,7 @@ class StepReport(Report):
         return "\n".join([*lines, *about[fix:]])
 
     def _known(self) -> list[str]:
-        lines = [f"  op:      {self.op}"] if self.op else []
-        lines += wrapped(f"line:    {self.line}", "  ", _INDENT) if self.line else []
-        lines += [f"  in:      {self.module}"] if self.module else []
+        lines = labelled(("op", self.op), ("line", self.line), ("in", self.module))
         return [*lines, *(wrapped(f"Fix: {self.fix}", "", "     ") if self.fix else [])]
 
     def explain(self, trace: Trace, batch: Sequence[Shape], how: str) -> None:
@@ -139,11 +135,11 @@ class StepReport(Report):
             return
         self.found = cause
         if cause.kind == "seed" and how == "model":
-            sure = "" if self.gave_finite else ", unless the model did something else this time"
+            sure = "" if self.gave_finite else ", unless the model behaved differently this time"
             cause.reason = (
-                "the model's output is finite, and what came back to it was not: it was made "
-                f"outside of the model, between its output and the loss{sure}. Those lines could "
-                "not be run again."
+                "the model's output is finite, but the gradient that came back to it is not: the "
+                f"fault arose outside the model, between its output and the loss{sure}. Those "
+                "lines could not be run again."
             )
             cause.fix = (
                 f"look at the lines between the call of the model and backward(), or {self.live}."
@@ -151,13 +147,13 @@ class StepReport(Report):
         if cause.kind == "weights" and cause.node not in trace.names:
             # A batch that gradients are asked for, too.
             cause.kind = "data"
-            cause.reason = "this tensor, which the model was given, held it from the start."
+            cause.reason = "this argument of the model contained it from the start."
             cause.fix = "clean the data: drop such rows, or fill them (nan_to_num) before training."
         cause.fix = self._with_rate(cause.fix)
         if self.kind == "update" and cause.kind == "weights" and self.step > 0:
             cause.reason = (
-                f"the update of step {self.step - 1} left it, of gradients that were finite, or "
-                "the program wrote it since."
+                f"the update of step {self.step - 1} wrote it, from finite gradients, or the "
+                "program wrote it afterwards."
             )
             cause.fix = (
                 "a smaller learning rate, an eps above 0 in the optimizer, or clip_grad_norm_; "
@@ -190,18 +186,18 @@ class StepReport(Report):
             if self.row is not None
             else "a smaller learning rate, a warm-up, or clip_grad_norm_ before step()."
         )
-        largest = max(
-            trace.names, key=lambda i: _finite(norm_of(trace.sweep.grad(i))), default=None
-        )
-        if largest is None:
+        norms = {index: norm_of(trace.sweep.grad(index)) for index in trace.names}
+        if not norms:
             return
-        share = norm_of(trace.sweep.grad(largest))
-        self.seen += f"; most of it is that of {trace.names[largest]} ({short(share)})"
+        largest = max(norms, key=lambda i: math.inf if math.isnan(norms[i]) else norms[i])
+        self.seen += (
+            f"; the largest part is that of {trace.names[largest]} ({short(norms[largest])})"
+        )
         self._first_use(trace, largest)
 
     def _with_rate(self, fix: str) -> str:
         """Put the learning rate first if the weights have diverged."""
-        rate = "a smaller learning rate or a warm-up, since the weights run away"
+        rate = "a smaller learning rate or a warm-up, because the weights diverge"
         return f"{rate}; {fix}" if self.growth > GROWN else fix
 
     def _first_use(self, trace: Trace, leaf: int) -> None:
@@ -211,9 +207,8 @@ class StepReport(Report):
             users = [consumer for consumer, _ in trace.consumers[users[0]]]
         if users:
             user = trace.nodes[users[0]]
-            groups = trace.group_path(user.index)
             self.op, self.line = user.op, user.line
-            self.module = groups[-1].name if groups else ""
+            self.module = group_name(trace, user.index)
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -317,10 +312,6 @@ def outlying_row(trace: Trace, batch: Sequence[Shape]) -> int | None:
         stands_out = sizes[worst] > OUTLIER * max(float(np.median(sizes)), 1e-300)
         return worst if stands_out else None
     return None
-
-
-def _finite(number: float) -> float:
-    return math.inf if math.isnan(number) else number
 
 
 def _json(value: Any) -> Any:

@@ -394,8 +394,8 @@ class Watch:
         report.seen = fault.in_words(checked.optimizer, names, report.step)
         report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
         if report.growth > GROWN:
-            times = f"{short(report.growth)} times as long as in the first step"
-            report.notes.append(f"the parameters together are {times}: the steps are too large")
+            times = f"{short(report.growth)} times the norm of the first step"
+            report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
         live = self._recordings.end()
         if live is not None:
             report.rerun, report.rerun_told = "recorded", "none: the step was recorded as it ran"

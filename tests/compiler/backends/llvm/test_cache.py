@@ -180,7 +180,7 @@ def test_strays_of_the_killed_are_swept(place: Path) -> None:
 
 WRITER = """
 import sys
-from gradwalk.compiler.backends.llvm import cache
+from gradwalk.compiler.backends.llvm.runtime import object_cache as cache
 key = cache.key_of("shared")
 seed, rounds = int(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)

@@ -10,16 +10,17 @@ import pytest
 
 import gradwalk
 from gradwalk import nn
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
+from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
+from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.kernels.convolution.forward import forward_driver
 from gradwalk.compiler.backends.llvm.kernels.convolution.kernel import (
-    Made,
-    Unsuited,
     conv_input_kernel,
     conv_kernel,
     conv_weight_kernel,
 )
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import convolution_of
 from gradwalk.compiler.backends.llvm.target import available, host
 from gradwalk.ops.network.convolution import conv, conv_input, conv_weight, out_size
 from tests.compiler.shares import Array, place_of, run_shares, scratch_memory
@@ -79,21 +80,21 @@ class Problem:
     def conv(self, threads: int = 1) -> Array:
         out = np.full_like(self.y, np.nan)
         places = place_of(self.x), place_of(self.weight), [place_of(out)]
-        made = conv_kernel(*places, host=self.host, **self.attrs)
-        return run(made, [self.x, self.weight], [out], threads)
+        kernel = conv_kernel(*places, host=self.host, **self.attrs)
+        return run(kernel, [self.x, self.weight], [out], threads)
 
     def conv_input(self, threads: int = 1) -> Array:
         out = np.full_like(self.x, np.nan, order="C")
         places = place_of(self.y), place_of(self.weight), [place_of(out)]
-        made = conv_input_kernel(*places, host=self.host, **self.attrs)
-        return run(made, [self.y, self.weight], [out], threads)
+        kernel = conv_input_kernel(*places, host=self.host, **self.attrs)
+        return run(kernel, [self.y, self.weight], [out], threads)
 
     def conv_weight(self, threads: int = 1, parts: int = 3) -> Array:
         count = max(1, min(parts, len(self.x)))
         out = np.full((count, *self.weight.shape), np.nan, self.weight.dtype)
         places = place_of(self.x), place_of(self.y), place_of(out)
-        made = conv_weight_kernel(*places, host=self.host, **self.attrs)
-        return run(made, [self.x, self.y], [out], threads).sum(0)
+        kernel = conv_weight_kernel(*places, host=self.host, **self.attrs)
+        return run(kernel, [self.x, self.y], [out], threads).sum(0)
 
     def expected(self) -> tuple[Array, Array, Array]:
         shape, kernel = self.x.shape[2:], self.weight.shape[2:]
@@ -108,9 +109,9 @@ class Problem:
         return self.conv(threads), self.conv_input(threads), self.conv_weight(threads)
 
 
-def run(made: Made, operands: list[Array], others: list[Array], threads: int) -> Array:
-    scratch = scratch_memory(made.scratch * threads)
-    run_shares(made.kernel, [*operands, scratch, *others], threads)
+def run(kernel: Kernel, operands: list[Array], others: list[Array], threads: int) -> Array:
+    scratch = scratch_memory(kernel.scratch * threads)
+    run_shares(kernel, [*operands, scratch, *others], threads)
     return others[0]
 
 
@@ -181,8 +182,8 @@ def test_a_smaller_y_than_fits() -> None:
     weight = np.random.default_rng(2).standard_normal((3, 2, 3, 3))
     expected = conv_input.forward(y, weight, shape=(9, 8), **attrs)
     out = np.empty_like(expected, order="C")
-    made = conv_input_kernel(place_of(y), place_of(weight), [place_of(out)], host=host(), **attrs)
-    close(run(made, [y, weight], [out], 2), expected)
+    kernel = conv_input_kernel(place_of(y), place_of(weight), [place_of(out)], host=host(), **attrs)
+    close(run(kernel, [y, weight], [out], 2), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -192,17 +193,17 @@ def test_epilogue(case: tuple[Any, ...], dtype: Any) -> None:
     problem = Problem(case, dtype)
     bias = np.random.default_rng(3).standard_normal((problem.y.shape[1], 1, 1)).astype(dtype)
 
-    def epilogue(f: Function, value: Value, load: Any) -> list[tuple[int, Value]]:
+    def epilogue(f: IRBuilder, value: Vector, load: Any) -> list[tuple[int, Vector]]:
         total = value + load(0)
         return [(0, total.at_least(0.0) * load(1)), (1, total > 0.0)]
 
     out, mask = np.empty_like(problem.y), np.empty(problem.y.shape, np.bool_)
-    made = conv_kernel(
+    kernel = conv_kernel(
         place_of(problem.x), place_of(problem.weight), [place_of(out), place_of(mask)],
         extras=[place_of(bias), place_of(problem.y)], epilogue=epilogue, host=host(),
         **problem.attrs,
     )  # fmt: skip
-    run(made, [problem.x, problem.weight], [out, mask, bias, problem.y], 2)
+    run(kernel, [problem.x, problem.weight], [out, mask, bias, problem.y], 2)
     plain = problem.conv() + bias
     np.testing.assert_array_equal(mask, plain > 0)
     np.testing.assert_array_equal(out, np.maximum(plain, 0) * problem.y)
@@ -211,10 +212,7 @@ def test_epilogue(case: tuple[Any, ...], dtype: Any) -> None:
 def test_one_text_for_all_sizes() -> None:
     drivers = [
         forward_driver(
-            conv_kernel(
-                place_of(p.x), place_of(p.weight), [place_of(p.y)], host=host(), **p.attrs
-            ).conv,
-            host(),
+            convolution_of(place_of(p.x), place_of(p.weight), place_of(p.y), **p.attrs), host()
         )
         for p in (Problem(CASES[0], np.float32), Problem(CASES[3], np.float32))
     ]
@@ -226,9 +224,9 @@ def test_what_it_does_not_take() -> None:
     problem = Problem(CASES[0], np.float32)
     places = place_of(problem.x), place_of(problem.weight)
     gaps = place_of(np.empty((*problem.y.shape[:3], 30), np.float32)[..., :24])
-    with pytest.raises(Unsuited, match="in order"):
+    with pytest.raises(NoKernel, match="in order"):
         conv_kernel(*places, [gaps], host=host(), **problem.attrs)
-    with pytest.raises(Unsuited, match="dtypes"):
+    with pytest.raises(NoKernel, match="dtypes"):
         other = place_of(problem.y.astype(np.float64))
         conv_kernel(*places, [other], host=host(), **problem.attrs)
 
@@ -261,7 +259,7 @@ def test_a_step_of_a_network_is_native_and_the_same() -> None:
         x = x.to(gradwalk.float32)
         found = [function(x).item() for _ in range(3)]
         if compiled:
-            ((variant,),) = function.variants.values()
+            ((variant,),) = function.specializations.values()
             assert None not in variant.executable.kernels
         return found
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import (
-    SPELLINGS,
+    EMITTERS,
     WHOLE,
-    Unspelled,
+    emit,
     is_cheap,
     is_native,
-    spell,
 )
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
 from gradwalk.compiler.backends.llvm.emit.functions import ERRORS
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind, Value
+from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
+from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import output_dtypes
@@ -28,7 +28,7 @@ from tests.ops.samples.table import attributes_of
 
 DTYPES = [np.dtype(d) for d in ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "?")]
 ELEMENTWISE = [op for op in TABLE.values() if op.elementwise]
-INEXACT = {name for name, spelling in SPELLINGS.items() if not spelling.cheap} - {
+INEXACT = {name for name, spelling in EMITTERS.items() if not spelling.cheap} - {
     "div_floor", "floor_divide", "div_trunc", "remainder", "fmod",
 }  # fmt: skip
 
@@ -83,14 +83,14 @@ def reference(op: Op, xs: list[Array], attrs: dict[str, Any]) -> Array:
 def map_of(
     op: Op, dtypes: Sequence[Any], attrs: dict[str, Any], result: Any, name: str = "map"
 ) -> MapKernel:
-    def body(f: Function, lanes: int, xs: list[Value]) -> Value:
-        return spell(op, xs, attrs, result, f, lanes)
+    def body(f: IRBuilder, lanes: int, xs: list[Vector]) -> Vector:
+        return emit(op, xs, attrs, result, f, lanes)
 
     return MapKernel(body, dtypes, result, name)
 
 
 @pytest.mark.parametrize(
-    "op", [op for op in ELEMENTWISE if op.name in SPELLINGS], ids=lambda op: op.name
+    "op", [op for op in ELEMENTWISE if op.name in EMITTERS], ids=lambda op: op.name
 )
 def test_as_in_numpy(op: Op) -> None:
     tried = []
@@ -100,7 +100,7 @@ def test_as_in_numpy(op: Op) -> None:
         kernel = map_of(op, [x.dtype for x in xs], attrs, result, f"map{number}")
         tried.append((kernel, dtype, attrs, xs))
     assert {dtype.name for _, dtype, _, _ in tried} >= (
-        {"int64", "bool"} if SPELLINGS[op.name].kinds == WHOLE else {"float32", "float64"}
+        {"int64", "bool"} if EMITTERS[op.name].kinds == WHOLE else {"float32", "float64"}
     )
     compile_maps([kernel for kernel, _, _, _ in tried])
     for kernel, dtype, attrs, xs in tried:
@@ -128,7 +128,7 @@ def compare(op: Op, found: Array, wanted: Array, xs: list[Array], label: str) ->
 
 
 def test_what_is_not_native() -> None:
-    missing = {op.name for op in ELEMENTWISE} - SPELLINGS.keys()
+    missing = {op.name for op in ELEMENTWISE} - EMITTERS.keys()
     assert not missing
     floats, whole, truth = (np.dtype(d) for d in ("f4", "i8", "?"))
     assert not is_native(TABLE["matmul"], [floats, floats])
@@ -144,15 +144,15 @@ def test_what_is_not_native() -> None:
         TABLE["bitwise_and"], [whole, 2]
     )
     assert not is_native(TABLE["power"], [whole], {"exponent": -1})
-    f = Function("f", "")
-    x = Value(f, Kind(floats), "%x")
-    with pytest.raises(Unspelled, match="matmul"):
-        spell(TABLE["matmul"], [x, x], {}, floats, f, 1)
-    with pytest.raises(Unspelled, match="bitwise_and of float32"):
-        spell(TABLE["bitwise_and"], [x, x], {}, floats, f, 1)
-    with pytest.raises(Unspelled, match="power of int64 with"):
-        n = Value(f, Kind(whole), "%n")
-        spell(TABLE["power"], [n], {"exponent": -1}, whole, f, 1)
+    f = IRBuilder("f", "")
+    x = Vector(f, Type(floats), "%x")
+    with pytest.raises(NoKernel, match="matmul"):
+        emit(TABLE["matmul"], [x, x], {}, floats, f, 1)
+    with pytest.raises(NoKernel, match="bitwise_and of float32"):
+        emit(TABLE["bitwise_and"], [x, x], {}, floats, f, 1)
+    with pytest.raises(NoKernel, match="power of int64 with"):
+        n = Vector(f, Type(whole), "%n")
+        emit(TABLE["power"], [n], {"exponent": -1}, whole, f, 1)
 
 
 def test_what_is_cheap() -> None:
@@ -217,7 +217,7 @@ def test_python_numbers(name: str, number: float, dtype: str) -> None:
         sides = [lambda v: [v, 2.0, number], lambda v: [1, v, number]]
     for side in sides:
         kernel = MapKernel(
-            lambda f, lanes, xs, side=side: spell(op, side(xs[0]), {}, result, f, lanes), [dtype],
+            lambda f, lanes, xs, side=side: emit(op, side(xs[0]), {}, result, f, lanes), [dtype],
             result,
         )  # fmt: skip
         with np.errstate(all="ignore"):
@@ -234,9 +234,9 @@ def test_mixed_operands() -> None:
     found = map_of(where, [x.dtype, y.dtype, x.dtype], {}, np.float32)(x, y, x)
     np.testing.assert_array_equal(found, np.where(x, y, x.astype(np.float32)))
 
-    def one_lane(f: Function, lanes: int, values: list[Value]) -> Value:
-        half = Value(f, Kind(np.dtype(np.float32)), Kind(np.dtype(np.float32)).constant(0.5))
-        return spell(add, [values[0], half], {}, np.float32, f, lanes)
+    def one_lane(f: IRBuilder, lanes: int, values: list[Vector]) -> Vector:
+        half = Vector(f, Type(np.dtype(np.float32)), Type(np.dtype(np.float32)).constant(0.5))
+        return emit(add, [values[0], half], {}, np.float32, f, lanes)
 
     found = MapKernel(one_lane, [np.float32], np.float32)(y)
     np.testing.assert_array_equal(found, y + np.float32(0.5))

@@ -10,9 +10,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradwalk.compiler.backends.llvm.emit.elementwise_table import SPELLINGS
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import EMITTERS
 from gradwalk.compiler.backends.llvm.emit.functions import ERRORS
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import in_parts
+from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import in_parts
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import LARGEST
 from tests.compiler.map_kernel import Array, MapKernel, ulps
 
@@ -38,7 +38,7 @@ TWO = {"atan2", "hypot", "pow"}
 
 
 def kernel(name: str, dtype: Any) -> MapKernel:
-    write = SPELLINGS[name].write
+    write = EMITTERS[name].write
     count = 2 if name in TWO else 1
     return MapKernel(lambda f, lanes, xs: write(*xs), [dtype] * count, dtype)
 
@@ -126,7 +126,7 @@ def test_derivatives_of_the_gamma_function(order: int, dtype: str) -> None:
     """Near the zeros the error is small beside 1 (in float32 beside the result); x < 0 as well."""
     source = np.random.default_rng(6)
     x = np.concatenate([source.uniform(-9, 30, 300), np.geomspace(1e-12, 1e12, 99)]).astype(dtype)
-    write = SPELLINGS["polygamma"].write
+    write = EMITTERS["polygamma"].write
     found = MapKernel(lambda f, lanes, xs: write(xs[0], order), [dtype], dtype)(x)
     with mpmath.workdps(40):
         truth = np.array([float(mpmath.polygamma(order, mpmath.mpf(float(v)))) for v in x])
@@ -136,7 +136,7 @@ def test_derivatives_of_the_gamma_function(order: int, dtype: str) -> None:
     beside = math.factorial(order) * 1e-14 if dtype == "f8" else 1e-40
     np.testing.assert_allclose(found, truth, relative, beside)
     if order == 0:
-        digamma = MapKernel(lambda f, lanes, xs: SPELLINGS["digamma"].write(*xs), [dtype], dtype)
+        digamma = MapKernel(lambda f, lanes, xs: EMITTERS["digamma"].write(*xs), [dtype], dtype)
         np.testing.assert_array_equal(digamma(x), found)
 
 
@@ -148,7 +148,7 @@ def test_limits_of_derivatives_of_the_gamma_function(dtype: str) -> None:
         1: [np.nan, 0.0, np.inf, np.inf, np.inf, np.inf, np.inf],
         2: [np.nan, 0.0, -np.inf, -np.inf, -np.inf, -np.inf, -np.inf],
     }
-    write = SPELLINGS["polygamma"].write
+    write = EMITTERS["polygamma"].write
     for order, values in wanted.items():
         found = MapKernel(lambda f, lanes, xs, n=order: write(xs[0], n), [dtype], dtype)(x)
         np.testing.assert_array_equal(found, np.array(values * 5, dtype))
@@ -165,7 +165,7 @@ def test_angles_small_and_large_in_one_vector(name: str) -> None:
 
 @pytest.mark.parametrize("exponent", [-3, -2, -1, 0, 1, 2, 3, 4, 5, 64, 65, 0.5, -0.5, 2.5, -0.75])
 def test_constant_exponents(exponent: float) -> None:
-    write = SPELLINGS["power"].write
+    write = EMITTERS["power"].write
     for dtype, wide, bound in (("f4", np.float64, 2), ("f8", np.longdouble, 2)):
         x = np.concatenate([np.linspace(0.01, 5, 997), [0, 1e-30, 1e30, np.inf, np.nan]])
         x = np.concatenate([x, -x]).astype(dtype)

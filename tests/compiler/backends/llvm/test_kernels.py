@@ -15,6 +15,7 @@ import pytest
 
 from gradwalk.compiler.backends import Stages
 from gradwalk.compiler.backends.llvm import backend
+from gradwalk.compiler.backends.llvm.executable import NativeExecutable
 from gradwalk.compiler.backends.llvm.runtime import thread_pool
 from gradwalk.compiler.pipeline import build, lower
 from gradwalk.compiler.plan import synchronization
@@ -36,7 +37,7 @@ def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Any:
     return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
-def kernels(executable: backend.Executable) -> list[str]:
+def kernels(executable: NativeExecutable) -> list[str]:
     """The names of its kernels; every call has one."""
     assert None not in executable.kernels
     return [kernel.name for kernel in executable.kernels if kernel is not None]

@@ -8,6 +8,7 @@ to the last bit.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,17 @@ import pytest
 import gradwalk as gw
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
 from gradwalk.ops import TABLE
+from tests.batches import batched
 from tests.compiler.backends.test_numpy import MASKS, TOLERANCE, tensors, with_gradients
 from tests.ops.samples.table import (
     ELEMENTWISE,
     Sample,
     _elementwise_inputs,
     all_samples,
+    each_sample,
     elementwise_pair,
 )
 from tests.ops.test_against_torch import LAYOUTS
-from tests.quick import first_quick
 
 SAMPLES = all_samples()
 FIRST = list({sample.op: sample for sample in reversed(SAMPLES)}.values())[::-1]
@@ -44,7 +46,8 @@ IN_NUMPY = {
 
 def in_numpy(compiled: Any) -> set[str]:
     """The ops that run in NumPy in the programs of a compiled function."""
-    executables = [v.executable for variants in compiled.variants.values() for v in variants]
+    executables = [v.executable for each in compiled.specializations.values() for v in each]
+    executables = [e for e in executables if e.reasons]  # the plan of the others is not made again
     return {
         call.op.name
         for executable in executables
@@ -70,7 +73,7 @@ def refused(sample: Sample, error: gw.TraceError) -> bool:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sample", first_quick(SAMPLES, lambda s: s.op), ids=str)
+@each_sample(SAMPLES)
 def test_every_op_and_its_gradient(sample: Sample, dtype: Any) -> None:
     function = with_gradients(sample)
     values, gradients = function(*tensors(sample, dtype))
@@ -122,8 +125,11 @@ def _spread(array: np.ndarray) -> np.ndarray:
     return np.broadcast_to(array[:1], array.shape)
 
 
-@pytest.mark.parametrize("layout", [*list(LAYOUTS)[:3], "spread"])
-@pytest.mark.parametrize("sample", first_quick(FIRST, lambda s: s.op[0]), ids=lambda s: s.op)
+@batched(
+    "sample, layout",
+    itertools.product(FIRST, [*list(LAYOUTS)[:3], "spread"]),
+    key=lambda case: case[0].op,
+)
 def test_operands_in_any_layout(sample: Sample, layout: str) -> None:
     def inputs() -> list[gw.Tensor]:
         lay = LAYOUTS.get(layout, _spread)

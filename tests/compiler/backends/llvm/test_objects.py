@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gradwalk.compiler.backends.llvm import target
+from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration
 from gradwalk.compiler.backends.llvm.runtime import object_code
 from gradwalk.compiler.backends.llvm.runtime.object_code import (
     CompileError,
@@ -104,7 +105,7 @@ def test_functions_of_libm_and_of_a_given_address() -> None:
 """
     squared = ctypes.CFUNCTYPE(DOUBLE, DOUBLE)(lambda x: x * x)
     address = ctypes.cast(squared, ctypes.c_void_p).value or 0
-    declarations = ["declare double @cos(double)", "declare double @given(double)"]
+    declarations = [Declaration("double", name, ("double",)) for name in ("cos", "given")]
     library = compile_text({"both": text}, declarations, symbols={"given": address})
     assert library.function("both", DOUBLE, DOUBLE)(0.5) == pytest.approx(np.cos(0.5) ** 2)
 
@@ -114,7 +115,7 @@ def test_a_library_keeps_the_one_it_calls() -> None:
     part = weakref.ref(inner._parts[0])
     text = "define i64 @outer(i64 %x) {\n  %y = call i64 @inner(i64 %x)\n  ret i64 %y\n}\n"
     symbols = {"inner": inner["inner"]}
-    outer = compile_text({"outer": text}, ["declare i64 @inner(i64)"], symbols)
+    outer = compile_text({"outer": text}, [Declaration("i64", "inner", ("i64",))], symbols)
     del inner
     gc.collect()
     assert part() is not None
@@ -157,7 +158,7 @@ def test_a_mistake_in_another_thread_is_told() -> None:
 def test_a_function_that_is_nowhere() -> None:
     text = "define void @f() {\n  call void @nowhere_at_all()\n  ret void\n}\n"
     with pytest.raises(CompileError, match="not in this process: nowhere_at_all"):
-        compile_text({"f": text}, ["declare void @nowhere_at_all()"])
+        compile_text({"f": text}, [Declaration("void", "nowhere_at_all", ())])
 
 
 def test_a_module_has_state_of_its_own() -> None:
@@ -220,6 +221,7 @@ def test_without_llvmlite() -> None:
 import sys
 sys.modules["llvmlite"] = None  # as if it were not installed
 from gradwalk.compiler.backends.llvm import target
+from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration
 assert not target.available()
 try:
     target.host()

@@ -20,10 +20,10 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from gradwalk.compiler.backends.llvm import target
-from gradwalk.compiler.backends.llvm.kernels.products import layout
+from gradwalk.compiler.backends.llvm.kernels.products import sizes as product_sizes
 from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
 from gradwalk.compiler.backends.llvm.kernels.products.kernel import product_kernel
-from gradwalk.compiler.backends.llvm.kernels.products.layout import Schedule, product_of
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import Schedule, product_of
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
 
 cached_driver = functools.cache(driver)
@@ -44,7 +44,7 @@ def aligned(size):
     return whole[start : start + size]
 
 
-def prepare(a, b, outputs, extras=(), epilogue=None, accumulate=False, host=None):
+def prepare(a, b, outputs, extras=(), epilogue=None, host=None):
     """A function of (thread, threads) that runs the kernel of a @ b on these arrays."""
     host = host or target.host()
     batch = outputs[0].shape[:-2]
@@ -55,7 +55,7 @@ def prepare(a, b, outputs, extras=(), epilogue=None, accumulate=False, host=None
     product, sizes = product_of(
         a.dtype, batch, shape[-2], shape[-1], a.shape[-1], element_strides(a), element_strides(b),
         [(o.dtype, element_strides(o)) for o in outputs],
-        [(e.dtype, element_strides(e)) for e in extras], accumulate,
+        [(e.dtype, element_strides(e)) for e in extras],
     )  # fmt: skip
     kernel = product_kernel(product, sizes, host, epilogue)
     name, text, declarations = cached_driver(product.dtype, host)
@@ -99,7 +99,7 @@ def exact(a, b):
 def bound(a, b):
     """The largest error a sum of products in this order can have."""
     depth = a.shape[-1]
-    roundings = min(depth, layout.DEPTH) + depth // layout.DEPTH + 1
+    roundings = min(depth, product_sizes.DEPTH) + depth // product_sizes.DEPTH + 1
     return roundings * np.finfo(a.dtype).eps * exact(abs(a), abs(b)) + 1e-300
 
 
@@ -227,27 +227,12 @@ def test_a_batch_with_one_b_becomes_rows():
         [(np.float32, (64 * 384, 384, 384, 1))],
     )  # fmt: skip
     assert (sizes.batch, sizes.m, sizes.n, sizes.k) == ((1, 1, 1), 768, 384, 128)
-    assert sizes.flops == 2 * 768 * 384 * 128
 
 
 def test_too_many_batch_dimensions_are_refused():
     strides = (1000, 1, 100, 1, 50, 7, 1)
     with pytest.raises(ValueError, match="at most 3 batch dimensions"):
         product_of(np.float32, (2, 3, 2, 3, 2), 4, 5, 6, strides, strides, [(np.float32, strides)])
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_accumulating(dtype):
-    rng = np.random.default_rng(6)
-    for m, k, n in [(13, 5, 32), (13, 5, 40), (30, 600, 33), (4, 0, 3)]:
-        a, b = matrix(rng, (m, k), dtype), matrix(rng, (k, n), dtype)
-        old = matrix(rng, (m, n), dtype)
-        for threads in (1, 3):
-            out = old.copy()
-            run(a, b, [out], accumulate=True, threads=threads)
-            difference = abs(out.astype(np.float64) - (exact(a, b) + old))
-            rounding = np.finfo(dtype).eps * (abs(out) + exact(abs(a), abs(b)) + abs(old))
-            assert np.all(difference <= bound(a, b) + 3 * rounding)
 
 
 def bias_relu_residual(function, value, load):

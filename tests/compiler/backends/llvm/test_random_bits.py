@@ -16,10 +16,11 @@ import pytest
 import gradwalk as gw
 from gradwalk import nn
 from gradwalk.compiler.backends import numpy as reference
-from gradwalk.compiler.backends.llvm.kernels.rows import rows_kernel
+from gradwalk.compiler.backends.llvm.kernels.loops import loops_kernel
+from gradwalk.compiler.backends.llvm.kernels.rows import Rows
 from gradwalk.compiler.ir import random_ops
 from gradwalk.compiler.passes.masks import choose_by_masks
-from gradwalk.compiler.plan.loop_nest import Draw, Loops
+from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.random.generator import default_generator
 from gradwalk.random.philox import PhiloxStream
@@ -68,7 +69,12 @@ def natively(function: Function, threads: int = 1) -> Function:
 
 
 def agree(
-    function: Function, *given: Any, threads: int = 1, ulp: int = 0, rtol: float = 0.0, **start: int
+    function: Function,
+    *given: Any,
+    threads: int = 1,
+    ulp: int = 0,
+    rtol: float = 0.0,
+    **start: int,
 ) -> None:
     """Compiled and eager calls give the same, and leave the generator the same."""
     expected, state = outcomes(function, *given, **start)
@@ -279,8 +285,8 @@ def test_vectors_of_every_width(shape: Any, dtype: Any, vector_bytes: int) -> No
     given |= {slot: array for (_, slot), array in zip(found.results, results, strict=True)}
     for entry in found.entries:
         assert isinstance(entry.work, Loops)
-        kernel = rows_kernel(entry.work, vector_bytes)
-        assert run_shares(kernel, [given[place.buffer.slot] for place in entry.places], 3) == 0
+        kernel = loops_kernel(Rows, entry.work, vector_bytes)
+        assert run_shares(kernel, [given[place.buffer.slot] for place in entry.operands], 3) == 0
     stream = PhiloxStream(2**64 - 5, 2**32 + 2)
     np.testing.assert_array_equal(results[0], stream.uniform(shape, dtype))
     expected = PhiloxStream(2**64 - 5, 2**32 + 2).normal(shape, dtype)
@@ -290,12 +296,12 @@ def test_vectors_of_every_width(shape: Any, dtype: Any, vector_bytes: int) -> No
 def test_draws_of_one_structure_share_their_code() -> None:
     compiled = gw.compile(lambda *xs: [F.dropout(x, 0.1) for x in xs], backend="llvm")
     compiled(*(gw.ones(n) for n in (100, 7, 33, 100)))
-    (variant,) = next(iter(compiled.variants.values()))
+    (variant,) = next(iter(compiled.specializations.values()))
     executable: Any = variant.executable
     drawing = [
         kernel.name
         for entry, kernel in zip(executable.plan.entries, executable.kernels, strict=True)
-        if isinstance(entry.work, Loops) and any(isinstance(s, Draw) for s in entry.work.steps)
+        if isinstance(entry.work, Loops) and any(isinstance(s, Sample) for s in entry.work.steps)
     ]
     assert len(drawing) == 4 and len(set(drawing)) == 1
 
@@ -435,7 +441,7 @@ def test_masks_are_chosen_where_they_are_used() -> None:
         choices = [t.call for t in term.call.terms if t.call is not None]  # type: ignore[union-attr]
         assert [call.op.name for call in choices] == ["where"]
     assert third.call is not None and third.call.op.name == "div"
-    assert_same_bits(w.outcome(reference.Executable(program)), w.expected())
+    assert_same_bits(w.outcome(reference.NumpyExecutable(program)), w.expected())
     untouched = Written().returns(w.argument(np.ones(3))).program
     assert choose_by_masks(untouched) is untouched
 
@@ -450,7 +456,7 @@ def test_what_backward_remembers_of_dropout_is_bytes() -> None:
 
     compiled = gw.compile(function, backend="llvm")
     compiled(whole(30, 40))
-    (variant,) = next(iter(compiled.variants.values()))
+    (variant,) = next(iter(compiled.specializations.values()))
     executable: Any = variant.executable
     (drawing,) = (
         entry

@@ -65,8 +65,9 @@ np.testing.assert_allclose(*found, rtol=2e-6)
 assert f"<{machine.vector_bytes // 4} x float>" in run.source(form="llvm")
 """
 EMIT = """
-from gradwalk.compiler.backends.llvm import backend
-from gradwalk.compiler.backends.llvm.kernels.select import NoKernel, kernel_of
+from gradwalk.compiler.backends.llvm.errors import NoKernel
+from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
+from gradwalk.compiler.backends.llvm.kernels.select import kernel_of
 from gradwalk.compiler.pipeline import lower
 from gradwalk.compiler.tracing.trace import trace
 import llvmlite.binding as llvm
@@ -89,10 +90,9 @@ for entry in entries:
         pass
 assert len(kernels) > 0.9 * len(entries)
 texts = {k.name: k.text for k in kernels}
-lines = {line for k in kernels for line in k.declarations}
-name, text, more = backend.driver(np.dtype(np.float32), machine)
-whole = "\\n".join([*sorted(lines | more), *texts.values(), text])
-whole = "\\n".join(l for l in whole.splitlines() if not l.startswith(f"declare void @{name}("))
+name, text, declared = driver(np.dtype(np.float32), machine)
+declared = {d for d in declared.union(*(k.declarations for k in kernels)) if d.name != name}
+whole = "\\n".join([*(d.text for d in declared), *texts.values(), text])
 module = llvm.parse_assembly(whole)
 module.triple = machine.triple
 module.verify()

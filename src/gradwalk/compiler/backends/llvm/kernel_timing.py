@@ -1,8 +1,7 @@
-"""How long each kernel of a program takes, on memory of its own: nothing that the user has changes.
+"""How long each kernel of a program takes, on memory of its own: the user's arrays do not change.
 
-Arguments are made up (normal numbers; zeros where they are integers, which every index allows),
-captured memory is copied. So a kernel whose time depends on the numbers themselves, such as a
-scatter of indices, is timed on easy ones.
+Arguments are random (zeros where they are integers: a valid index), captured memory is copied. A
+kernel whose time depends on the numbers themselves, such as a scatter, is timed on easy ones.
 """
 
 from __future__ import annotations
@@ -13,25 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.backend import Executable, assemble
+from gradwalk.compiler.backends.llvm.assemble import assemble
+from gradwalk.compiler.backends.llvm.executable import NativeExecutable
 from gradwalk.compiler.ir.program import Memory, Term
 
 Array = np.ndarray[Any, Any]
 RUNS = 5  # of which the fastest counts, kernel by kernel
 
 
-def seconds(executable: Executable, memories: Sequence[Array]) -> list[float]:
-    """Of each entry of the plan."""
+def seconds(executable: NativeExecutable, memories: Sequence[Array]) -> list[float]:
+    """Measure every entry of the plan."""
     designed = executable.design
-    found = designed.plan
-    twin = Executable(designed, executable.library, {}, executable.layout)
+    plan = designed.plan
+    twin = NativeExecutable(designed, executable.library, {}, executable.layout)
     twin.kept += executable.kept
     assemble(twin, designed, executable.threads)
-    twin.late[:] = 0.5
+    twin.scalars[:] = 0.5
     draw = np.random.default_rng(0)
     given: list[Array] = []
     copies: dict[int, Array] = {}
-    for term, _ in (*found.arguments, *found.memories):
+    for term, _ in (*plan.arguments, *plan.memories):
         array = _shaped(term, executable.layout.get(term))
         if isinstance(term.source, Memory) and term.source.number < len(memories):
             array[...] = memories[term.source.number]
@@ -42,22 +42,22 @@ def seconds(executable: Executable, memories: Sequence[Array]) -> list[float]:
         else:
             given.append(array)
     twin.bind([copies.get(number, np.empty(0)) for number in range(max(copies, default=-1) + 1)])
-    given += [np.empty(term.shape, term.dtype) for term, _ in found.results]
+    given += [np.empty(term.shape, term.dtype) for term, _ in plan.results]
     return [min(times) for times in zip(*(_once(twin, given) for _ in range(RUNS)), strict=True)]
 
 
-def _once(twin: Executable, given: list[Array]) -> list[float]:
-    """One run, entry by entry."""
+def _once(twin: NativeExecutable, given: list[Array]) -> list[float]:
+    """Time one run, entry by entry."""
     tapes = {id(tape.call): tape for tape in twin.stretches}
-    found = list(twin.first.seconds(*given))
+    times = list(twin.first.seconds(*given))
     for run in twin.others:
         if id(run) in tapes:
-            found += tapes[id(run)].seconds()
+            times += tapes[id(run)].seconds()
         else:
             begin = time.perf_counter()
             run()
-            found.append(time.perf_counter() - begin)
-    return found
+            times.append(time.perf_counter() - begin)
+    return times
 
 
 def _shaped(term: Term, strides: tuple[int, ...] | None) -> Array:

@@ -45,6 +45,11 @@ class Host:
         return {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
 
     @property
+    def has_many_registers(self) -> bool:
+        """Whether there are 32 vector registers, not 16."""
+        return self.vector_bytes == 64 or self.architecture == "aarch64"
+
+    @property
     def is_linux(self) -> bool:
         """Whether threads can be parked with Linux's futex."""
         return "linux" in self.triple
@@ -55,7 +60,7 @@ class Host:
 
 
 def available() -> bool:
-    """Whether llvmlite is there and works."""
+    """Whether llvmlite is installed and works."""
     try:
         binding()
     except LLVMMissing:
@@ -64,7 +69,8 @@ def available() -> bool:
 
 
 @functools.cache
-def _binding() -> Any:
+def binding() -> Any:
+    """`llvmlite.binding`, ready for use; LLVMMissing without llvmlite."""
     with _starting:
         try:
             import llvmlite.binding as llvm
@@ -94,24 +100,19 @@ def _without(error: Exception) -> str:
     )
 
 
-def binding() -> Any:
-    """`llvmlite.binding`, ready for use; LLVMMissing where there is none."""
-    return _binding()
-
-
 @functools.cache
 def host() -> Host:
     """The machine this runs on."""
     llvm = binding()
     features = llvm.get_host_cpu_features()
-    found = {name for name, has in features.items() if has}
+    has = {name for name, present in features.items() if present}
     # On some Intel CPUs LLVM splits 64-byte vectors in two; ours are chosen and stay whole.
-    keep_whole = ",-prefer-256-bit" if "avx512f" in found else ""
+    keep_whole = ",-prefer-256-bit" if "avx512f" in has else ""
     return Host(
         triple=llvm.get_process_triple(),
         cpu=llvm.get_host_cpu_name(),
         features=features.flatten() + keep_whole,
-        vector_bytes=64 if "avx512f" in found else 32 if "avx2" in found else 16,
+        vector_bytes=64 if "avx512f" in has else 32 if "avx2" in has else 16,
         llvm_version=".".join(str(n) for n in llvm.llvm_version_info),
     )
 

@@ -1,12 +1,12 @@
-"""Index arrays beside integers, slices and an ellipsis: first the view, then what the arrays pick.
+"""Index arrays with integers, slices and an ellipsis: first the view, then what the arrays pick.
 
     x[0, 2:, i]       is  x[0, 2:, :][:, i]
     x[i, :, j]        is  x with its last two dimensions exchanged, [i, j]
     x[0, 2:, i] = v   is  the same part of x with v written at [:, i], written to [0, 2:, :]
     x[mask] = v       is  where(mask, v, x)
 
-So kernels that pick and scatter see whole arrays, and a mask needs none of them. And a write to a
-view of a view is one write:
+So kernels that gather and scatter see whole arrays, and a mask needs neither. A write to a view of
+a view becomes one write:
 
     y = x[0]; y[2] = v   is  x[0][2] = v
 """
@@ -23,13 +23,13 @@ from gradwalk.compiler.ir.program import Builder, Call, Constant, Operand, Progr
 from gradwalk.ops.core.op import Shape
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import Index, getitem, put, setitem, write_view
-from gradwalk.ops.shape.reshaping import cast, expand_op, permute, reshape
+from gradwalk.ops.shape.reshaping import cast, expand_op, permute
 
 WHOLE = ("slice", None, None, None)
 
 
 def separate_views(program: Program) -> Program:
-    """Write every index as a view and index arrays beside whole dimensions."""
+    """Write every index as a view, and index arrays with whole dimensions."""
     return rewrite(program, _visit, (getitem, put, setitem, write_view))
 
 
@@ -44,22 +44,22 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
         return None
     parts = _parts(index, call.attrs["shape"] if call.op is put else first.shape)
     if call.op is put:
-        plain = _reshaped(first, _picked(parts, arrays), build)
-        found = build.apply(put, (plain, *arrays), {"index": parts.arrays, "shape": parts.ordered})
-        found = _unordered(found, parts, build)
+        plain = build.reshape(first, _picked(parts, arrays))
+        result = build.apply(put, (plain, *arrays), {"index": parts.arrays, "shape": parts.ordered})
+        result = _unordered(result, parts, build)
         if not parts.is_whole:
-            found = build.apply(put, (found,), {"index": parts.view, "shape": parts.shape})
-        return [found]
+            result = build.apply(put, (result,), {"index": parts.view, "shape": parts.shape})
+        return [result]
     seen = first if parts.is_whole else build.apply(getitem, (first,), {"index": parts.view})
     if parts.in_other_order:
         seen = build.apply(permute, (seen,), {"axes": parts.order})
     if call.op is getitem:
-        found = build.apply(getitem, (seen, *arrays), {"index": parts.arrays})
-        return [_reshaped(found, call.outputs[0].shape, build)]
+        result = build.apply(getitem, (seen, *arrays), {"index": parts.arrays})
+        return [build.reshape(result, call.outputs[0].shape)]
     if isinstance(value, Term) and None in index:  # it has dimensions for these
         shapes = [a.shape for a in arrays if isinstance(a, Term)]
         value = build.apply(expand_op, (value,), {"shape": _shape(first.shape, shapes, index)})
-        value = _reshaped(value, _picked(parts, arrays), build)
+        value = build.reshape(value, _picked(parts, arrays))
     changed = _changed(seen, value, arrays, parts, build)
     if changed is None:
         return None
@@ -74,8 +74,7 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
 
 @dataclass
 class _Parts:
-    """What an index does to an array of some shape: a view of it, its dimensions in another order,
-    and index arrays over that."""
+    """The parts of an index: a view, a permutation of its dimensions, and index arrays on that."""
 
     shape: Shape
     view: Index  # an integer or a slice for each dimension
@@ -90,17 +89,17 @@ class _Parts:
 
     @property
     def in_other_order(self) -> bool:
-        """Whether dimensions change places."""
+        """Whether dimensions are permuted."""
         return self.order != tuple(range(len(self.order)))
 
 
 def _parts(index: Index, shape: Shape) -> _Parts:
     taken = sum(_dimensions(part) for part in index)
-    place = index.index("...") if "..." in index else len(index)
+    dots_at = index.index("...") if "..." in index else len(index)
     dots = [WHOLE] * (len(shape) - taken)
     view: list[Any] = []
     left: list[Any] = []  # what is done to the dimensions of the view
-    for part in (*index[:place], *dots, *index[place + 1 :]):
+    for part in (*index[:dots_at], *dots, *index[dots_at + 1 :]):
         is_slice = isinstance(part, tuple) and part[0] == "slice"
         view += [part] if is_slice or isinstance(part, int) else [WHOLE] * _dimensions(part)
         if not isinstance(part, int):
@@ -109,7 +108,7 @@ def _parts(index: Index, shape: Shape) -> _Parts:
     apart = chosen[-1] - chosen[0] >= len(chosen)
     axes = [part for part in left if part is not None]
     order = range(sum(_dimensions(part) for part in axes))
-    if apart:  # as in NumPy arrays that something stands between are taken as if they came first
+    if apart:  # NumPy moves index arrays that are not adjacent to the front
         order = sorted(order, key=lambda i: axes[i] == WHOLE)  # type: ignore[assignment]
         axes = [axes[i] for i in order]
     seen = np.broadcast_to(False, shape)[tuple(_subscript(part) for part in view)].shape
@@ -118,7 +117,7 @@ def _parts(index: Index, shape: Shape) -> _Parts:
 
 
 def _dimensions(part: Any) -> int:
-    """How many dimensions of the array a part of an index stands for."""
+    """How many dimensions of the array a part of an index covers."""
     if part is None or part == "...":
         return 0
     return int(part[2]) if isinstance(part, tuple) and part[0] == "mask" else 1
@@ -145,13 +144,8 @@ def _shape(x: Shape, arrays: Sequence[Shape], index: Index) -> Shape:
     return tuple(getitem.shape(x, *arrays, index=index))
 
 
-def _reshaped(x: Term, shape: Shape, build: Builder) -> Term:
-    """Without, or with, the new dimensions of an index."""
-    return x if x.shape == shape else build.apply(reshape, (x,), {"shape": shape})
-
-
 def _unordered(x: Term, parts: _Parts, build: Builder) -> Term:
-    """With dimensions back where they were."""
+    """Undo the permutation."""
     if not parts.in_other_order:
         return x
     return build.apply(permute, (x,), {"axes": tuple(int(i) for i in np.argsort(parts.order))})
@@ -163,8 +157,7 @@ def _unordered(x: Term, parts: _Parts, build: Builder) -> Term:
 def _changed(
     x: Term, value: Operand, arrays: Sequence[Operand], parts: _Parts, build: Builder
 ) -> Term | None:
-    """x with the value at some places; None if the places are masks and there is another number
-    for each that is true."""
+    """x with the value at some indices; None for a mask with a number for each true element."""
     if not isinstance(value, Term):
         given = Term((), x.dtype, source=Constant(np.asarray(value).astype(x.dtype)))
     else:
@@ -182,12 +175,12 @@ def _changed(
         lead, (count, *own) = given.shape[: -behind - 1], given.shape[-behind - 1 :]
         if count != 1:
             return None
-        given = _reshaped(given, (*lead, *(1,) * mask.ndim, *own)[-x.ndim :], build)
-    return build.apply(where, (_reshaped(mask, (*mask.shape, *(1,) * behind), build), given, x))
+        given = build.reshape(given, (*lead, *(1,) * mask.ndim, *own)[-x.ndim :])
+    return build.apply(where, (build.reshape(mask, (*mask.shape, *(1,) * behind)), given, x))
 
 
 def _through_both(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Term] | None:
-    """What was written to a slice of a view, and then through the view, in one write."""
+    """Merge a write to a slice of a view, and the write through the view, into one."""
     base, value = args
     written = value.call if isinstance(value, Term) else None
     if written is None or written.op is not setitem or len(written.args) != 2:

@@ -1,7 +1,7 @@
-"""Composites: ops with a definition in other ops are replaced by it.
+"""Composites: replace ops by their definition in other ops.
 
-The definition is the op's own `expand`, or one of definitions.py, run on handles whose operators
-make calls.
+The definition is the op's own `expand`, or one of definitions.py. It runs on handles, whose
+operators make calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gradwalk.compiler.passes.expand.definitions import CONDITIONS, DEFINITIONS,
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.operators import Operators
 
-# Composites that have a kernel of their own, or whose definition would be slower.
+# Composites that have a kernel of their own, or whose definition is slower.
 CLOSED: set[str] = {"prod", "cumprod", "logcumsumexp"}
 
 
@@ -32,17 +32,14 @@ class Handle(Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of its term."""
         return self.term.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of its term."""
         return self.term.dtype
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
         return len(self.term.shape)
 
     @staticmethod
@@ -50,8 +47,8 @@ class Handle(Operators):
         if op.attributes and not attrs:
             args, attrs = op._bind(args, attrs)
         build = next(a.build for a in args if isinstance(a, Handle))
-        found = build.apply(op, [_operand(a) for a in args], attrs)
-        return tuple(Handle(build, t) for t in found) if op.multiple else Handle(build, found)
+        made = build.apply(op, [_operand(a) for a in args], attrs)
+        return tuple(Handle(build, t) for t in made) if op.multiple else Handle(build, made)
 
 
 def _operand(thing: Any) -> Operand:
@@ -73,7 +70,7 @@ def open_composites(program: Program) -> Program:
 def _opens(call: Call) -> bool:
     if _definition(call.op) is None or call.op.name in CLOSED:
         return False
-    # Of nothing an op may know an answer that its definition, with a maximum in it, does not.
+    # For no elements an op may have a result that its definition, with a maximum in it, has not.
     if not all(term.size for term in call.terms) and call.op not in OF_NOTHING:
         return False
     return call.op not in CONDITIONS or CONDITIONS[call.op](call)
@@ -89,5 +86,5 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
     given = [Handle(build, a) if isinstance(a, Term) else a for a in args]
     definition = _definition(call.op)
     assert definition is not None
-    found = definition(*given, **call.attrs)
-    return [h.term for h in (found if call.op.multiple else (found,))]
+    made = definition(*given, **call.attrs)
+    return [h.term for h in (made if call.op.multiple else (made,))]

@@ -1,4 +1,4 @@
-"""What some ops without `expand` compute, in other ops: only forward, so nothing is differentiated.
+"""Definitions, in other ops, of some ops without `expand`: forward only.
 
 Their forwards are NumPy functions that a kernel cannot run; written like this they are fused.
 """
@@ -30,9 +30,13 @@ from gradwalk.ops.elementwise.choice import maximum, where
 from gradwalk.ops.elementwise.remainders import isfinite
 from gradwalk.ops.index.indexing import Index, getitem, put, setitem, winners
 from gradwalk.ops.linear.matmul import einsum_op, matmul_op
-from gradwalk.ops.network.losses import binary_cross_entropy_logits_op, binary_cross_entropy_op
-from gradwalk.ops.network.softmax import log_softmax_op, logsumexp_op
-from gradwalk.ops.reduce.measures import norm_op
+from gradwalk.ops.network.softmax import (
+    binary_cross_entropy_logits_op,
+    binary_cross_entropy_op,
+    log_softmax_op,
+    logsumexp_op,
+)
+from gradwalk.ops.reduce.norms import norm_op
 from gradwalk.ops.reduce.reduction import (
     amax_op,
     amin_op,
@@ -75,7 +79,7 @@ def _norm(x: Any, *, p: float, axis: Axes, keepdim: bool) -> Any:
 
 
 def _logsumexp(x: Any, *, axis: Axes, keepdim: bool) -> Any:
-    if 0 in x.shape:  # there is no largest; log 0
+    if 0 in x.shape:  # log 0; there is no largest element
         return log(sum_op(x, axis=axis, keepdim=keepdim))
     top = amax_op(x, axis=axis, keepdim=True)
     top = where(isfinite(top), top, 0)  # as its forward has it
@@ -158,7 +162,7 @@ DEFINITIONS: dict[Op, Callable[..., Any]] = {
     windows_add: _windows_add,
     einsum_op: einsum_definition,
 }
-# Up to here counting all that come before is faster than halving.
+# Up to this length counting all smaller elements is faster than bisection.
 LONGEST_SEARCH = 256
 CONDITIONS: dict[Op, Callable[[Call], bool]] = {
     searchsorted_op: lambda call: call.terms[0].shape[-1] <= LONGEST_SEARCH,
@@ -167,7 +171,7 @@ CONDITIONS: dict[Op, Callable[[Call], bool]] = {
     # Among no integers there is none, which NumPy says; of no floats it is NaN.
     median_op: lambda call: bool(call.terms[0].size) or call.terms[0].dtype.kind == "f",
 }
-# Whose definition also holds where there is nothing to sum or to search.
+# Ops whose definition also holds for no elements.
 OF_NOTHING = {
     einsum_op, logsumexp_op, matmul_op, median_op, norm_op, searchsorted_op, std_op, var_op,
 }  # fmt: skip

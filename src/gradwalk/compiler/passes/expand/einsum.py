@@ -1,14 +1,14 @@
-"""einsum in other ops: products of two operands at a time, each a matrix product.
+"""einsum in other ops: matrix products of two operands at a time.
 
-Of two operands the letters are sorted into four kinds:
+The letters of two operands are of four kinds:
 
     batch     in both, and asked for        the leading dimensions of the product
     left      in the first only             its rows
     right     in the second only            its columns
     inner     in both, and not asked for    what is summed over
 
-So both are permuted to (batch..., left, inner) and (batch..., inner, right), multiplied, and the
-result is given the order that was asked for. More than two are taken in the order NumPy would.
+Both are permuted to (batch..., left, inner) and (batch..., inner, right) and multiplied; the result
+is permuted to the order that was asked for. More than two are multiplied in NumPy's order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gradwalk.ops.reduce.reduction import sum_op
 from gradwalk.ops.shape.reshaping import cast, permute, reshape
 
 
-class Named(NamedTuple):
+class LabeledArray(NamedTuple):
     """An array with a letter for each of its dimensions."""
 
     letters: str
@@ -38,38 +38,38 @@ class Named(NamedTuple):
 
 
 def einsum_definition(*xs: Any, equation: str) -> Any:
-    """The sum of products that an equation in normal form says."""
+    """The sum of products of an equation in normal form."""
     left, out = equation.split("->")
-    waiting = _without_ones([Named(t, x) for t, x in zip(left.split(","), xs, strict=True)])
+    waiting = _without_ones([LabeledArray(t, x) for t, x in zip(left.split(","), xs, strict=True)])
     dtype = np.result_type(*(x.dtype for x in xs))
     for chosen in _path(waiting, out):
         operands = [waiting[i] for i in chosen]
         waiting = [each for i, each in enumerate(waiting) if i not in chosen]
         waiting.append(_together(operands, out, waiting))
-    (found,) = waiting
-    found = _ordered(_summed(found, out), out)
-    return found.array if found.array.dtype == dtype else cast(found.array, dtype=dtype)
+    (product,) = waiting
+    result = _ordered(_summed(product, out), out).array
+    return result if result.dtype == dtype else cast(result, dtype=dtype)
 
 
-def _without_ones(operands: list[Named]) -> list[Named]:
-    """Without the dimensions of length 1 that are longer in another operand: they broadcast."""
+def _without_ones(operands: list[LabeledArray]) -> list[LabeledArray]:
+    """Drop the dimensions of length 1 that are longer in another operand: they broadcast."""
     longest: dict[str, int] = {}
     for each in operands:
         for letter, length in each.lengths.items():
             longest[letter] = max(length, longest.get(letter, 1))
-    found = []
+    result = []
     for letters, array in operands:
         kept = [
             (c, n) for c, n in zip(letters, array.shape, strict=True) if n == longest[c] or n != 1
         ]
         shape = tuple(n for _, n in kept)
         array = array if shape == array.shape else reshape(array, shape=shape)
-        found.append(Named("".join(c for c, _ in kept), array))
-    return found
+        result.append(LabeledArray("".join(c for c, _ in kept), array))
+    return result
 
 
-def _path(operands: list[Named], out: str) -> list[tuple[int, ...]]:
-    """Which operands to multiply, one pair after the other; results go to the end of the list."""
+def _path(operands: list[LabeledArray], out: str) -> list[tuple[int, ...]]:
+    """The operands to multiply, one pair after the other; results go to the end of the list."""
     if len(operands) < 3:
         return [tuple(range(len(operands)))] if len(operands) == 2 else []
     nothing = np.zeros(())
@@ -78,24 +78,24 @@ def _path(operands: list[Named], out: str) -> list[tuple[int, ...]]:
     return np.einsum_path(equation, *stand_ins, optimize="greedy")[0][1:]
 
 
-def _together(operands: list[Named], out: str, others: list[Named]) -> Named:
+def _together(operands: list[LabeledArray], out: str, others: list[LabeledArray]) -> LabeledArray:
     """The product of some operands, with the letters that are still needed."""
     first, *rest = operands
     for position, second in enumerate(rest):
         wanted = set(out).union(*(each.letters for each in [*rest[position + 1 :], *others]))
-        # What comes first in the result should be the rows: then it has its order at once.
+        # The rows should come first in the result: then it needs no permutation.
         turned = _rows_place(second, first, out) < _rows_place(first, second, out)
         pair = (second, first) if turned else (first, second)
         first = _product(*pair, wanted)
     return first
 
 
-def _rows_place(x: Named, y: Named, out: str) -> int:
-    """Where in the result the first letter is that only x has."""
+def _rows_place(x: LabeledArray, y: LabeledArray, out: str) -> int:
+    """The position in the result of the first letter that only x has."""
     return min((out.index(c) for c in x.letters if c in out and c not in y.letters), default=0)
 
 
-def _product(x: Named, y: Named, wanted: set[str]) -> Named:
+def _product(x: LabeledArray, y: LabeledArray, wanted: set[str]) -> LabeledArray:
     x, y = (_summed(a, wanted.union(b.letters)) for a, b in ((x, y), (y, x)))
     batch = [c for c in x.letters if c in y.letters and c in wanted]
     inner = [c for c in x.letters if c in y.letters and c not in wanted]
@@ -106,7 +106,7 @@ def _product(x: Named, y: Named, wanted: set[str]) -> Named:
     if not inner or not floats or 0 in lengths.values():
         letters = [*batch, *left, *right, *inner]
         product = mul(_spread(x, letters), _spread(y, letters))
-        return _summed(Named("".join(letters), product), wanted)
+        return _summed(LabeledArray("".join(letters), product), wanted)
 
     def lengths_of(letters: list[str]) -> tuple[int, ...]:
         return tuple(lengths[c] for c in letters)
@@ -119,26 +119,28 @@ def _product(x: Named, y: Named, wanted: set[str]) -> Named:
         reshape(first, shape=(*lead, math.prod(rows), count)),
         reshape(second, shape=(*lead, count, math.prod(columns))),
     )
-    return Named("".join([*batch, *left, *right]), reshape(product, shape=(*lead, *rows, *columns)))
+    return LabeledArray(
+        "".join([*batch, *left, *right]), reshape(product, shape=(*lead, *rows, *columns))
+    )
 
 
-def _summed(x: Named, wanted: Iterable[str]) -> Named:
-    """Summed over the letters that nobody wants."""
+def _summed(x: LabeledArray, wanted: Iterable[str]) -> LabeledArray:
+    """Sum over the letters that are not wanted."""
     axis = tuple(i for i, c in enumerate(x.letters) if c not in wanted)
     if not axis:
         return x
     total = sum_op(x.array, axis=axis, keepdim=False)
-    return Named("".join(c for c in x.letters if c in wanted), total)
+    return LabeledArray("".join(c for c in x.letters if c in wanted), total)
 
 
-def _ordered(x: Named, letters: Iterable[str]) -> Named:
+def _ordered(x: LabeledArray, letters: Iterable[str]) -> LabeledArray:
     order = "".join(letters)
     axes = tuple(x.letters.index(c) for c in order)
     in_order = axes == tuple(range(len(axes)))
-    return Named(order, x.array if in_order else permute(x.array, axes=axes))
+    return LabeledArray(order, x.array if in_order else permute(x.array, axes=axes))
 
 
-def _spread(x: Named, letters: list[str]) -> Any:
+def _spread(x: LabeledArray, letters: list[str]) -> Any:
     """With a dimension for each of these letters, of length 1 where x has none."""
     own = _ordered(x, [c for c in letters if c in x.letters]).array
     shape = tuple(x.lengths.get(c, 1) for c in letters)

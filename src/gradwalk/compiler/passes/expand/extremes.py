@@ -1,11 +1,10 @@
-"""The largest, the smallest and the middle along an axis and where they are, in other ops: only
-forward.
+"""Definitions, in other ops, of extremes, medians and their positions: forward only.
 
     top      = amax(x)                                     along the axis
     position = amin(where(x == top, 0 1 2 ..., length))    the first that is as large
 
 One kernel runs both along its rows. As in NumPy a NaN is larger (and smaller) than everything, so
-the first NaN is found. (Of 0 and −0, which are equal, the value may be the other one.)
+the result is the first NaN. (Of 0 and −0, which are equal, the value may be the other one.)
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ def values_and_positions(extreme: Op) -> Callable[..., Any]:
     return best
 
 
-def _kept(found: tuple[Any, ...], axis: Axes, keepdim: bool) -> tuple[Any, ...]:
-    """Values and positions, without their axis of length 1 if nobody wants it."""
+def _kept(pair: tuple[Any, ...], axis: Axes, keepdim: bool) -> tuple[Any, ...]:
+    """Values and positions, without their axis of length 1 unless `keepdim`."""
     if keepdim:
-        return found
-    shape = reduced_shape(found[0].shape, axis=axis, keepdim=False)
-    return tuple(reshape(each, shape=shape) for each in found)
+        return pair
+    shape = reduced_shape(pair[0].shape, axis=axis, keepdim=False)
+    return tuple(reshape(each, shape=shape) for each in pair)
 
 
 def positions(extreme: Op) -> Callable[..., Any]:
     """The definition of argmax or argmin, along an axis or over everything."""
 
     def position(x: Any, *, axis: Axes, keepdim: bool) -> Any:
-        found = _first(x, extreme(x, axis=axis, keepdim=True), axis)
+        first = _first(x, extreme(x, axis=axis, keepdim=True), axis)
         shape = reduced_shape(x.shape, axis=axis, keepdim=keepdim)
-        return found if found.shape == shape else reshape(found, shape=shape)
+        return first if first.shape == shape else reshape(first, shape=shape)
 
     return position
 
@@ -67,8 +66,7 @@ def _first_true(x: Any, axis: Axes) -> Any:
     count = int(np.prod(lengths, dtype=np.int64))
     kind = np.int32 if count <= LONGEST else np.int64
     counted = np.arange(count, dtype=kind).reshape(lengths)
-    found = amin_op(where(x, counted, count), axis=axis, keepdim=True)
-    return cast(found, dtype=int64)
+    return cast(amin_op(where(x, counted, count), axis=axis, keepdim=True), dtype=int64)
 
 
 def _equals(x: Any, top: Any) -> Any:
@@ -98,13 +96,13 @@ def kth_along(x: Any, *, k: int, axis: Axes, keepdim: bool) -> Any:
 
 def median_along(x: Any, *, axis: Axes, keepdim: bool) -> Any:
     """The definition of the lower middle along an axis; a NaN, the first, if there is one."""
-    values, places = _kth(x, (x.shape[axis[0]] - 1) // 2 + 1, axis[0])
+    values, indices = _kth(x, (x.shape[axis[0]] - 1) // 2 + 1, axis[0])
     if x.dtype.kind == "f":
         missing = x != x
         some = any_op(missing, axis=axis, keepdim=True)
         values = where(some, math.nan, values)
-        places = where(some, _first_true(missing, axis), places)
-    return _kept((values, places), axis, keepdim)
+        indices = where(some, _first_true(missing, axis), indices)
+    return _kept((values, indices), axis, keepdim)
 
 
 def median(x: Any, *, axis: Axes) -> Any:

@@ -1,11 +1,11 @@
-"""Picking one element along an axis, as a comparison with the positions.
+"""Gathers of one element along an axis, as comparisons with the positions.
 
     x[row, index[row]]         is  Σ where(position == index, x, 0)  along the axis
     zeros with g put there     is  where(position == index, g, 0)
 
-Both are then part of the kernel that computes what is picked from, or what is added to it: cross
-entropy reads its logits once. For long axes a gather is better, and stays. (Of a −0 that is picked
-the sum makes 0.)
+Both can be fused with the kernel that computes the operand, or consumes the result: cross entropy
+reads its logits once. Along a long axis a gather is faster, and stays. (The sum turns a −0 that is
+picked into 0.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONGEST = 4096
 
 
 def pick_by_comparing(program: Program) -> Program:
-    """Replace picks along one axis by comparisons."""
+    """Replace gathers and scatters along one axis by comparisons."""
     return rewrite(program, _visit, (getitem, put))
 
 
@@ -48,18 +48,18 @@ def _visit(call: Call, args: tuple[Operand, ...], build: Builder) -> Sequence[Te
     there = build.apply(checked_index, (index,), {"length": length})
     here = build.apply(equal, (constant, there))
     if call.op is getitem:
-        found = build.apply(where, (here, first, 0))
-        found = build.apply(sum_op, (found,), {"axis": (axis,), "keepdim": True})
+        result = build.apply(where, (here, first, 0))
+        result = build.apply(sum_op, (result,), {"axis": (axis,), "keepdim": True})
     else:
         given = build.apply(add, (first, 0)) if first.dtype.kind == "f" else first  # −0 becomes 0
-        found = build.apply(where, (here, given, 0))
-        if found.shape != shape:
-            found = build.apply(expand_op, (found,), {"shape": shape})
-    return [found] if found.dtype == call.outputs[0].dtype else None
+        result = build.apply(where, (here, given, 0))
+        if result.shape != shape:
+            result = build.apply(expand_op, (result,), {"shape": shape})
+    return [result] if result.dtype == call.outputs[0].dtype else None
 
 
 def _picked_axis(index: tuple[object, ...], arrays: list[Operand], shape: Shape) -> int | None:
-    """The axis that is picked along, if all others are gone through in order."""
+    """The axis that is picked along, if the indices of all others are 0, 1, 2, ..."""
     if index != tuple(("array", i) for i in range(len(shape))) or len(arrays) != len(shape):
         return None
     picked = None

@@ -1,1 +1,1 @@
-"""Emitting LLVM text: functions, vector values, one table of elementwise ops."""
+"""Emitting LLVM text: builders of functions and kernels, vectors, one table of elementwise ops."""

@@ -1,10 +1,10 @@
-"""How each elementwise op of the op table is written in LLVM: one table, `SPELLINGS`.
+"""How each elementwise op of the op table becomes LLVM: one table, `EMITTERS`.
 
-    spell(TABLE["add"], [x, 1], {}, x.kind.dtype, function, lanes)  # a Value
+    emit(TABLE["add"], [x, 1], {}, x.type.dtype, function, lanes)  # a Vector
 
-A spelling takes values of one dtype, the one that the op's rules make of its operands, and the
-attributes; what NumPy rounds is rounded here (`x * y + z` twice). Functions beyond arithmetic are
-in `functions/`. An op that is not in the table runs in NumPy.
+An emitter takes vectors of one dtype, the one that the op's rules make of its operands, and the
+attributes; it rounds wherever NumPy rounds (`x * y + z` twice). Functions beyond arithmetic are in
+`functions/`. An op that is not in the table runs in NumPy.
 """
 
 from __future__ import annotations
@@ -15,75 +15,51 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit import integer_arithmetic
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
 from gradwalk.compiler.backends.llvm.emit.functions import (
+    activations,
+    division,
     error,
     exponential,
     gamma,
-    inverse_error,
     logarithm,
-    networks,
     powers,
-    remainders,
     trigonometric,
 )
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import all_lanes
-from gradwalk.compiler.backends.llvm.emit.vector_values import ELEMENTS, Kind, Value
+from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import ELEMENTS, Type, Vector
+from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.ops.core.dtypes import get_default_dtype, held_by, result_dtype
 from gradwalk.ops.core.op import Op
 
 Dtype = np.dtype[Any]
+Emit = Callable[..., Vector]
 # Kinds of dtypes, in NumPy's letters.
 FLOATS, SIGNED, NUMBERS, ALL, WHOLE = "f", "fi", "fiu", "fiub", "iub"
 
 
-class Spelling(NamedTuple):
-    """What writes an op, for which kinds of dtypes, and whether that is a few instructions."""
+class Emitter(NamedTuple):
+    """What emits an op, for which kinds of dtypes, and whether that is a few instructions."""
 
-    write: Callable[..., Value]
+    write: Emit
     kinds: str = ALL
     cheap: bool = True
 
 
-class Unspelled(Exception):
-    """An op, or an op on this dtype, that is not in the table."""
-
-
-class Number(Value):
-    """A Python number as a value: a spelling may look at it."""
+class Literal(Vector):
+    """A Python number as a vector: an emitter may look at it."""
 
     __slots__ = ("number",)
 
-    def __init__(self, function: Function, kind: Kind, number: float) -> None:
+    def __init__(self, function: IRBuilder, kind: Type, number: float) -> None:
         super().__init__(function, kind, kind.constant(number))
         self.number = number
 
 
-class _Operand(NamedTuple):
-    """What the dtype rule asks of an operand."""
+class _Typed(NamedTuple):
+    """What the dtype rule reads of an operand."""
 
     dtype: Dtype
     shape: tuple[int, ...] = (1,)
-
-
-def is_native(
-    op: Op, operands: Sequence[Dtype | float], attrs: Mapping[str, Any] | None = None
-) -> bool:
-    """Whether an op can be written for operands of these dtypes; a number stands for itself.
-
-    Without the attributes the answer is for those that suit.
-    """
-    spelling = SPELLINGS.get(op.name)
-    if spelling is None or (attrs or {}).get("n", 0) > gamma.MOST_ORDER:
-        return False
-    if set(operands) in _ONE_FLOAT:  # nearly always
-        return "f" in spelling.kinds
-    dtypes = [d for d in operands if not isinstance(d, (int, float))]
-    if any(np.dtype(d) not in ELEMENTS for d in dtypes):
-        return False
-    given = [d if isinstance(d, (int, float)) else _Operand(np.dtype(d)) for d in operands]
-    return _takes(op, _common(op, given), attrs or {})
 
 
 _ONE_FLOAT = ({np.dtype(np.float32)}, {np.dtype(np.float64)})
@@ -96,98 +72,101 @@ _OF_THE_SAME_DTYPE = {
 }
 
 
+def is_native(
+    op: Op, operands: Sequence[Dtype | float], attrs: Mapping[str, Any] | None = None
+) -> bool:
+    """Whether an op can be emitted for operands of these dtypes; a number stands for itself.
+
+    Without attributes the answer holds for suitable ones.
+    """
+    emitter = EMITTERS.get(op.name)
+    if emitter is None or (attrs or {}).get("n", 0) > gamma.MOST_ORDER:
+        return False
+    if set(operands) in _ONE_FLOAT:  # nearly always
+        return "f" in emitter.kinds
+    dtypes = [d for d in operands if not isinstance(d, (int, float))]
+    if any(np.dtype(d) not in ELEMENTS for d in dtypes):
+        return False
+    given = [d if isinstance(d, (int, float)) else _Typed(np.dtype(d)) for d in operands]
+    return _takes(op, _common(op, given), attrs or {})
+
+
 def _takes(op: Op, common: Dtype, attrs: Mapping[str, Any]) -> bool:
-    """Whether there is a spelling for operands of one dtype."""
-    spelling = SPELLINGS.get(op.name)
-    if spelling is None or common.kind not in spelling.kinds:
+    """Whether there is an emitter for operands of one dtype."""
+    emitter = EMITTERS.get(op.name)
+    if emitter is None or common.kind not in emitter.kinds:
         return False
     if common.kind == "f":
         return True
-    # NumPy makes floats of integers if an attribute is one, against the dtype rule; x⁻¹ it refuses.
+    # NumPy makes floats of integers if an attribute is one, against the dtype rule; it has no x⁻¹.
     limits = [attrs[name] for name in _OF_THE_SAME_DTYPE.get(op.name, ()) if name in attrs]
     whole = all(n is None or (n == int(n) and held_by(common, n) == n) for n in limits)
     return whole and not (op.name == "power" and attrs.get("exponent", 0) < 0)
 
 
 def is_cheap(op: Op, attrs: Mapping[str, Any] | None = None) -> bool:
-    """Whether writing an op again costs no more than keeping what it gave."""
+    """Whether computing an op again costs no more than keeping its result."""
     if op.name == "power" and attrs is not None:
         return attrs["exponent"] in (0, 1, 2, 3)
-    return op.name in SPELLINGS and SPELLINGS[op.name].cheap
+    return op.name in EMITTERS and EMITTERS[op.name].cheap
 
 
-def spell(
+def emit(
     op: Op,
-    args: Sequence[Value | float],
+    args: Sequence[Vector | float],
     attrs: Mapping[str, Any],
     dtype: Any,
-    function: Function,
+    function: IRBuilder,
     lanes: int,
-) -> Value:
-    """Write an op on values and Python numbers; `dtype` is that of the result."""
+) -> Vector:
+    """Emit an op on vectors and Python numbers; `dtype` is that of the result."""
     dtype = np.dtype(dtype)
     attrs = {**op.defaults, **attrs}
-    given = [_Operand(a.kind.dtype) if isinstance(a, Value) else a for a in args]
+    given = [_Typed(a.type.dtype) if isinstance(a, Vector) else a for a in args]
     common = dtype if op.gives is None and op.promotes else _common(op, given)
     if not _takes(op, common, attrs):
-        raise Unspelled(f"{op.name} of {common} with {attrs} has no spelling in LLVM")
-    if op.gives is not None and common.kind in "iu" and not _all_held(common, args):
-        common = np.dtype(np.int64)  # an integer that uint8 cannot hold is compared exactly
-    values = []
+        raise NoKernel(f"{op.name} of {common} with {attrs} has no LLVM emitter")
+    if op.gives is not None and common.kind in "iu":
+        numbers = [a for a in args if not isinstance(a, Vector)]
+        if any(held_by(common, number) != number for number in numbers):
+            common = np.dtype(np.int64)  # an integer that uint8 cannot hold is compared exactly
+    vectors = []
     for position, argument in enumerate(args):
         condition = isinstance(op.promotes, Sequence) and position not in op.promotes  # of `where`
         wanted = np.dtype(np.bool_) if condition else common
-        values.append(_as_value(argument, wanted, function, lanes))
-    return SPELLINGS[op.name].write(*values, **attrs).to(dtype)
+        if isinstance(argument, Vector):
+            vectors.append(argument.to(wanted).spread(lanes))
+        else:
+            number = float(argument) if wanted.kind == "f" else held_by(wanted, argument)
+            vectors.append(Literal(function, Type(wanted, lanes), number))
+    return EMITTERS[op.name].write(*vectors, **attrs).to(dtype)
 
 
 def _common(op: Op, operands: Sequence[Any]) -> Dtype:
     """The dtype that the operands combine to: those that promote, or the only one."""
     if isinstance(op.promotes, Sequence):
         operands = [operands[position] for position in op.promotes]
-    found = result_dtype(operands)
-    return get_default_dtype() if op.to_float and found.kind != "f" else found
+    dtype = result_dtype(operands)
+    return get_default_dtype() if op.to_float and dtype.kind != "f" else dtype
 
 
-def _all_held(dtype: Dtype, args: Sequence[Value | float]) -> bool:
-    return all(isinstance(a, Value) or held_by(dtype, a) == a for a in args)
-
-
-def _as_value(argument: Value | float, dtype: Dtype, function: Function, lanes: int) -> Value:
-    if isinstance(argument, Value):
-        return argument.to(dtype).spread(lanes)
-    number = float(argument) if dtype.kind == "f" else held_by(dtype, argument)
-    return Number(function, Kind(dtype, lanes), number)
+def _by_truth(truth: Emit, numbers: Emit) -> Emit:
+    """One emitter for bools, another for numbers."""
+    return lambda x, *others: (truth if x.type.dtype.kind == "b" else numbers)(x, *others)
 
 
 # -- arithmetic ------------------------------------------------------------------------------------
 
 
-def _is_bool(x: Value) -> bool:
-    return x.kind.dtype.kind == "b"
+def _pow(x: Vector, y: Vector) -> Vector:
+    if not x.type.is_float:
+        return powers.integer_pow(x, y)
+    return powers.power(x, y.number) if isinstance(y, Literal) else powers.pow(x, y)
 
 
-def _add(x: Value, y: Value) -> Value:
-    return x | y if _is_bool(x) else x + y
-
-
-def _mul(x: Value, y: Value) -> Value:
-    return x & y if _is_bool(x) else x * y
-
-
-def _square(x: Value) -> Value:
-    return x if _is_bool(x) else x * x
-
-
-def _pow(x: Value, y: Value) -> Value:
-    if not x.kind.is_float:
-        return integer_arithmetic.pow(x, y)
-    return powers.power(x, y.number) if isinstance(y, Number) else powers.pow(x, y)
-
-
-def _power(x: Value, exponent: float) -> Value:
-    """As `power` does it in NumPy: products and roots where it takes those."""
-    if not x.kind.is_float or exponent in (2, 3):
+def _power(x: Vector, exponent: float) -> Vector:
+    """As NumPy's `power`: products and roots where it takes those."""
+    if not x.type.is_float or exponent in (2, 3):
         return powers.products(x, int(exponent))
     if exponent in (0.5, -0.5):
         root = x.intrinsic("sqrt")
@@ -195,25 +174,23 @@ def _power(x: Value, exponent: float) -> Value:
     return powers.power(x, exponent)
 
 
-def _abs(x: Value) -> Value:
-    if x.kind.is_float:
+def _abs(x: Vector) -> Vector:
+    if x.type.is_float:
         return x.absolute()
-    return (x < 0).choose(-x, x) if x.kind.dtype.kind == "i" else x
+    return (x < 0).choose(-x, x) if x.type.dtype.kind == "i" else x
 
 
-def _sign(x: Value) -> Value:
-    if _is_bool(x):
-        return x
-    zero = x + 0.0 if x.kind.is_float else x  # also of −0; a NaN stays one
+def _sign(x: Vector) -> Vector:
+    zero = x + 0.0 if x.type.is_float else x  # also of −0; a NaN stays one
     return (x > 0).choose(x.constant(1), (x < 0).choose(x.constant(-1), zero))
 
 
-def _rounding(name: str) -> Callable[[Value], Value]:
-    return lambda x: x.intrinsic(name) if x.kind.is_float else x
+def _rounding(name: str) -> Emit:
+    return lambda x: x.intrinsic(name) if x.type.is_float else x
 
 
-def _round(x: Value, decimals: int) -> Value:
-    if not x.kind.is_float or decimals == 0:
+def _round(x: Vector, decimals: int) -> Vector:
+    if not x.type.is_float or decimals == 0:
         return _rounding("rint")(x)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
@@ -221,83 +198,47 @@ def _round(x: Value, decimals: int) -> Value:
     return (x / scale).intrinsic("rint") * scale
 
 
-def _frac(x: Value) -> Value:
-    return x - _rounding("trunc")(x)
-
-
-def _sqrt(x: Value) -> Value:
-    return x.intrinsic("sqrt")
-
-
-# -- division with a remainder ---------------------------------------------------------------------
-
-
-def _floor_divide(x: Value, y: Value) -> Value:
-    return (
-        remainders.floor_divide(x, y) if x.kind.is_float else integer_arithmetic.floor_divide(x, y)
-    )
-
-
-def _div_trunc(x: Value, y: Value) -> Value:
-    return (x / y).intrinsic("trunc") if x.kind.is_float else integer_arithmetic.divide(x, y)
-
-
-def _remainder(x: Value, y: Value) -> Value:
-    return remainders.remainder(x, y) if x.kind.is_float else integer_arithmetic.remainder(x, y)
-
-
-def _fmod(x: Value, y: Value) -> Value:
-    return all_lanes("fmod", x, y) if x.kind.is_float else integer_arithmetic.fmod(x, y)
-
-
 # -- choosing --------------------------------------------------------------------------------------
 
 
-def _maximum(x: Value, y: Value) -> Value:
-    """The larger; a NaN on either side wins."""
-    if isinstance(x, Number) and not isinstance(y, Number):
-        x, y = y, x
-    if _is_bool(x):
-        return x | y
-    if not x.kind.is_float or (isinstance(y, Number) and y.number == y.number):
-        return x.at_least(y)
-    return x.compare("ne", x).choose(x, (x > y).choose(x, y))
+def _extreme(beyond: str, limited: Emit, of_truth: Emit) -> Emit:
+    """The larger (`beyond` is gt) or the smaller (lt) of two; a NaN on either side wins."""
+
+    def write(x: Vector, y: Vector) -> Vector:
+        if isinstance(x, Literal) and not isinstance(y, Literal):
+            x, y = y, x
+        if x.type.dtype.kind == "b":
+            return of_truth(x, y)
+        if not x.type.is_float or (isinstance(y, Literal) and not math.isnan(y.number)):
+            return limited(x, y)
+        return x.compare("ne", x).choose(x, x.compare(beyond, y).choose(x, y))
+
+    return write
 
 
-def _minimum(x: Value, y: Value) -> Value:
-    """The smaller; a NaN on either side wins."""
-    if isinstance(x, Number) and not isinstance(y, Number):
-        x, y = y, x
-    if _is_bool(x):
-        return x & y
-    if not x.kind.is_float or (isinstance(y, Number) and y.number == y.number):
-        return x.at_most(y)
-    return x.compare("ne", x).choose(x, (x < y).choose(x, y))
+_maximum = _extreme("gt", Vector.at_least, lambda x, y: x | y)
+_minimum = _extreme("lt", Vector.at_most, lambda x, y: x & y)
 
 
-def _clip(x: Value, min: float | None, max: float | None) -> Value:
+def _clip(x: Vector, min: float | None, max: float | None) -> Vector:
     if min is not None:
-        x = _maximum(x, Number(x.function, x.kind, min))
-    return x if max is None else _minimum(x, Number(x.function, x.kind, max))
+        x = _maximum(x, Literal(x.function, x.type, min))
+    return x if max is None else _minimum(x, Literal(x.function, x.type, max))
 
 
-def _hardtanh(x: Value, min_val: float, max_val: float) -> Value:
-    return _clip(x, *(held_by(x.kind.dtype, bound) for bound in (min_val, max_val)))
+def _hardtanh(x: Vector, min_val: float, max_val: float) -> Vector:
+    return _clip(x, *(held_by(x.type.dtype, bound) for bound in (min_val, max_val)))
 
 
-def _where(condition: Value, x: Value, y: Value) -> Value:
-    return condition.choose(x, y)
-
-
-def _heaviside(x: Value, values: Value) -> Value:
-    step = (x > 0).to(x.kind.dtype)
+def _heaviside(x: Vector, values: Vector) -> Vector:
+    step = (x > 0).to(x.type.dtype)
     return x.compare("eq", 0).choose(values, step)
 
 
-def _nan_to_num(x: Value, nan: float | None, posinf: float | None, neginf: float | None) -> Value:
-    if not x.kind.is_float:
+def _nan_to_num(x: Vector, nan: float | None, posinf: float | None, neginf: float | None) -> Vector:
+    if not x.type.is_float:
         return x
-    largest = float(np.finfo(x.kind.dtype).max)
+    largest = float(np.finfo(x.type.dtype).max)
     upper = largest if posinf is None else posinf
     lower = -largest if neginf is None else neginf
     out = x.compare("eq", math.inf).choose(x.constant(upper), x)
@@ -305,60 +246,59 @@ def _nan_to_num(x: Value, nan: float | None, posinf: float | None, neginf: float
     return x.compare("ne", x).choose(x.constant(0.0 if nan is None else nan), out)
 
 
-def _lerp(start: Value, end: Value, weight: Value) -> Value:
+def _lerp(start: Vector, end: Vector, weight: Vector) -> Vector:
     step = end - start
-    if isinstance(weight, Number):  # what is left of 1 is a Python number too
+    if isinstance(weight, Literal):  # what is left of 1 is a Python number too
         far = end - step * (1 - weight.number)
         return start + weight * step if abs(weight.number) < 0.5 else far
-    near = _abs(weight) < 0.5 if weight.kind.is_float else weight.compare("eq", 0)
+    near = _abs(weight) < 0.5 if weight.type.is_float else weight.compare("eq", 0)
     return near.choose(start + weight * step, end - step * (1 - weight))
 
 
-def _truth(x: Value) -> Value:
-    return x.to(np.bool_)
+def _comparison(how: str) -> Emitter:
+    return Emitter(lambda x, y: x.compare(how, y))
 
 
-def _comparison(how: str) -> Callable[[Value, Value], Value]:
-    return lambda x, y: x.compare(how, y)
+def _of_truth(write: Emit) -> Emitter:
+    """An emitter on truth values."""
+    return Emitter(lambda *operands: write(*(x.to(np.bool_) for x in operands)))
 
 
-def _of_floats(test: Callable[[Value], Value], of_others: bool) -> Callable[[Value], Value]:
-    """A question that integers all answer alike."""
+def _of_floats(test: Emit, of_others: bool) -> Emitter:
+    """A test that integers all answer alike."""
 
-    def write(x: Value) -> Value:
-        if x.kind.is_float:
-            return test(x)
-        kind = x.kind.of(np.bool_)
-        return Value(x.function, kind, kind.constant(of_others))
+    def write(x: Vector) -> Vector:
+        kind = x.type.of(np.bool_)
+        return test(x) if x.type.is_float else Vector(x.function, kind, kind.constant(of_others))
 
-    return write
+    return Emitter(write)
 
 
 # -- logarithms and more --------------------------------------------------------------------------
 
 
-def _logaddexp(x: Value, y: Value) -> Value:
-    soft = logarithm.log1p(exponential.exp(-(x - y).absolute()))
-    return x.compare("eq", y).choose(x + math.log(2), _maximum(x, y) + soft)
+def _logaddexp(power: Emit, scale: float) -> Emit:
+    """The logarithm of a sum of two powers; `scale` is log 2 in the base of the power."""
+
+    def write(x: Vector, y: Vector) -> Vector:
+        soft = activations.scaled(logarithm.log1p(power(-(x - y).absolute())), scale / math.log(2))
+        return x.compare("eq", y).choose(x + scale, _maximum(x, y) + soft)
+
+    return write
 
 
-def _logaddexp2(x: Value, y: Value) -> Value:
-    soft = logarithm.log1p(exponential.exp2(-(x - y).absolute())) * (1 / math.log(2))
-    return x.compare("eq", y).choose(x + 1.0, _maximum(x, y) + soft)
-
-
-def _xlogy(x: Value, y: Value) -> Value:
+def _xlogy(x: Vector, y: Vector) -> Vector:
     zero = x.compare("eq", 0.0) & y.compare("eq", y)
     return zero.choose(x.constant(0.0), x * logarithm.log(y))
 
 
-def _logit(x: Value, eps: float | None) -> Value:
+def _logit(x: Vector, eps: float | None) -> Vector:
     if eps is not None:
         x = _clip(x, eps, 1 - eps)
     return logarithm.log(x / (1.0 - x))
 
 
-def _sinc(x: Value) -> Value:
+def _sinc(x: Vector) -> Vector:
     angle = x * math.pi
     zero = angle.compare("eq", 0.0)
     return zero.choose(x.constant(1.0), trigonometric.sin(angle) / angle)
@@ -367,74 +307,74 @@ def _sinc(x: Value) -> Value:
 # -- the table -------------------------------------------------------------------------------------
 
 
-def _float(write: Callable[..., Value]) -> Spelling:
-    return Spelling(write, FLOATS)
+def _float(write: Emit) -> Emitter:
+    return Emitter(write, FLOATS)
 
 
-def _long(write: Callable[..., Value]) -> Spelling:
-    return Spelling(write, FLOATS, cheap=False)
+def _long(write: Emit, kinds: str = FLOATS) -> Emitter:
+    return Emitter(write, kinds, cheap=False)
 
 
-SPELLINGS: dict[str, Spelling] = {
-    "cast": Spelling(lambda x, dtype: x.to(dtype)),
-    "zero": Spelling(lambda x: x.constant(0)),
+EMITTERS: dict[str, Emitter] = {
+    "cast": Emitter(lambda x, dtype: x.to(dtype)),
+    "zero": Emitter(lambda x: x.constant(0)),
     # arithmetic
-    "add": Spelling(_add),
-    "sub": Spelling(lambda x, y: x - y, NUMBERS),
-    "neg": Spelling(lambda x: -x, NUMBERS),
-    "mul": Spelling(_mul),
+    "add": Emitter(_by_truth(lambda x, y: x | y, lambda x, y: x + y)),
+    "sub": Emitter(lambda x, y: x - y, NUMBERS),
+    "neg": Emitter(lambda x: -x, NUMBERS),
+    "mul": Emitter(_by_truth(lambda x, y: x & y, lambda x, y: x * y)),
     "div": _float(lambda x, y: x / y),
     "reciprocal": _float(lambda x: 1.0 / x),
-    "square": Spelling(_square),
-    "sqrt": _float(_sqrt),
-    "rsqrt": _float(lambda x: 1.0 / _sqrt(x)),
-    "abs": Spelling(_abs),
-    "sign": Spelling(_sign),
-    "floor": Spelling(_rounding("floor")),
-    "ceil": Spelling(_rounding("ceil")),
-    "trunc": Spelling(_rounding("trunc")),
-    "frac": Spelling(_frac, NUMBERS),
-    "round": Spelling(_round, NUMBERS),
-    "pow": Spelling(_pow, NUMBERS, cheap=False),
-    "power": Spelling(_power, NUMBERS, cheap=False),
+    "square": Emitter(_by_truth(lambda x: x, lambda x: x * x)),
+    "sqrt": _float(lambda x: x.intrinsic("sqrt")),
+    "rsqrt": _float(lambda x: 1.0 / x.intrinsic("sqrt")),
+    "abs": Emitter(_abs),
+    "sign": Emitter(_by_truth(lambda x: x, _sign)),
+    "floor": Emitter(_rounding("floor")),
+    "ceil": Emitter(_rounding("ceil")),
+    "trunc": Emitter(_rounding("trunc")),
+    "frac": Emitter(lambda x: x - _rounding("trunc")(x), NUMBERS),
+    "round": Emitter(_round, NUMBERS),
+    "pow": _long(_pow, NUMBERS),
+    "power": _long(_power, NUMBERS),
     "deg2rad": _float(lambda x: x * (math.pi / 180)),
     "rad2deg": _float(lambda x: x * (180 / math.pi)),
     # division with a remainder
-    "div_floor": Spelling(_floor_divide, NUMBERS, cheap=False),
-    "floor_divide": Spelling(_floor_divide, NUMBERS, cheap=False),
-    "div_trunc": Spelling(_div_trunc, NUMBERS, cheap=False),
-    "remainder": Spelling(_remainder, NUMBERS, cheap=False),
-    "fmod": Spelling(_fmod, NUMBERS, cheap=False),
+    "div_floor": _long(division.floor_divide, NUMBERS),
+    "floor_divide": _long(division.floor_divide, NUMBERS),
+    "div_trunc": _long(division.divide_to_zero, NUMBERS),
+    "remainder": _long(division.remainder, NUMBERS),
+    "fmod": _long(division.fmod, NUMBERS),
     # choosing
-    "where": Spelling(_where),
-    "maximum": Spelling(_maximum),
-    "minimum": Spelling(_minimum),
-    "clip": Spelling(_clip, NUMBERS),
-    "clamp_min": Spelling(lambda x, min: _maximum(x, min)),
-    "clamp_max": Spelling(lambda x, max: _minimum(x, max)),
-    "clip_between": Spelling(lambda x, min, max: _minimum(_maximum(x, min), max)),
-    "copysign": _float(lambda x, y: x.with_sign_of(y)),
-    "heaviside": Spelling(_heaviside),
-    "nan_to_num": Spelling(_nan_to_num),
-    "lerp": Spelling(_lerp, NUMBERS),
+    "where": Emitter(Vector.choose),
+    "maximum": Emitter(_maximum),
+    "minimum": Emitter(_minimum),
+    "clip": Emitter(_clip, NUMBERS),
+    "clamp_min": Emitter(_maximum),
+    "clamp_max": Emitter(_minimum),
+    "clip_between": Emitter(lambda x, min, max: _minimum(_maximum(x, min), max)),
+    "copysign": _float(Vector.with_sign_of),
+    "heaviside": Emitter(_heaviside),
+    "nan_to_num": Emitter(_nan_to_num),
+    "lerp": Emitter(_lerp, NUMBERS),
     # truth
-    "equal": Spelling(_comparison("eq")),
-    "not_equal": Spelling(_comparison("ne")),
-    "less": Spelling(_comparison("lt")),
-    "less_equal": Spelling(_comparison("le")),
-    "greater": Spelling(_comparison("gt")),
-    "greater_equal": Spelling(_comparison("ge")),
-    "logical_and": Spelling(lambda x, y: _truth(x) & _truth(y)),
-    "logical_or": Spelling(lambda x, y: _truth(x) | _truth(y)),
-    "logical_xor": Spelling(lambda x, y: _truth(x) ^ _truth(y)),
-    "logical_not": Spelling(lambda x: ~_truth(x)),
-    "isnan": Spelling(_of_floats(lambda x: x.compare("ne", x), False)),
-    "isinf": Spelling(_of_floats(lambda x: x.absolute().compare("eq", math.inf), False)),
-    "isfinite": Spelling(_of_floats(lambda x: x.absolute() < math.inf, True)),
-    "bitwise_and": Spelling(lambda x, y: x & y, WHOLE),
-    "bitwise_or": Spelling(lambda x, y: x | y, WHOLE),
-    "bitwise_xor": Spelling(lambda x, y: x ^ y, WHOLE),
-    "bitwise_not": Spelling(lambda x: ~x, WHOLE),
+    "equal": _comparison("eq"),
+    "not_equal": _comparison("ne"),
+    "less": _comparison("lt"),
+    "less_equal": _comparison("le"),
+    "greater": _comparison("gt"),
+    "greater_equal": _comparison("ge"),
+    "logical_and": _of_truth(lambda x, y: x & y),
+    "logical_or": _of_truth(lambda x, y: x | y),
+    "logical_xor": _of_truth(lambda x, y: x ^ y),
+    "logical_not": _of_truth(lambda x: ~x),
+    "isnan": _of_floats(lambda x: x.compare("ne", x), False),
+    "isinf": _of_floats(lambda x: x.absolute().compare("eq", math.inf), False),
+    "isfinite": _of_floats(lambda x: x.absolute() < math.inf, True),
+    "bitwise_and": Emitter(lambda x, y: x & y, WHOLE),
+    "bitwise_or": Emitter(lambda x, y: x | y, WHOLE),
+    "bitwise_xor": Emitter(lambda x, y: x ^ y, WHOLE),
+    "bitwise_not": Emitter(lambda x: ~x, WHOLE),
     # exponential functions and logarithms
     "exp": _long(exponential.exp),
     "exp2": _long(exponential.exp2),
@@ -450,8 +390,8 @@ SPELLINGS: dict[str, Spelling] = {
     "asinh": _long(logarithm.asinh),
     "acosh": _long(logarithm.acosh),
     "atanh": _long(logarithm.atanh),
-    "logaddexp": _long(_logaddexp),
-    "logaddexp2": _long(_logaddexp2),
+    "logaddexp": _long(_logaddexp(exponential.exp, math.log(2))),
+    "logaddexp2": _long(_logaddexp(exponential.exp2, 1.0)),
     "xlogy": _long(_xlogy),
     "logit": _long(_logit),
     # angles
@@ -468,22 +408,22 @@ SPELLINGS: dict[str, Spelling] = {
     "erf": _long(error.erf),
     "erfc": _long(error.erfc),
     "ndtr": _long(error.ndtr),
-    "erfinv": _long(inverse_error.erfinv),
+    "erfinv": _long(error.erfinv),
     "lgamma": _long(powers.lgamma),
     "digamma": _long(gamma.digamma),
     "polygamma": _long(gamma.polygamma),
-    # functions of networks
-    "relu": Spelling(lambda x: x.at_least(0), NUMBERS),
-    "leaky_relu": _float(networks.leaky_relu),
-    "softplus": _long(networks.softplus),
-    "logsigmoid": _long(networks.logsigmoid),
+    # functions of activations
+    "relu": Emitter(lambda x: x.at_least(0), NUMBERS),
+    "leaky_relu": _float(activations.leaky_relu),
+    "softplus": _long(activations.softplus),
+    "logsigmoid": _long(activations.logsigmoid),
     "silu": _long(lambda x: x * exponential.sigmoid(x)),
-    "mish": _long(lambda x: x * exponential.tanh(networks.softplus(x, 1.0, 20.0))),
-    "elu": _long(networks.elu),
-    "hardtanh": Spelling(_hardtanh, NUMBERS),
-    "hardsigmoid": _float(lambda x: networks.six(x) / 6.0),
-    "hardswish": _float(lambda x: x * networks.six(x) / 6.0),
-    "softshrink": _float(networks.softshrink),
-    "hardshrink": Spelling(networks.hardshrink, SIGNED),
-    "threshold": Spelling(networks.threshold, NUMBERS),
+    "mish": _long(lambda x: x * exponential.tanh(activations.softplus(x, 1.0, 20.0))),
+    "elu": _long(activations.elu),
+    "hardtanh": Emitter(_hardtanh, NUMBERS),
+    "hardsigmoid": _float(lambda x: activations.six(x) / 6.0),
+    "hardswish": _float(lambda x: x * activations.six(x) / 6.0),
+    "softshrink": _float(activations.softshrink),
+    "hardshrink": Emitter(activations.hardshrink, SIGNED),
+    "threshold": Emitter(activations.threshold, NUMBERS),
 }

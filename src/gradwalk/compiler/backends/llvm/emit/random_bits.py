@@ -1,7 +1,7 @@
-"""Random numbers in kernels: Philox written out, and what the draws of philox.py make of its words.
+"""Random numbers in kernels: Philox, and what the distributions of philox.py make of its words.
 
-An element of a draw is a function of its number, so a draw is fused like any elementwise op, and
-neither threads nor the shape of the loops change what it gives. A block gives four words, of which
+A random element is a function of its number, so random ops are fused like any elementwise op, and
+neither threads nor the shape of the loops change their results. A block gives four words, of which
 neighbours use parts; how lanes get theirs depends on how they lie:
 
 - the lanes of a vector are whole blocks (rows of a multiple of 8, or one stretch): their words are
@@ -10,9 +10,9 @@ neighbours use parts; how lanes get theirs depends on how they lie:
   which the vector is loaded where it begins;
 - they are apart: one block per lane.
 
-The blocks themselves are computed one by one, not in the lanes of vectors. A product of 64-bit
-integers with all its 128 bits is one instruction for a single number, and fifteen for a vector:
-eight blocks side by side took nine tenths of the time, and four times the registers.
+Blocks are computed one by one, not in the lanes of vectors. A product of 64-bit integers with all
+its 128 bits is one instruction for a single number, and fifteen for a vector: eight blocks side by
+side took nine tenths of the time, and four times the registers.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
 from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import sine_of_turn
-from gradwalk.compiler.backends.llvm.emit.kernel import KernelWriter
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind, Value
-from gradwalk.compiler.ir.random_ops import (
-    random_bernoulli,
-    random_bernoulli_each,
-    random_exponential,
-    random_integers,
-    random_normal,
-    random_uniform,
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import (
+    INT64,
+    Type,
+    Vector,
+    pairs,
+    renamed,
+    spread,
 )
-from gradwalk.compiler.plan.loop_nest import Draw, Loops
+from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.ir import random_ops
+from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.random.philox import FLOATS
 
 WORDS = 4  # of a block
@@ -44,41 +45,41 @@ ROUNDS = 10
 # The constants of Philox4x64
 FACTORS = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 KEY_STEPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
-INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+INT32 = np.dtype(np.int32)
 
 
-def _signed(number: int) -> str:
+def _signed(number: int) -> int:
     """A number modulo 2⁶⁴ as LLVM writes an i64."""
-    return str((number + 2**63) % 2**64 - 2**63)
+    return (number + 2**63) % 2**64 - 2**63
 
 
-def drawings(f: KernelWriter, loops: Loops, lanes: int) -> dict[int, Drawing]:
-    """The draws among the steps of a kernel; written where it begins."""
+def random_streams(f: KernelBuilder, loops: Loops, lanes: int) -> dict[int, RandomStream]:
+    """The streams of the random steps of a kernel, by step; set up where it begins."""
     return {
-        k: Drawing(f, loops, step, f.bases[step.access], f.size(loops.size_of_skip(k)), lanes)
+        k: RandomStream(f, loops, step, f.bases[step.access], f.size(loops.size_of_skip(k)), lanes)
         for k, step in enumerate(loops.steps)
-        if isinstance(step, Draw)
+        if isinstance(step, Sample)
     }
 
 
-class Drawing:
-    """One draw of a kernel: the words of its stream, and the numbers made of them."""
+class RandomStream:
+    """One random step of a kernel: the words of its stream, and the numbers made of them."""
 
     def __init__(
-        self, f: Function, loops: Loops, step: Draw, state: str, skip: str, lanes: int
+        self, f: VectorBuilder, loops: Loops, step: Sample, state: str, skip: I64, lanes: int
     ) -> None:
-        """`state` is the pointer to seed and offset, `lanes` the most there are; written before all
-        loops."""
+        """Set up a stream before all loops.
+
+        `state` is the pointer to seed and offset, `lanes` the most there are.
+        """
         self.f = f
         self.step = step
         self.attrs = dict(step.attrs)
         self.multiples = loops.draws_from_multiples_of(step)
-        of_words = step.op is random_integers or step.dtype == np.float64
-        self.bits = INT64 if of_words else INT32
+        of_words = step.op is random_ops.random_integers or step.dtype == np.float64
+        self.bits = INT64.dtype if of_words else INT32
         self.per_block = WORDS if of_words else 2 * WORDS
-        seed = f.set(f"load i64, ptr {state}, align 8")
-        place = f.set(f"getelementptr i64, ptr {state}, i64 1")
-        offset = f.set(f"load i64, ptr {place}, align 8")
+        seed, offset = f.set(f"load i64, ptr {state}, align 8"), f.word(state, 1)
         self.first = f.set(f"add i64 {offset}, {skip}")
         self.keys = [seed]
         for turn in range(1, ROUNDS):
@@ -92,23 +93,27 @@ class Drawing:
 
     # -- words -------------------------------------------------------------------------------------
 
-    def _xor(self, first: str, second: str) -> str:
+    def _xor(self, first: I64, second: I64) -> str:
         return self.f.set(f"xor i64 {first}, {second}")
 
-    def _blocks(self, first: str, count: int) -> list[list[str]]:
-        """The four words of each of some blocks of the draw, round by round for all of them: each
-        round waits for the one before, so a processor has several to work on."""
+    def _blocks(self, index: I64, count: int) -> list[list[I64]]:
+        """The four words of blocks, from the one that an element is in.
+
+        All blocks go through a round before the next: a round waits for the one before, so a
+        processor has several to work on.
+        """
         f = self.f
-        first = f.set(f"add i64 {self.first}, {first}")
-        counters = []
+        start = f.set(f"udiv i64 {index}, {self.per_block}")
+        first = f.set(f"add i64 {self.first}, {start}")
+        counters: list[list[I64]] = []
         for number in range(count):
             high, low = _high_and_low(f, FACTORS[0], f.set(f"add i64 {first}, {number}"))
-            counters.append([self.keys[0], "0", high, low])
+            counters.append([self.keys[0], 0, high, low])
         for turn in range(1, ROUNDS):
             counters = [self._round(turn, *counter) for counter in counters]
         return counters
 
-    def _round(self, turn: int, first: str, second: str, third: str, fourth: str) -> list[str]:
+    def _round(self, turn: int, first: I64, second: I64, third: I64, fourth: I64) -> list[I64]:
         f = self.f
         high, low = _high_and_low(f, FACTORS[0], first) if turn > 1 else self.of_seed
         other_high, other_low = _high_and_low(f, FACTORS[1], third)
@@ -127,98 +132,89 @@ class Drawing:
         start = math.gcd(self.multiples, lanes, self.per_block)
         return (self.per_block - start + lanes - 1) // self.per_block + 1
 
-    def _bits(self, index: str, stride: str, lanes: int) -> Value:
+    def _bits(self, index: I64, stride: I64, lanes: int) -> Vector:
         """The bits of the elements from `index` on."""
         if self._are_whole_blocks(stride, lanes):
             return self._whole_blocks(index, lanes)
         (own,) = self._around(index, stride, lanes, (0,))
         return own
 
-    def _pairs(self, index: str, stride: str, lanes: int) -> tuple[Value, Value, Value]:
-        """Of the pair that each element belongs to: the bits of the first, those of the second, and
-        whether the element is the first."""
+    def _pairs(self, index: I64, stride: I64, lanes: int) -> tuple[Vector, Vector, Vector]:
+        """The bits of both elements of each element's pair, and whether it is the first."""
         f = self.f
         if self._are_whole_blocks(stride, lanes):
             own = self._whole_blocks(index, lanes)
             firsts = [lane - lane % 2 for lane in range(lanes)]
-            first = _shuffled(own, firsts)
-            return first, _shuffled(own, [lane + 1 for lane in firsts]), _even(f, "0", "1", lanes)
+            first = own.shuffled(firsts)
+            return first, own.shuffled([lane + 1 for lane in firsts]), _even(f, 0, 1, lanes)
         before, own, after = self._around(index, stride, lanes, (-1, 0, 1))
         even = _even(f, index, stride, lanes)
         return even.choose(own, before), even.choose(after, own), even
 
-    def _are_whole_blocks(self, stride: str, lanes: int) -> bool:
+    def _are_whole_blocks(self, stride: I64, lanes: int) -> bool:
         fits = lanes % self.per_block == 0 and self.multiples % self.per_block == 0
-        return stride == "1" and fits
+        return stride == 1 and fits
 
-    def _whole_blocks(self, index: str, lanes: int) -> Value:
+    def _whole_blocks(self, index: I64, lanes: int) -> Vector:
         f = self.f
         words = lanes * WORDS // self.per_block
-        vector = Value(f, Kind(INT64, words), "poison")
-        first = f.set(f"udiv i64 {index}, {self.per_block}")
-        for number, block in enumerate(self._blocks(first, words // WORDS)):
+        vector = Vector(f, Type(INT64.dtype, words), "poison")
+        for number, block in enumerate(self._blocks(index, words // WORDS)):
             for k, word in enumerate(block):
-                vector = vector.with_lane(number * WORDS + k, Value(f, Kind(INT64), word))
-        kind = Kind(self.bits, lanes)
-        text = f.set(f"bitcast {vector.kind.text} {vector.text} to {kind.text}")
-        return Value(f, kind, text)
+                vector = vector.with_lane(number * WORDS + k, Vector(f, INT64, word))
+        kind = Type(self.bits, lanes)
+        text = f.set(f"bitcast {vector.type.text} {vector.text} to {kind.text}")
+        return Vector(f, kind, text)
 
-    def _around(self, index: str, stride: str, lanes: int, shifts: Sequence[int]) -> list[Value]:
-        """The bits of the elements that lie so many before or after each; those in another block
-        are anything."""
-        if lanes == 1 or stride == "1":
+    def _around(self, index: I64, stride: I64, lanes: int, shifts: Sequence[int]) -> list[Vector]:
+        """The bits of the elements at some distances from each; in another block they are any."""
+        if lanes == 1 or stride == 1:
             self._remember(index, self._touched(lanes))
             return [self._recalled(index, shift, lanes) for shift in shifts]
-        f, kind = self.f, Kind(self.bits, lanes)
-        carried = [(kind.text, "poison")] * len(shifts)
-        with f.loop("0", str(lanes), carried=carried, at_least_once=True) as loop:
+        f = self.f
+        start = [Vector(f, Type(self.bits, lanes), "poison")] * len(shifts)
+        with f.loop(0, lanes, carried=pairs(start), at_least_once=True) as loop:
             here = f.add(index, f.multiply(loop.index, stride))
             self._remember(here, 1)
-            vectors = [Value(f, kind, text) for text in loop.carried]
             numbers = [self._recalled(here, shift, 1) for shift in shifts]
-            found = [v.with_lane(loop.index, n) for v, n in zip(vectors, numbers, strict=True)]
-            loop.carry(*(v.text for v in found))
-        return [Value(f, kind, text) for text in loop.results]
+            vectors = zip(renamed(start, loop.carried), numbers, strict=True)
+            loop.carry(*(v.with_lane(loop.index, number).text for v, number in vectors))
+        return renamed(start, loop.results)
 
-    def _remember(self, index: str, count: int) -> None:
+    def _remember(self, index: I64, count: int) -> None:
         """Put blocks into the memory, beginning with the one that an element is in."""
-        f = self.f
-        first = f.set(f"udiv i64 {index}, {self.per_block}")
-        for number, block in enumerate(self._blocks(first, count)):
+        for number, block in enumerate(self._blocks(index, count)):
             for k, word in enumerate(block):
-                place = f.set(f"getelementptr i64, ptr {self.memory}, i64 {1 + number * WORDS + k}")
-                f.do(f"store i64 {word}, ptr {place}, align 8")
+                self.f.store_word(word, self.memory, 1 + number * WORDS + k)
 
-    def _recalled(self, index: str, shift: int, lanes: int) -> Value:
+    def _recalled(self, index: I64, shift: int, lanes: int) -> Vector:
         """Bits from the memory, beginning `shift` elements after this one."""
-        f, kind = self.f, Kind(self.bits, lanes)
+        f, kind = self.f, Type(self.bits, lanes)
         inside = f.set(f"urem i64 {index}, {self.per_block}")
-        start = f.add(inside, str(shift + self.per_block // WORDS))
-        place = f.set(f"getelementptr {kind.element}, ptr {self.memory}, i64 {start}")
-        text = f.set(f"load {kind.text}, ptr {place}, align {self.bits.itemsize}")
-        return Value(f, kind, text)
+        start = f.add(inside, shift + self.per_block // WORDS)
+        return f.load(f.element(self.memory, self.bits, start), kind)
 
     # -- numbers -----------------------------------------------------------------------------------
 
-    def numbers(self, index: str, stride: str, lanes: int, args: Sequence[Value]) -> Value:
-        """The elements of the draw from number `index` on, `stride` apart."""
+    def numbers(self, index: I64, stride: I64, lanes: int, args: Sequence[Vector]) -> Vector:
+        """The random elements from number `index` on, `stride` apart."""
         op, dtype = self.step.op, self.step.dtype
-        if op is random_normal:
+        if op is random_ops.random_normal:
             return self._normal(*self._pairs(index, stride, lanes))
         bits = self._bits(index, stride, lanes)
-        if op is random_uniform:
+        if op is random_ops.random_uniform:
             return self._uniform(bits)
-        if op is random_exponential:
+        if op is random_ops.random_exponential:
             return _minus_log_v(bits, dtype)
-        if op is random_bernoulli:
+        if op is random_ops.random_bernoulli:
             return self._bernoulli(bits)
-        if op is random_bernoulli_each:
+        if op is random_ops.random_bernoulli_each:
             (p,) = args
             return _from_unsigned(bits, np.float64) * 2.0**-32 < p.to(np.float64).spread(lanes)
-        assert op is random_integers
+        assert op is random_ops.random_integers
         return self._integers(bits)
 
-    def _uniform(self, bits: Value) -> Value:
+    def _uniform(self, bits: Vector) -> Vector:
         dtype = self.step.dtype
         low, high = (dtype.type(self.attrs[name]) for name in ("low", "high"))
         u = _u(bits, dtype) * float(FLOATS[dtype].unit)
@@ -226,7 +222,7 @@ class Drawing:
             return u
         return u * float(high - low) + float(low)
 
-    def _normal(self, first: Value, second: Value, even: Value) -> Value:
+    def _normal(self, first: Vector, second: Vector, even: Vector) -> Vector:
         dtype = self.step.dtype
         half_square = _minus_log_v(first, dtype)
         radius = (half_square + half_square).intrinsic("sqrt")
@@ -236,52 +232,50 @@ class Drawing:
         out = out if std == 1 else out * std
         return out if mean == 0 else out + mean
 
-    def _bernoulli(self, bits: Value) -> Value:
+    def _bernoulli(self, bits: Vector) -> Vector:
         limit = math.ceil(self.attrs["p"] * 2.0**32)
-        kind = bits.kind.of(np.bool_)
+        kind = bits.type.of(np.bool_)
         if not 0 < limit < 2**32:
-            return Value(self.f, kind, kind.constant(limit > 0))
-        bound = bits.constant(limit if limit < 2**31 else limit - 2**32)
-        text = self.f.set(f"icmp ult {bits.kind.text} {bits.text}, {bound.text}")
-        return Value(self.f, kind, text)
+            return Vector(self.f, kind, kind.constant(limit > 0))
+        return bits.below(bits.constant(limit if limit < 2**31 else limit - 2**32))
 
-    def _integers(self, words: Value) -> Value:
+    def _integers(self, words: Vector) -> Vector:
         low, high = self.attrs["low"], self.attrs["high"]
         if high - low < 2**64:
             words = _high_products(words, high - low)
-        return words + int(_signed(low)) if low else words
+        return words + _signed(low) if low else words
 
 
-def _u(bits: Value, dtype: np.dtype[Any]) -> Value:
+def _u(bits: Vector, dtype: np.dtype[Any]) -> Vector:
     """The bits of a uniform number, as a float; there is no sign among them."""
     return bits.unsigned_shift(int(FLOATS[dtype].unused)).to(dtype)
 
 
-def _minus_log_v(bits: Value, dtype: np.dtype[Any]) -> Value:
+def _minus_log_v(bits: Vector, dtype: np.dtype[Any]) -> Vector:
     kind = FLOATS[dtype]
     shift = int(kind.unused_of_v)
     v = bits.unsigned_shift(shift).to(dtype) if shift else _from_unsigned(bits, dtype)
     return log(v * float(kind.unit_of_v) + float(kind.half_unit_of_v)).absolute()
 
 
-def _from_unsigned(bits: Value, dtype: Any) -> Value:
-    kind = bits.kind.of(dtype)
-    text = bits.function.set(f"uitofp {bits.kind.text} {bits.text} to {kind.text}")
-    return Value(bits.function, kind, text)
+def _from_unsigned(bits: Vector, dtype: Any) -> Vector:
+    kind = bits.type.of(dtype)
+    text = bits.function.set(f"uitofp {bits.type.text} {bits.text} to {kind.text}")
+    return Vector(bits.function, kind, text)
 
 
-def _high_products(words: Value, factor: int) -> Value:
+def _high_products(words: Vector, factor: int) -> Vector:
     """The upper 64 bits of the products, lane by lane: as for the words, one instruction each."""
-    f, lanes = words.function, words.kind.lanes
-    found = words
+    f, lanes = words.function, words.type.lanes
+    products = words
     for lane in range(lanes):
         high, _ = _high_and_low(f, factor, words.lane(lane).text)
-        number = Value(f, Kind(INT64), high)
-        found = found.with_lane(lane, number) if lanes > 1 else number
-    return found
+        number = Vector(f, INT64, high)
+        products = products.with_lane(lane, number) if lanes > 1 else number
+    return products
 
 
-def _high_and_low(f: Function, factor: int, number: str) -> tuple[str, str]:
+def _high_and_low(f: IRBuilder, factor: int, number: I64) -> tuple[str, str]:
     """Both halves of a 128-bit product."""
     wide = f.set(f"zext i64 {number} to i128")
     product = f.set(f"mul i128 {wide}, {factor}")
@@ -289,21 +283,9 @@ def _high_and_low(f: Function, factor: int, number: str) -> tuple[str, str]:
     return f.set(f"trunc i128 {high} to i64"), f.set(f"trunc i128 {product} to i64")
 
 
-def _shuffled(vector: Value, lanes: Sequence[int]) -> Value:
-    kind = vector.kind
-    chosen = ", ".join(f"i32 {lane}" for lane in lanes)
-    text = vector.function.set(
-        f"shufflevector {kind.text} {vector.text}, {kind.text} poison, "
-        f"<{len(lanes)} x i32> <{chosen}>"
-    )
-    return Value(vector.function, kind, text)
-
-
-def _even(f: Function, index: str, stride: str, lanes: int) -> Value:
+def _even(f: VectorBuilder, index: I64, stride: I64, lanes: int) -> Vector:
     """Whether the number of each lane's element is even."""
-    number = Value(f, Kind(INT64), index).spread(lanes)
-    if lanes > 1 and stride != "0":
-        counted = ", ".join(f"i64 {lane}" for lane in range(lanes))
-        steps = Value(f, Kind(INT64), stride).spread(lanes)
-        number = number + steps * Value(f, number.kind, f"<{counted}>")
+    number = spread(f, index, lanes)
+    if lanes > 1 and stride != 0:
+        number = number + f.lane_offsets(stride, lanes)
     return (number & 1).compare("eq", 0)

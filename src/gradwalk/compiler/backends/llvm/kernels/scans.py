@@ -9,7 +9,6 @@ Arrays of the block: out, x.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,17 +16,11 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.combine import combine, identity
-from gradwalk.compiler.backends.llvm.emit.kernel import (
-    Kernel,
-    KernelWriter,
-    element_pointer,
-    first_lanes,
-    lanes_for,
-    load_along,
-    store_along,
-)
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind, Value
-from gradwalk.compiler.plan.buffers import Place
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
+from gradwalk.compiler.plan.buffers import Slice
 
 Strides = tuple[int, ...]
 
@@ -42,7 +35,7 @@ class Scan:
     strides: tuple[Strides, Strides]
 
 
-def scan_of(how: str, out: Place, x: Place, axis: int) -> Scan:
+def scan_of(how: str, out: Slice, x: Slice, axis: int) -> Scan:
     """The loops of a scan; the side is a dimension along which memory is in order, or the last."""
     others = [i for i, n in enumerate(out.shape) if i != axis and n != 1]
     in_order = [i for i in others if out.strides[i] == 1 and x.strides[i] in (0, 1)]
@@ -59,44 +52,38 @@ def scan_of(how: str, out: Place, x: Place, axis: int) -> Scan:
 
 def scan_kernel(scan: Scan, vector_bytes: int) -> Kernel:
     """The kernel of a scan."""
-    f = KernelWriter(2)
+    f = KernelBuilder(2)
     *others, side, length = [f.runtime(n) for n in scan.lengths]
-    strides = [
-        [_stride(f, s, along_lanes=d == len(others)) for d, s in enumerate(each)]
+    # Strides 0 and 1 along the lanes are written into the text; the others are read.
+    strides: list[list[I64]] = [
+        [s if d == len(others) and s in (0, 1) else f.runtime(s) for d, s in enumerate(each)]
         for each in scan.strides
     ]
     lanes = 1 if scan.lengths[-2] == 1 else lanes_for(scan.dtypes, vector_bytes)
-    blocks = f.set(f"sdiv i64 {f.add(side, str(lanes - 1))}, {lanes}")
-    first, end = f.share(functools.reduce(f.multiply, [*others, blocks]))
-    with f.loop(first, end) as unit:
-        row = f.set(f"udiv i64 {unit.index}, {blocks}")
-        start = f.multiply(f.set(f"urem i64 {unit.index}, {blocks}"), str(lanes))
-        at = [start]
-        for size in reversed(others):
-            at.insert(0, f.set(f"urem i64 {row}, {size}"))
-            row = f.set(f"udiv i64 {row}, {size}")
-        mask = first_lanes(f, f.set(f"sub i64 {side}, {start}"), lanes) if lanes > 1 else None
-        starts = [f.add(*(f.multiply(i, s) for i, s in zip(at, each))) for each in strides]
-        kind = Kind(scan.dtypes[0], lanes)
-        nothing = kind.constant(_start(scan.how, kind.dtype))
-        with f.loop("0", length, carried=[(kind.text, nothing)]) as loop:
-            places = [
-                element_pointer(f, base, dtype, f.add(begin, f.multiply(loop.index, each[-1])))
-                for base, dtype, begin, each in zip(f.bases, scan.dtypes, starts, strides)
-            ]
-            value = load_along(f, places[1], strides[1][-2], Kind(scan.dtypes[1], lanes), mask)
-            total = Value(f, kind, loop.carried[0])
+    blocks = f.set(f"sdiv i64 {f.add(side, lanes - 1)}, {lanes}")
+    sizes = [*others, blocks]
+    with f.loop(*f.share(f.multiply_all(sizes))) as unit:
+        *at, block = f.unravel(unit.index, sizes)
+        first = f.multiply(block, lanes)
+        mask = f.first_lanes(f.subtract(side, first), lanes) if lanes > 1 else None
+        starts = [f.dot([*at, first], each) for each in strides]
+        kind = Type(scan.dtypes[0], lanes)
+        start = Vector(f, kind, kind.constant(_start(scan.how, kind.dtype)))
+        with f.loop(0, length, carried=pairs([start])) as loop:
+            out, x = (
+                f.element(base, dtype, f.add(begin, f.multiply(loop.index, each[-1])))
+                for base, dtype, begin, each in zip(
+                    f.bases, scan.dtypes, starts, strides, strict=True
+                )
+            )
+            value = f.load_along(x, strides[1][-2], Type(scan.dtypes[1], lanes), mask)
+            (total,) = renamed([start], loop.carried)
             total = combine(scan.how, total, value.to(kind.dtype))
-            store_along(f, total, places[0], strides[0][-2], mask)
+            f.store_along(total, out, strides[0][-2], mask)
             loop.carry(total.text)
     return f.kernel()
 
 
 def _start(how: str, dtype: np.dtype[Any]) -> float:
-    """What changes nothing, not even the sign of a zero."""
+    """A first total that changes nothing, not even the sign of a zero."""
     return -0.0 if how == "sum" and dtype.kind == "f" else identity(how, dtype)
-
-
-def _stride(f: KernelWriter, stride: int, *, along_lanes: bool) -> str:
-    """Strides as text: along the lanes 0 and 1 are written in; the others are read."""
-    return str(stride) if along_lanes and stride in (0, 1) else f.runtime(stride)

@@ -3,9 +3,8 @@
     out[lead..., indices..., rest...] += given[lead..., shape of the indices..., rest...]
 
 `out` was cleared before. Or, after it was copied from elsewhere, writing them there: of several
-writes to one place the last stays. Threads share lead and rest, never the indices: whoever has a
-place does everything that goes there, in order, so that results do not depend on the number of
-threads.
+writes to one place the last stays. Threads share lead and rest, never the indices: one thread does
+all that goes to a place, in order, so results do not depend on the number of threads.
 
 Arrays of the block: out, given, one per index. The rest is one row in vectors, or single numbers.
 """
@@ -17,17 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.kernel import (
-    Kernel,
-    KernelWriter,
-    checked_index,
-    element_pointer,
-    first_lanes,
-    load,
-    load_along,
-    store,
-)
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type
 
 Strides = tuple[int, ...]
 
@@ -53,9 +43,10 @@ class Scatter(NamedTuple):
 
 
 def scatter_kernel(scatter: Scatter, vector_bytes: int) -> Kernel:
-    """The kernel that adds; the arrays of its block are out, given and the indices."""
-    f = KernelWriter(2 + len(scatter.indices))
+    """The kernel; the arrays of its block are out, given and the indices."""
+    f = KernelBuilder(2 + len(scatter.indices))
     lanes = vector_bytes // scatter.dtype.itemsize if scatter.rest > 1 else 1
+    kind = Type(scatter.dtype, lanes)
     blocks = -(-scatter.rest // lanes)
     lead = [f.runtime(n) for n in scatter.lead]
     shape = [f.runtime(n) for n in scatter.shape]
@@ -63,63 +54,35 @@ def scatter_kernel(scatter: Scatter, vector_bytes: int) -> Kernel:
     out_picked = [f.runtime(s) for s in scatter.out_picked]
     given = [f.runtime(s) for s in scatter.given]
     indices = [[f.runtime(s) for s in each] for each in scatter.indices]
-    first, end = f.share(f.runtime(math.prod(scatter.lead) * blocks))
-    with f.loop(first, end) as unit:
-        number = f.set(f"urem i64 {unit.index}, {blocks}")
-        row = f.set(f"udiv i64 {unit.index}, {blocks}")
-        column = f.multiply(number, str(lanes))
-        at: list[str] = []
-        for size in reversed(lead):
-            at.insert(0, f.set(f"urem i64 {row}, {size}"))
-            row = f.set(f"udiv i64 {row}, {size}")
+    with f.loop(*f.share(f.runtime(math.prod(scatter.lead) * blocks))) as unit:
+        *at, number = f.unravel(unit.index, [*lead, blocks])
+        column = f.multiply(number, lanes)
         mask = None
         if scatter.rest % lanes:
-            left = f.set(f"sub i64 {scatter.rest}, {column}")
-            mask = first_lanes(f, left, lanes)
-        out_start = f.add(column, *(f.multiply(i, s) for i, s in zip(at, out_lead, strict=True)))
-        given_start = f.add(
-            f.multiply(column, str(scatter.given_rest)),
-            *(f.multiply(i, s) for i, s in zip(at, given)),
-        )
-        over = given[len(at) :]
-        with f.loop("0", f.runtime(math.prod(scatter.shape))) as item:
-            inside = _apart(f, item.index, shape)
+            mask = f.first_lanes(f.subtract(scatter.rest, column), lanes)
+        out_start = f.add(column, f.dot(at, out_lead))
+        given_start = f.add(f.multiply(column, scatter.given_rest), f.dot(at, given))
+        with f.loop(0, f.runtime(math.prod(scatter.shape))) as item:
+            inside = f.unravel(item.index, shape)
             offset = out_start
             picks = []
             for k, strides in enumerate(indices):
-                start = f.add(*(f.multiply(i, s) for i, s in zip(inside, strides, strict=True)))
                 dtype = scatter.index_dtypes[k]
-                pointer = element_pointer(f, f.bases[2 + k], dtype, start)
-                index = load(f, pointer, Kind(dtype)).to(np.int64)
-                index = checked_index(f, index, f.runtime(scatter.lengths[k]))
-                picks.append(index)
-                offset = f.add(offset, f.multiply(index.text, out_picked[k]))
-            kind = Kind(scatter.dtype, lanes)
-            place = element_pointer(f, f.bases[0], scatter.dtype, offset)
-            source = f.add(
-                given_start, *(f.multiply(i, s) for i, s in zip(inside, over, strict=True))
-            )
-            pointer = element_pointer(f, f.bases[1], scatter.dtype, source)
-            total = load_along(f, pointer, str(scatter.given_rest), kind, mask)
+                pointer = f.element(f.bases[2 + k], dtype, f.dot(inside, strides))
+                index = f.load(pointer, Type(dtype)).to(np.int64)
+                picks.append(f.checked_index(index, f.runtime(scatter.lengths[k])))
+                offset = f.add(offset, f.multiply(picks[-1].text, out_picked[k]))
+            place = f.element(f.bases[0], scatter.dtype, offset)
+            source = f.add(given_start, f.dot(inside, given[len(at) :]))
+            pointer = f.element(f.bases[1], scatter.dtype, source)
+            total = f.load_along(pointer, scatter.given_rest, kind, mask)
             if scatter.adds:
-                there = load(f, place, kind, mask)
+                there = f.load(place, kind, mask)
                 # True and True are True, as in NumPy; one bit and another would be 0.
                 total = there | total if kind.dtype.kind == "b" else there + total
             if scatter.skip is None:
-                store(f, total, place, mask)
+                f.store(total, place, mask)
             else:
-                goes = picks[0].compare("ne", scatter.skip)
-                with f.when(goes.text):
-                    store(f, total, place, mask)
+                with f.when(picks[0].compare("ne", scatter.skip).text):
+                    f.store(total, place, mask)
     return f.kernel()
-
-
-def _apart(f: KernelWriter, item: str, sizes: list[str]) -> list[str]:
-    """The index of each dimension from the number of the item."""
-    if not sizes:
-        return []
-    found = []
-    for size in reversed(sizes[1:]):
-        found.append(f.set(f"urem i64 {item}, {size}"))
-        item = f.set(f"udiv i64 {item}, {size}")
-    return [item, *reversed(found)]

@@ -13,8 +13,6 @@ head come data, nd, dimensions, strides, base, descr, flags.
 from __future__ import annotations
 
 import ctypes
-import re
-from string import Template
 
 from gradwalk.compiler.backends.llvm.runtime import tape_loop
 
@@ -23,14 +21,16 @@ CONTIGUOUS = 0x0001  # C order
 ALIGNED = 0x0100
 WRITEABLE = 0x0400
 
-# What is expected of an array: these words, then its sizes (−1: any), then its strides if they
-# are compared (those of sizes 0 and 1 mean nothing and are not).
-EXPECTED = ("slot", "descr", "flags", "ndim", "strided")
+# The words that describe an expected array; its sizes follow, then its strides if it is strided.
+WANTED = ("slot", "descr", "flags", "ndim", "strided")
 
 SYMBOLS = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyObject_Vectorcall", "PyLong_FromLong",
     "Py_IncRef", "Py_DecRef",
 )  # fmt: skip
+
+
+FUNCTION = "gradwalk_call"  # the builtin behind Tape.call
 
 
 class MethodDef(ctypes.Structure):
@@ -55,10 +55,12 @@ def method(address: int) -> MethodDef:
 
 def call_text(head: int) -> str:
     """The builtin; `head` is the size of Python's object head."""
-    field = {f"at_{name}": place for name, place in tape_loop.FIELD.items()}
-    text = re.sub(r"(%[\w.]+) = word (%[\w.]+), (\S+)", _WORD, _CALL)
-    return Template(text).substitute(
-        field,
+    wanted = {f"wanted_{name}": place for place, name in enumerate(WANTED)}
+    return tape_loop.filled_in(
+        _CALL,
+        **wanted,
+        wanted_words=len(WANTED),
+        function=FUNCTION,
         type=head - 8,
         data=head,
         ndim=head + 8,
@@ -67,12 +69,8 @@ def call_text(head: int) -> str:
         descr=head + 40,
         flags=head + 48,
         arrays=tape_loop.ARRAYS,
-        changed=tape_loop.CHANGED,
     )
 
-
-# `%x = word %list, place` in the text below: a word of a program or of a list of words.
-_WORD = r"\1.address = getelementptr i64, ptr \2, i64 \3\n  \1 = load i64, ptr \1.address"
 
 _CALL = """
 declare ptr @PyEval_SaveThread()
@@ -86,34 +84,30 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 ; Whether sizes and strides are as expected; `wanted` are the expected words of this array.
 define internal i1 @same_layout(ptr %array, ptr %wanted) {
 entry:
-  %ndim = word %wanted, 3
-  %strided = word %wanted, 4
+  %ndim = word i64 %wanted, $wanted_ndim
+  %strided = word i64 %wanted, $wanted_strided
   %compares = icmp ne i64 %strided, 0
-  %wanted.sizes = getelementptr i64, ptr %wanted, i64 5
+  %wanted.sizes = getelementptr i64, ptr %wanted, i64 $wanted_words
   %wanted.strides = getelementptr i64, ptr %wanted.sizes, i64 %ndim
-  %sizes.at = getelementptr i8, ptr %array, i64 $sizes
-  %sizes = load ptr, ptr %sizes.at
-  %strides.at = getelementptr i8, ptr %array, i64 $strides
-  %strides = load ptr, ptr %strides.at
+  %sizes = field ptr %array, $sizes
+  %strides = field ptr %array, $strides
   br label %head
 head:
   %d = phi i64 [0, %entry], [%d.next, %next]
   %more = icmp ult i64 %d, %ndim
   br i1 %more, label %size, label %yes
 size:
-  %has = word %sizes, %d
-  %wants = word %wanted.sizes, %d
-  %equal = icmp eq i64 %has, %wants
-  %any = icmp eq i64 %wants, -1
-  %fits = or i1 %equal, %any
+  %has = word i64 %sizes, %d
+  %wants = word i64 %wanted.sizes, %d
+  %fits = icmp eq i64 %has, %wants
   br i1 %fits, label %stride, label %no
 stride:
   %matters = icmp sgt i64 %has, 1
   %looks = and i1 %matters, %compares
   br i1 %looks, label %compare, label %next
 compare:
-  %steps = word %strides, %d
-  %steps.wanted = word %wanted.strides, %d
+  %steps = word i64 %strides, %d
+  %steps.wanted = word i64 %wanted.strides, %d
   %stride.equal = icmp eq i64 %steps, %steps.wanted
   br i1 %stride.equal, label %next, label %no
 next:
@@ -128,26 +122,22 @@ no:
 ; Whether this object is the array that is expected.
 define internal i1 @as_expected(ptr %program, ptr %array, ptr %wanted) {
 entry:
-  %type.at = getelementptr i8, ptr %array, i64 $type
-  %type = load i64, ptr %type.at
-  %ndarray = word %program, $at_ndarray
+  %type = field i64 %array, $type
+  %ndarray = word i64 %program, $at_ndarray
   %is.array = icmp eq i64 %type, %ndarray
   br i1 %is.array, label %look, label %no
 look:
-  %descr.at = getelementptr i8, ptr %array, i64 $descr
-  %descr = load i64, ptr %descr.at
-  %descr.wanted = word %wanted, 1
+  %descr = field i64 %array, $descr
+  %descr.wanted = word i64 %wanted, $wanted_descr
   %same.dtype = icmp eq i64 %descr, %descr.wanted
-  %flags.at = getelementptr i8, ptr %array, i64 $flags
-  %flags.short = load i32, ptr %flags.at
+  %flags.short = field i32 %array, $flags
   %flags = zext i32 %flags.short to i64
-  %flags.wanted = word %wanted, 2
+  %flags.wanted = word i64 %wanted, $wanted_flags
   %flags.both = and i64 %flags, %flags.wanted
   %has.flags = icmp eq i64 %flags.both, %flags.wanted
-  %ndim.at = getelementptr i8, ptr %array, i64 $ndim
-  %ndim.short = load i32, ptr %ndim.at
+  %ndim.short = field i32 %array, $ndim
   %ndim = zext i32 %ndim.short to i64
-  %ndim.wanted = word %wanted, 3
+  %ndim.wanted = word i64 %wanted, $wanted_ndim
   %same.ndim = icmp eq i64 %ndim, %ndim.wanted
   %two = and i1 %same.dtype, %has.flags
   %three = and i1 %two, %same.ndim
@@ -162,71 +152,43 @@ no:
 ; Put the data pointers into their slots; 0, or why not.
 define internal i64 @bind(ptr %program, ptr %given, i64 %count) {
 entry:
-  %arrays = word %program, $at_arrays
+  %arrays = word i64 %program, $at_arrays
   %all.given = icmp eq i64 %arrays, %count
-  %slots.word = word %program, $at_slots
-  %slots = inttoptr i64 %slots.word to ptr
-  %expected.word = word %program, $at_expected
-  %expected = inttoptr i64 %expected.word to ptr
+  %slots = word ptr %program, $at_slots
+  %expected = word ptr %program, $at_expected
   br i1 %all.given, label %head, label %no
 head:
   %k = phi i64 [0, %entry], [%k.next, %fits]
   %wanted = phi ptr [%expected, %entry], [%wanted.next, %fits]
   %more = icmp ult i64 %k, %count
-  br i1 %more, label %body, label %cells
+  br i1 %more, label %body, label %bound
 body:
-  %array.at = getelementptr ptr, ptr %given, i64 %k
-  %array = load ptr, ptr %array.at
+  %array = word ptr %given, %k
   %right = call i1 @as_expected(ptr %program, ptr %array, ptr %wanted)
   br i1 %right, label %fits, label %no
 fits:
-  %slot = word %wanted, 0
-  %slot.at = getelementptr i64, ptr %slots, i64 %slot
-  %data.at = getelementptr i8, ptr %array, i64 $data
-  %data = load i64, ptr %data.at
-  store i64 %data, ptr %slot.at
-  %ndim = word %wanted, 3
-  %strided = word %wanted, 4
+  %slot = word i64 %wanted, $wanted_slot
+  %slot.place = getelementptr i64, ptr %slots, i64 %slot
+  %data = field i64 %array, $data
+  store i64 %data, ptr %slot.place
+  %ndim = word i64 %wanted, $wanted_ndim
+  %strided = word i64 %wanted, $wanted_strided
   %lists = add i64 %strided, 1
   %words = mul i64 %lists, %ndim
-  %length = add i64 %words, 5
+  %length = add i64 %words, $wanted_words
   %wanted.next = getelementptr i64, ptr %wanted, i64 %length
   %k.next = add i64 %k, 1
   br label %head
-cells:
-  %watched = word %program, $at_watched
-  %cells.word = word %program, $at_cells
-  %cells.all = inttoptr i64 %cells.word to ptr
-  br label %cell
-cell:
-  %c = phi i64 [0, %cells], [%c.next, %unchanged]
-  %c.more = icmp ult i64 %c, %watched
-  br i1 %c.more, label %look, label %bound
-look:
-  %pair = shl i64 %c, 1
-  %address = word %cells.all, %pair
-  %value.place = or disjoint i64 %pair, 1
-  %value = word %cells.all, %value.place
-  %cell.at = inttoptr i64 %address to ptr
-  %now = load i64, ptr %cell.at
-  %same = icmp eq i64 %now, %value
-  br i1 %same, label %unchanged, label %changed
-unchanged:
-  %c.next = add i64 %c, 1
-  br label %cell
 bound:
   ret i64 0
 no:
   ret i64 $arrays
-changed:
-  ret i64 $changed
 }
 
 ; The builtin behind Tape.call; `self` is the program, an ndarray of words.
-define ptr @gradwalk_call(ptr %self, ptr %given, i64 %count) {
+define ptr @$function(ptr %self, ptr %given, i64 %count) {
 entry:
-  %program.at = getelementptr i8, ptr %self, i64 $data
-  %program = load ptr, ptr %program.at
+  %program = field ptr %self, $data
   %busy = call i32 @gradwalk_take(ptr %program)
   %ours = icmp eq i32 %busy, 0
   br i1 %ours, label %check, label %refused.busy
@@ -248,8 +210,7 @@ run:
   %done = icmp eq i32 %result, 0
   br i1 %done, label %good, label %refused.run
 good:
-  %none.word = word %program, $at_none
-  %none = inttoptr i64 %none.word to ptr
+  %none = word ptr %program, $at_none
   call void @Py_IncRef(ptr %none)
   ret ptr %none
 refused.run:
@@ -266,8 +227,7 @@ refused:
   %rest.at = getelementptr ptr, ptr %all, i64 2
   %rest.bytes = shl i64 %count, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %rest.at, ptr %given, i64 %rest.bytes, i1 false)
-  %refused.word = word %program, $at_refused
-  %function = inttoptr i64 %refused.word to ptr
+  %function = word ptr %program, $at_refused
   %answer = call ptr @PyObject_Vectorcall(ptr %function, ptr %all, i64 %count.all, ptr null)
   call void @Py_DecRef(ptr %number)
   ret ptr %answer

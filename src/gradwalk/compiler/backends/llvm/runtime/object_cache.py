@@ -4,9 +4,9 @@
     objects = cache.load(key)      # None: not there, or not to be trusted
     cache.store(key, objects)
 
-**Loading object code is executing it.** Whoever can write to the cache can run code as the user.
-So the directory is made for its owner alone (0700, files 0600), and one that belongs to another
-user, or that others can write to, is refused (with a warning) and never read.
+**Loading object code is executing it.** Write access to the cache is the right to run code as the
+user. So the directory is made for its owner alone (0700, files 0600), and one that belongs to
+another user, or that others can write to, is refused (with a warning) and never read.
 
 A file is named by the hash of everything its code depends on, and carries a checksum: one that is
 cut short, overwritten or half written is as good as absent, and replaced. Writers write to a file
@@ -32,17 +32,17 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-FORMAT = 1  # of these files, and of what the compiler means by the same text: a part of every key
+FORMAT = 2  # of these files, and of what the compiler means by the same text: a part of every key
 LIMIT = 256 * 2**20  # bytes in all; the least recently used files go first
 _MAGIC = b"gradwalk"
-_STRAY_AFTER = 3600.0  # seconds after which a temporary file belongs to nobody any more
+_STRAY_AFTER = 3600.0  # seconds after which a temporary file is a stray
 _SWEEP_EVERY = 32  # stores: the first one of a process looks at the size of the cache, too
 
 _stores = 0
 
 
 def key_of(*parts: str) -> str:
-    """The name of what depends on these texts and on nothing else."""
+    """The key of objects that depend on exactly these texts."""
     digest = hashlib.sha256(f"{FORMAT}".encode())
     for part in parts:
         data = part.encode()
@@ -61,7 +61,7 @@ def directory() -> Path | None:
 
 
 def load(key: str) -> list[bytes] | None:
-    """The objects stored under this key, if they are there, ours, and whole."""
+    """The objects stored under this key, if they exist, are ours, and are complete."""
     place = directory()
     if place is None or not _trusted(place):
         return None
@@ -110,24 +110,24 @@ def store(key: str, objects: Sequence[bytes]) -> None:
 
 
 def sweep(place: Path, limit: int = LIMIT) -> None:
-    """Remove the least recently used files until `limit` bytes are left, and strays of the killed.
+    """Remove the least recently used files until `limit` bytes are left, and stray temporary files.
 
     Files that vanish meanwhile were removed by another process doing the same.
     """
-    found: list[tuple[float, int, str]] = []
+    files: list[tuple[float, int, str]] = []
     now = time.time()
     try:
         with os.scandir(place) as entries:
             for entry in entries:
                 facts = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(".objects"):
-                    found.append((facts.st_mtime, facts.st_size, entry.path))
+                    files.append((facts.st_mtime, facts.st_size, entry.path))
                 elif entry.name.endswith(".temporary") and now - facts.st_mtime > _STRAY_AFTER:
                     os.unlink(entry.path)
     except OSError:
         return
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
         if total <= limit:
             break
         try:
@@ -174,7 +174,7 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
-# -- whom to trust -----------------------------------------------------------------------------
+# -- trust -------------------------------------------------------------------------------------
 
 
 def _only_ours(facts: os.stat_result) -> bool:
@@ -186,7 +186,7 @@ def _only_ours(facts: os.stat_result) -> bool:
 
 
 def _trusted(place: Path) -> bool:
-    """Whether the directory is there and nobody else can put code into it."""
+    """Whether the directory exists and only this user can put code into it."""
     try:
         facts = os.stat(place)
     except OSError:
@@ -211,7 +211,7 @@ def _warn_once(place: str) -> None:
 
 
 def _user_cache() -> Path | None:
-    """The platform's directory for what can be made again."""
+    """The platform's directory for caches."""
     try:
         if sys.platform == "win32":
             local = os.environ.get("LOCALAPPDATA")

@@ -10,7 +10,7 @@ subexpressions, moves what does not change out of loops and simplifies addresses
 product and elementwise kernels, instcombine, GVN, -O1 and -O2 change run time by at most 1 % and
 add 15 to 300 % to compile time.
 
-Object code is kept on disk (cache.py) by its text; functions that are loaded already in this
+Object code is kept on disk (object_cache.py) by its text; functions that are loaded already in this
 process are not even looked for there. That pays when a new shape compiles: most kernels take their
 sizes at run time, so their texts are equal. For that, name a function after its content.
 """
@@ -20,13 +20,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gradwalk.compiler.backends.llvm import target
+from gradwalk.compiler.backends.llvm.emit.ir_builder import Declaration
 from gradwalk.compiler.backends.llvm.runtime import object_cache
 
 # A further thread is worth starting for so much text, about 5 ms of code generation: each module
@@ -66,11 +66,11 @@ class Library:
         return f"Library of {len(self.addresses)} functions, {self.compiled} compiled now"
 
     def function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-        """One as a Python callable with these ctypes types (None: no result); releases the GIL."""
-        found = ctypes.CFUNCTYPE(result, *arguments)(self[name])
+        """A function as a Python callable with these ctypes types; it releases the GIL."""
+        function = ctypes.CFUNCTYPE(result, *arguments)(self[name])
         # The callable keeps the code in memory.
-        found.library = self  # type: ignore[attr-defined]
-        return found
+        function.library = self  # type: ignore[attr-defined]
+        return function
 
 
 _known: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary()  # by key
@@ -79,17 +79,17 @@ _owners: weakref.WeakValueDictionary[int, Loaded] = weakref.WeakValueDictionary(
 
 def compile_text(
     functions: Mapping[str, str],
-    declarations: Iterable[str] = (),
+    declarations: Iterable[Declaration] = (),
     symbols: Mapping[str, int] | None = None,
     threads: int | None = None,
 ) -> Library:
     """Addresses of functions given as text, by name.
 
-    A text stands for itself: helpers and constants it needs are `private` and in the same text,
-    under names that begin with its own. `declarations` are lines for what they call: LLVM's
-    intrinsics, functions of libc, libm and pthread (found in the process), and `symbols`, whose
-    addresses are given here (those of another library keep it in memory).
-    `threads` generate the code (by default as many as are worth it).
+    A text is complete: helpers and constants it needs are `private` and in the same text, under
+    names that begin with its own. `declarations` are the functions they call: LLVM's intrinsics,
+    functions of libc, libm and pthread (found in the process), and `symbols`, whose addresses are
+    given here (those of another library keep it in memory). `threads` generate the code (by
+    default as many as are worth it).
     """
     keys = {name: object_cache.key_of(name, text) for name, text in functions.items()}
     parts: dict[str, Loaded] = {}
@@ -101,9 +101,8 @@ def compile_text(
             missing[name] = functions[name]
     compiled = 0
     if missing:
-        lines = sorted(set(declarations))
-        texts = list(missing.values())
-        loaded, fresh = _load_or_compile(texts, list(missing), lines, symbols or {}, threads)
+        texts, declared = list(missing.values()), sorted(set(declarations))
+        loaded, fresh = _load_or_compile(texts, list(missing), declared, symbols or {}, threads)
         compiled = len(missing) if fresh else 0
         for name in missing:
             parts[name] = _known[keys[name]] = loaded
@@ -120,32 +119,33 @@ def compile_module(
     return Library(loaded.addresses, [loaded], len(names) if fresh else 0)
 
 
-def assembly(functions: Mapping[str, str], declarations: Iterable[str] = ()) -> str:
+def assembly(functions: Mapping[str, str], declarations: Iterable[Declaration] = ()) -> str:
     """What the code generator makes of these functions, to read."""
-    module = _parsed([*sorted(set(declarations)), *functions.values()])
+    module = _parsed([*(d.text for d in sorted(set(declarations))), *functions.values()])
     return target.target_machine().emit_assembly(module)
 
 
 def _load_or_compile(
     texts: list[str],
     names: list[str],
-    lines: list[str],
+    declarations: list[Declaration],
     symbols: Mapping[str, int],
     threads: int | None,
 ) -> tuple[Loaded, bool]:
     """The code in memory, and whether it had to be compiled."""
     host = target.host()
     machine = [host.triple, host.cpu, host.features, host.llvm_version]
+    lines = [d.text for d in declarations]
     key = object_cache.key_of(*machine, str(target.CODE_GENERATION), *lines, "", *texts)
     stored = object_cache.load(key)
     if stored is not None:
         try:
-            return _link(stored, names, lines, symbols), False
+            return _link(stored, names, declarations, symbols), False
         except CompileError:  # written by something else under the same name: make it anew
             pass
     objects = _generate(texts, lines, threads)
     object_cache.store(key, objects)
-    return _link(objects, names, lines, symbols), True
+    return _link(objects, names, declarations, symbols), True
 
 
 # -- text to object code -----------------------------------------------------------------------
@@ -185,7 +185,7 @@ def _generate(texts: list[str], lines: list[str], threads: int | None) -> list[b
 
 
 def _balanced(texts: list[str], count: int) -> list[list[str]]:
-    """So many groups of about the same length: the longest first, each to the shortest group."""
+    """Groups of about the same length: the longest text first, each to the shortest group."""
     groups: list[list[str]] = [[] for _ in range(count)]
     sizes = [0] * count
     for text in sorted(texts, key=len, reverse=True):
@@ -269,7 +269,10 @@ def _linker() -> Any:
 
 
 def _link(
-    objects: list[bytes], names: list[str], lines: list[str], symbols: Mapping[str, int]
+    objects: list[bytes],
+    names: list[str],
+    declarations: list[Declaration],
+    symbols: Mapping[str, int],
 ) -> Loaded:
     """Load object code; the process's own symbols fill what it calls."""
     builder = target.binding().JITLibraryBuilder().add_current_process()
@@ -282,7 +285,7 @@ def _link(
     try:
         tracker = builder.link(_linker(), f"gradwalk{next(_serial)}")
     except RuntimeError as error:
-        raise CompileError(f"{error}{_unresolved(lines, symbols)}") from error
+        raise CompileError(f"{error}{_unresolved(declarations, symbols)}") from error
     uses = [owner for a in symbols.values() if (owner := _owners.get(a)) is not None]
     loaded = Loaded(tracker, {name: tracker[name] for name in names}, uses)
     for address in loaded.addresses.values():
@@ -290,9 +293,8 @@ def _link(
     return loaded
 
 
-def _unresolved(lines: Iterable[str], symbols: Mapping[str, int]) -> str:
-    """Which declared functions are nowhere: ORC says only what it could not load without them."""
-    names = [m[1] for line in lines if (m := re.match(r"declare .*?@([\w.$]+)\(", line))]
-    find = target.binding().address_of_symbol
-    lost = [n for n in names if not n.startswith("llvm.") and n not in symbols and find(n) is None]
+def _unresolved(declarations: Iterable[Declaration], symbols: Mapping[str, int]) -> str:
+    """Name declared functions that nothing defines: ORC names only what it could not load."""
+    names = [d.name for d in declarations if not d.is_intrinsic and d.name not in symbols]
+    lost = [name for name in names if target.binding().address_of_symbol(name) is None]
     return f" (not in this process: {', '.join(lost)})" if lost else ""

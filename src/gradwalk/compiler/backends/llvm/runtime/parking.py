@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import Template
+
 from gradwalk.compiler.backends.llvm.target import Host
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}  # the number of the system call
@@ -14,11 +16,12 @@ def has_futex(host: Host) -> bool:
 
 def parking_text(host: Host, futex: bool) -> str:
     """By the system's futex, or by two Python functions."""
-    number = str(_FUTEX.get(host.architecture, 0))
-    return _FUTEX_PARKING.replace("FUTEX_CALL", number) if futex else _PYTHON_PARKING
+    if not futex:
+        return _PYTHON_PARKING
+    return Template(_FUTEX_PARKING).substitute(futex_call=_FUTEX[host.architecture])
 
 
-# The futex is the low half of @call, the number of the call; a waiter's bit (of 32) says who it is.
+# The futex is the low half of @call, the number of the call; each waiter has a bit of 32.
 _FUTEX_PARKING = """
 declare i64 @syscall(i64, ...)
 
@@ -31,13 +34,13 @@ define internal i64 @futex_bits(i64 %bits) {
 define internal void @park(i64 %last, i64 %bit) noinline {
   %low = and i64 %last, 4294967295
   %bits = call i64 @futex_bits(i64 %bit)
-  %unused = call i64 (i64, ...) @syscall(i64 FUTEX_CALL, ptr @call, i64 137, i64 %low,
+  %unused = call i64 (i64, ...) @syscall(i64 $futex_call, ptr @call, i64 137, i64 %low,
                                     ptr null, ptr null, i64 %bits) ; FUTEX_WAIT_BITSET, private
   ret void
 }
 define internal void @unpark(i64 %mask) noinline {
   %bits = call i64 @futex_bits(i64 %mask)
-  %unused = call i64 (i64, ...) @syscall(i64 FUTEX_CALL, ptr @call, i64 138, i64 2147483647,
+  %unused = call i64 (i64, ...) @syscall(i64 $futex_call, ptr @call, i64 138, i64 2147483647,
                                     ptr null, ptr null, i64 %bits) ; FUTEX_WAKE_BITSET, private
   ret void
 }

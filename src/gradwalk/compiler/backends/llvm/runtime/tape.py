@@ -1,7 +1,7 @@
 """A tape: the kernels of a compiled step in order, with their arguments, ready to be called.
 
     tape = Tape(
-        [Entry(library["scale"], [2, 0, 3, 0, n]), Entry(library["sum"], [...], MEET)],
+        [TapeEntry(library["scale"], [2, 0, 3, 0, n]), TapeEntry(library["sum"], [...], BARRIER)],
         slots=5,
         arrays=[Expected(2, np.float32, (n,)), Expected(3, np.float32, (n,), writable=True)],
     )
@@ -19,6 +19,7 @@ function alone takes 150 ns, and two `slots[k] = array.ctypes.data` before it 2 
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -28,15 +29,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gradwalk.compiler.backends.llvm.runtime import calling, tape_loop, thread_pool
-from gradwalk.compiler.backends.llvm.runtime.tape_loop import ALONE, FIELD, MEET, STOP
+from gradwalk.compiler.backends.llvm.runtime.tape_loop import ALONE, BARRIER, FIELD, STOP
 
-__all__ = ["ALONE", "Entry", "Expected", "MEET", "STOP", "Tape", "slot_cell"]
+__all__ = ["ALONE", "TapeEntry", "Expected", "BARRIER", "STOP", "Tape"]
 
 Words = NDArray[np.int64]
 
 
-class Entry(NamedTuple):
-    """One kernel call: its address, its block of arguments, MEET, ALONE, STOP or none of them."""
+class TapeEntry(NamedTuple):
+    """One kernel call: its address, its block of arguments, and BARRIER, ALONE, STOP or 0."""
 
     kernel: int
     arguments: Sequence[int]
@@ -48,20 +49,18 @@ class Expected(NamedTuple):
 
     slot: int
     dtype: DTypeLike
-    shape: tuple[int | None, ...]  # None: any size
+    shape: tuple[int, ...]
     strides: tuple[int, ...] | None = None  # in bytes; None: C order
     writable: bool = False
 
     def words(self) -> list[int]:
-        """As the runtime compares it."""
+        """As the builtin compares it: sizes, then strides (those of sizes 0 and 1 mean nothing)."""
         flags = calling.ALIGNED
         flags |= calling.WRITEABLE if self.writable else 0
         flags |= calling.CONTIGUOUS if self.strides is None else 0
-        sizes = [-1 if size is None else size for size in self.shape]
-        strides = list(self.strides or ())
-        strided = self.strides is not None
         # NumPy has one object per builtin dtype, and arrays of it point there.
-        return [self.slot, id(np.dtype(self.dtype)), flags, len(sizes), strided, *sizes, *strides]
+        head = [self.slot, id(np.dtype(self.dtype)), flags, len(self.shape)]
+        return [*head, self.strides is not None, *self.shape, *(self.strides or ())]
 
     def misfit(self, array: Any) -> str | None:
         """What is wrong with an array, for people; None if nothing is."""
@@ -69,9 +68,7 @@ class Expected(NamedTuple):
             return f"is a {type(array).__name__}, not an array"
         if array.dtype != self.dtype:
             return f"has dtype {array.dtype}, not {np.dtype(self.dtype)}"
-        if array.ndim != len(self.shape) or any(
-            wants not in (None, has) for has, wants in zip(array.shape, self.shape)
-        ):
+        if array.shape != self.shape:
             return f"has shape {array.shape}, not {self.shape}"
         if not array.flags.aligned:
             return "is not aligned to its element size"
@@ -86,13 +83,12 @@ class Expected(NamedTuple):
 
 
 class _Program(np.ndarray[Any, np.dtype[np.int64]]):
-    """The words the runtime reads (runtime.PROGRAM); as `self` of the builtin it keeps alive all
+    """The words the runtime reads (tape_loop.PROGRAM); as `self` of the builtin it keeps alive all
     they point to."""
 
     kept: tuple[Any, ...]
     expected: tuple[Expected, ...]
     misfit: Callable[..., Any] | None
-    changed: Callable[..., Any] | None
 
 
 class Tape:
@@ -102,25 +98,21 @@ class Tape:
     use at most `threads` threads (0: all of the pool). `call(*arrays)` takes what `arrays`
     describes, and returns None when all is done.
 
-    `watched` are (address, value) pairs: cells of 8 bytes that must still hold the value, such as
-    the cell of a tensor's array (`slot_cell`). If an array does not fit, `call` returns
-    `misfit(*arrays)` instead of running, and if a cell changed `changed(*arrays)`; without those
-    functions it raises ValueError. `keep` lives as long as `call` does: libraries, the arena.
+    If an array does not fit, `call` returns `misfit(*arrays)` instead of running; without that
+    function it raises ValueError. `keep` lives as long as `call` does: libraries, the arena.
 
-    One thread at a time runs a tape (others wait their turn): its slots and its arena are one.
-    Who reads results out of the arena afterwards must keep others out meanwhile.
+    One thread at a time runs a tape (others wait their turn): its slots and its arena are one. A
+    caller that reads results out of the arena afterwards must keep others out meanwhile.
     """
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[TapeEntry],
         slots: int | Words,
         *,
         arrays: Sequence[Expected] = (),
         threads: int = 0,
-        watched: Sequence[tuple[int, int]] = (),
         misfit: Callable[..., Any] | None = None,
-        changed: Callable[..., Any] | None = None,
         keep: Any = None,
     ) -> None:
         self.slots: Words = np.zeros(slots, np.int64) if isinstance(slots, int) else slots
@@ -136,7 +128,6 @@ class Tape:
             np.int64,
         ).reshape(-1, 3)  # (entries, 3)
         expected = _flat([one.words() for one in arrays])
-        cells = _flat(watched)
         program = np.zeros(len(FIELD), np.int64).view(_Program)
         for name, value in dict(
             entries=_address(self._entries),
@@ -145,28 +136,17 @@ class Tape:
             most_threads=threads,
             arrays=len(arrays),
             expected=_address(expected),
-            cells=_address(cells),
-            watched=len(watched),
             ndarray=id(np.ndarray),
             none=id(None),
             refused=id(_refused),
         ).items():
             program[FIELD[name]] = value
-        program.kept = (self.slots, self.arguments, self._entries, expected, cells, keep)
+        program.kept = (self.slots, self.arguments, self._entries, expected, keep)
         program.expected = tuple(arrays)
-        program.misfit, program.changed = misfit, changed
+        program.misfit = misfit
         self._program = program
         self.call = _builtin(program)
         thread_pool.live_programs[id(program)] = program
-
-    @property
-    def threads(self) -> int:
-        """At most so many threads; 0: all of the pool."""
-        return int(self._program[FIELD["most_threads"]])
-
-    @threads.setter
-    def threads(self, count: int) -> None:
-        self._program[FIELD["most_threads"]] = count
 
     def seconds(self, *arrays: Any) -> list[float]:
         """Run once, entry by entry, and say how long each took (each with its own start and end of
@@ -184,20 +164,6 @@ class Tape:
             native.run(_address(one))
             times.append(time.perf_counter() - begin)
         return times
-
-
-def slot_cell(instance: object, name: str) -> int:
-    """The address of the cell in which an instance of a class with __slots__ holds `name`: what
-    `watched` compares, to see that it still refers to the same object."""
-    descriptor = getattr(type(instance), name)
-    if type(descriptor).__name__ != "member_descriptor":
-        raise TypeError(f"{type(instance).__name__}.{name} is not one of __slots__")
-    # PyMemberDescrObject: object head, d_type, d_name, d_qualname, then PyMemberDef*, whose third
-    # word is the offset (name, type, offset).
-    head = object.__basicsize__
-    member = ctypes.c_void_p.from_address(id(descriptor) + head + 24).value or 0
-    offset = ctypes.c_ssize_t.from_address(member + 16).value
-    return id(instance) + offset
 
 
 # -- the builtin -----------------------------------------------------------------------------------
@@ -218,13 +184,11 @@ def _refused(program: _Program, reason: int, *arrays: Any) -> Any:
     elif reason == tape_loop.BUSY:
         while program[FIELD["running"]]:
             time.sleep(20e-6)
-    elif reason == tape_loop.ARRAYS:
+    else:
         fitting = _same_dtype_objects(program.expected, arrays)
         if fitting is None:
-            return _answer(program, program.misfit, arrays)
+            return (program.misfit or functools.partial(_raise_misfit, program.expected))(*arrays)
         arrays = fitting
-    else:
-        return _answer(program, program.changed, arrays)
     return _builtin(program)(*arrays)
 
 
@@ -243,15 +207,12 @@ def _same_dtype_objects(
     return tuple(array.view(dtype) for array, dtype in zip(arrays, dtypes))
 
 
-def _answer(program: _Program, function: Callable[..., Any] | None, arrays: Sequence[Any]) -> Any:
-    if function is not None:
-        return function(*arrays)
-    if len(arrays) != len(program.expected):
-        raise ValueError(f"{len(program.expected)} arrays are expected, not {len(arrays)}")
-    for place, (one, array) in enumerate(zip(program.expected, arrays)):
+def _raise_misfit(expected: Sequence[Expected], *arrays: Any) -> None:
+    if len(arrays) != len(expected):
+        raise ValueError(f"{len(expected)} arrays are expected, not {len(arrays)}")
+    for place, (one, array) in enumerate(zip(expected, arrays, strict=True)):
         if (problem := one.misfit(array)) is not None:
             raise ValueError(f"array {place} {problem}")
-    raise ValueError("something that the tape was built on has been replaced since")
 
 
 def _flat(lists: Sequence[Sequence[int]]) -> Words:

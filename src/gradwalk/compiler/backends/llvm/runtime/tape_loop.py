@@ -1,22 +1,21 @@
-"""The runtime, as LLVM text: run a tape on every thread of the pool, meet between entries, wait.
+"""The runtime, as LLVM text: run a tape on every thread of the pool, barriers, waiting.
 
-It is written in LLVM's language because everything it needs (threads, futexes, Python's C API) is
-in the process already: no C compiler, and nothing to install. pool.py and tape.py are its Python
-side and say what it is for; here is how.
+It is LLVM text because everything it needs (threads, futexes, Python's C API) is in the process
+already: no C compiler, and nothing to install. thread_pool.py and tape.py are its Python side.
 
 **A call.** The caller takes the pool (`@owner`), writes down the program, and changes `@word`, the
 one word every worker looks at: (threads << 32 | number of the call). Workers below `threads` run
 the same tape as the caller; each counts `@remaining` down as its last act, and the caller returns
 when that is zero. Workers not asked see a number only. A caller that finds the pool taken runs its
-tape alone: the results are the same, and nobody waits for anybody.
+tape alone: the results are the same, and no thread waits for another.
 
-**Meeting** (the barrier before an entry with flag 1) is by dissemination: in round r every thread
+**The barrier** before an entry with flag 1 is by dissemination: in round r every thread
 tells the one 2^r further on, and waits to be told by the one 2^r before it; after log2(threads)
-rounds everyone has heard of everyone. With two threads that is one store and one load each, on
-cache lines of their own: half of what a shared counter costs. What is told is the number of the
-meeting, which only grows, so nothing has to be reset.
+rounds every thread has heard of every other. With two threads that is one store and one load each,
+on cache lines of their own: half of what a shared counter costs. What is told is the number of the
+barrier, which only grows, so nothing has to be reset.
 
-**Waiting.** In a meeting and for the end of a call: spin, then let others run (sched_yield) at each
+**Waiting.** At a barrier and for the end of a call: spin, then let others run (sched_yield) at each
 look, so that more threads than cores get on. Between calls: spin a while (a training loop comes
 back within microseconds) and yield now and then, then park on a futex, with a bit in `@parked` for
 the caller to see.
@@ -25,24 +24,25 @@ the caller to see.
 
 from __future__ import annotations
 
+import re
 from string import Template
 
 from gradwalk.compiler.backends.llvm.runtime.cores import leaving_text
 from gradwalk.compiler.backends.llvm.runtime.parking import parking_text
 from gradwalk.compiler.backends.llvm.target import Host
 
-MOST_THREADS = 64  # one bit each in @parked; six rounds of meeting
+MOST_THREADS = 64  # one bit each in @parked; six rounds of a barrier
 ROUNDS = 6
 
 # A tape entry is {kernel, args, flags}.
-MEET = 1  # all threads meet before this entry
+BARRIER = 1  # all threads meet before this entry
 ALONE = 2  # only thread 0 runs it, as the only one
-STOP = 4  # with MEET: the tape ends here if status[0] says that a kernel before failed
+STOP = 4  # with BARRIER: the tape ends here if status[0] says that a kernel before failed
 
 # What a program is to the runtime: words of 8 bytes, in this order. tape.py fills them in.
 PROGRAM = (
     "entries", "count", "slots", "most_threads", "running",
-    "arrays", "expected", "cells", "watched", "ndarray", "none", "refused",
+    "arrays", "expected", "ndarray", "none", "refused",
 )  # fmt: skip
 FIELD = {name: place for place, name in enumerate(PROGRAM)}
 
@@ -50,7 +50,15 @@ FIELD = {name: place for place, name in enumerate(PROGRAM)}
 BUSY = 1  # another thread is running it
 NO_WORKERS = 2  # the pool has fewer workers than it should
 ARRAYS = 3  # not the arrays that are expected
-CHANGED = 4  # a watched cell holds something else
+
+# The functions of the pool that Python and the builtin call.
+FUNCTIONS = tuple(
+    f"gradwalk_{name}"
+    for name in (
+        "perform", "take", "leave", "run", "worker",
+        "own", "disown", "alive", "limits", "dismiss", "forget", "pause",
+    )
+)  # fmt: skip
 
 # How a spinning thread tells its core so, as (declaration, instruction).
 _PAUSE = {
@@ -59,8 +67,21 @@ _PAUSE = {
 }
 
 
+def filled_in(text: str, **values: str | int) -> str:
+    """Fill in a text: its $names, $at_field of a program, and two short forms of loads.
+
+    `%x = word ptr %list, 3` loads the third word of a list, `%x = field i32 %object, 16` what lies
+    16 bytes into an object.
+    """
+    for form, element in (("word", r"\2"), ("field", "i8")):
+        load = rf"\1.at = getelementptr {element}, ptr \3, i64 \4\n  \1 = load \2, ptr \1.at"
+        text = re.sub(rf"(%[\w.]+) = {form} (\w+) ([%@][\w.]+), (\S+)", load, text)
+    fields = {f"at_{name}": place for name, place in FIELD.items()}
+    return Template(text).substitute(fields, **values)
+
+
 def pool_text(host: Host, futex: bool) -> str:
-    """The pool: running, meeting, waiting, starting."""
+    """The text of the pool."""
     declaration, pause = _PAUSE.get(host.architecture, ("", ""))
     parts = (
         declaration,
@@ -71,8 +92,8 @@ def pool_text(host: Host, futex: bool) -> str:
         _RUNNING,
         _MANAGING,
     )
-    whole = Template("".join(parts))
-    return whole.substitute(
+    return filled_in(
+        "".join(parts),
         pause=pause,
         most=MOST_THREADS,
         rounds=ROUNDS,
@@ -83,7 +104,7 @@ def pool_text(host: Host, futex: bool) -> str:
 
 
 # @call holds what a worker reads at the start of a call on one cache line: the word, the program,
-# the number of the last meeting and the caller's core. What workers write lies elsewhere.
+# the number of the last barrier and the caller's core. What workers write lies elsewhere.
 _STATE = """
 @call = internal global [4 x i64] zeroinitializer, align 64
 @remaining = internal global i64 0, align 64
@@ -115,7 +136,7 @@ done:
 }
 
 ; All threads of the call are here once this returns.
-define internal void @meet(i64 %thread, i64 %threads, i64 %number) {
+define internal void @barrier(i64 %thread, i64 %threads, i64 %number) {
 entry:
   br label %round
 round:
@@ -210,65 +231,57 @@ done:
 """
 
 _RUNNING = """
-%Program = type { ptr, i64, ptr, i64, i32 }
-%Entry = type { ptr, ptr, i64 }
-
-; One thread's way along the tape; returns the number of the last meeting.
-define internal i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %meetings) {
+; One thread's way along the tape; returns the number of the last barrier.
+define internal i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %barriers) {
 entry:
-  %entries = load ptr, ptr %program
-  %count.at = getelementptr %Program, ptr %program, i64 0, i32 1
-  %count = load i64, ptr %count.at
-  %slots.at = getelementptr %Program, ptr %program, i64 0, i32 2
-  %slots = load ptr, ptr %slots.at
+  %entries = word ptr %program, $at_entries
+  %count = word i64 %program, $at_count
+  %slots = word ptr %program, $at_slots
   %several = icmp ne i64 %threads, 1
   %first = icmp eq i64 %thread, 0
   br label %head
 head:
   %i = phi i64 [0, %entry], [%i.next, %next]
-  %number = phi i64 [%meetings, %entry], [%number.after, %next]
+  %number = phi i64 [%barriers, %entry], [%number.after, %next]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %body, label %done
 body:
-  %e = getelementptr %Entry, ptr %entries, i64 %i
-  %flags.at = getelementptr %Entry, ptr %e, i64 0, i32 2
-  %flags = load i64, ptr %flags.at
-  %meet.flag = and i64 %flags, 1
-  %asked = icmp ne i64 %meet.flag, 0
-  %meets = and i1 %asked, %several
-  br i1 %meets, label %barrier, label %who
+  %e = getelementptr [3 x i64], ptr %entries, i64 %i
+  %flags = word i64 %e, 2
+  %barrier.flag = and i64 %flags, 1
+  %asked = icmp ne i64 %barrier.flag, 0
+  %waits = and i1 %asked, %several
+  br i1 %waits, label %barrier, label %met
 barrier:
   %number.next = add i64 %number, 1
-  call void @meet(i64 %thread, i64 %threads, i64 %number.next)
-  br label %who
-who:
+  call void @barrier(i64 %thread, i64 %threads, i64 %number.next)
+  br label %met
+met:
   %number.met = phi i64 [%number, %body], [%number.next, %barrier]
   %stop.flag = and i64 %flags, 4
   %may.stop = icmp ne i64 %stop.flag, 0
   br i1 %may.stop, label %status, label %go
 status:
-  %status.at = getelementptr ptr, ptr %slots, i64 1
-  %status.block = load ptr, ptr %status.at
+  %status.block = word ptr %slots, 1
   %failure = load i64, ptr %status.block
   %failed = icmp ne i64 %failure, 0
   br i1 %several, label %agree, label %agreed
-agree: ; nobody goes on, and perhaps fails, before all have looked
+agree: ; no thread goes on, and perhaps fails, before all have looked
   %number.more = add i64 %number.met, 1
-  call void @meet(i64 %thread, i64 %threads, i64 %number.more)
+  call void @barrier(i64 %thread, i64 %threads, i64 %number.more)
   br label %agreed
 agreed:
   %number.agreed = phi i64 [%number.met, %status], [%number.more, %agree]
   br i1 %failed, label %done, label %go
 go:
-  %number.after = phi i64 [%number.met, %who], [%number.agreed, %agreed]
+  %number.after = phi i64 [%number.met, %met], [%number.agreed, %agreed]
   %alone.flag = and i64 %flags, 2
   %for.all = icmp eq i64 %alone.flag, 0
   %runs = or i1 %for.all, %first
   br i1 %runs, label %run, label %next
 run:
-  %kernel = load ptr, ptr %e
-  %args.at = getelementptr %Entry, ptr %e, i64 0, i32 1
-  %args = load ptr, ptr %args.at
+  %kernel = word ptr %e, 0
+  %args = word ptr %e, 1
   %sharing = select i1 %for.all, i64 %threads, i64 1
   call void %kernel(ptr %slots, ptr %args, i64 %thread, i64 %sharing)
   br label %next
@@ -283,14 +296,13 @@ done:
 ; Run a program that is ours: with the pool, or alone where that is taken or not wanted.
 define i32 @gradwalk_perform(ptr %program) {
 entry:
-  %most.at = getelementptr %Program, ptr %program, i64 0, i32 3
-  %most = load i64, ptr %most.at
+  %most = word i64 %program, $at_most_threads
   %single = icmp eq i64 %most, 1
   br i1 %single, label %alone, label %ask
 ask:
   %all.now = load i64, ptr @threads
-  %nobody = icmp eq i64 %all.now, 1
-  br i1 %nobody, label %alone, label %take
+  %no.workers = icmp eq i64 %all.now, 1
+  br i1 %no.workers, label %alone, label %take
 take:
   %pair = cmpxchg ptr @owner, i32 0, i32 1 acquire monotonic
   %taken = extractvalue { i32, i1 } %pair, 1
@@ -314,13 +326,13 @@ together:
   %beyond = shl i64 -1, %helpers
   %below = xor i64 %beyond, -1
   %mask = shl i64 %below, 1
-  %meetings.at = getelementptr i64, ptr @call, i64 2
-  %meetings = load i64, ptr %meetings.at
+  %barriers.at = getelementptr i64, ptr @call, i64 2
+  %barriers = load i64, ptr %barriers.at
   %core.at = getelementptr i64, ptr @call, i64 3
   %core = call i64 @core()
   store i64 %core, ptr %core.at
   call void @publish(i64 %threads, i64 %mask)
-  %after = call i64 @execute(ptr %program, i64 0, i64 %threads, i64 %meetings)
+  %after = call i64 @execute(ptr %program, i64 0, i64 %threads, i64 %barriers)
   br label %look
 look:
   %looks = phi i64 [0, %together], [%looks.next, %wait]
@@ -331,7 +343,7 @@ wait:
   %looks.next = call i64 @patience(i64 %looks)
   br label %look
 done:
-  store i64 %after, ptr %meetings.at
+  store i64 %after, ptr %barriers.at
   store atomic i32 0, ptr @owner release, align 4
   ret i32 0
 alone:
@@ -342,14 +354,14 @@ declare i64 @llvm.umin.i64(i64, i64)
 
 ; A program is run by one thread at a time: its slots and its arena are one.
 define i32 @gradwalk_take(ptr %program) {
-  %running = getelementptr %Program, ptr %program, i64 0, i32 4
+  %running = getelementptr i64, ptr %program, i64 $at_running
   %pair = cmpxchg ptr %running, i32 0, i32 1 acquire monotonic
   %taken = extractvalue { i32, i1 } %pair, 1
   %refusal = select i1 %taken, i32 0, i32 $busy
   ret i32 %refusal
 }
 define void @gradwalk_leave(ptr %program) {
-  %running = getelementptr %Program, ptr %program, i64 0, i32 4
+  %running = getelementptr i64, ptr %program, i64 $at_running
   store atomic i32 0, ptr %running release, align 4
   ret void
 }
@@ -389,12 +401,9 @@ stay:
 idle:
   br label %rest
 work:
-  %program.at = getelementptr i64, ptr @call, i64 1
-  %program = load ptr, ptr %program.at
-  %meetings.at = getelementptr i64, ptr @call, i64 2
-  %meetings = load i64, ptr %meetings.at
-  %caller.at = getelementptr i64, ptr @call, i64 3
-  %caller = load i64, ptr %caller.at
+  %program = word ptr @call, 1
+  %barriers = word i64 @call, 2
+  %caller = word i64 @call, 3
   %here = call i64 @core()
   %crowded = icmp eq i64 %caller, %here
   br i1 %crowded, label %move, label %run
@@ -402,7 +411,7 @@ move:
   call void @leave_core(i64 %caller)
   br label %run
 run:
-  %unused.too = call i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %meetings)
+  %unused.too = call i64 @execute(ptr %program, i64 %thread, i64 %threads, i64 %barriers)
   %unused.left = atomicrmw sub ptr @remaining, i64 1 release
   br label %rest
 home:
@@ -413,7 +422,7 @@ end:
 }
 """
 
-# For pool.py, which holds its own lock. Only who owns the pool starts or dismisses workers.
+# For thread_pool.py, which holds its own lock. Only the owner of the pool changes its workers.
 _MANAGING = """
 define i32 @gradwalk_own() {
   %pair = cmpxchg ptr @owner, i32 0, i32 1 acquire monotonic

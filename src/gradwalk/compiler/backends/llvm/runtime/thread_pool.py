@@ -1,8 +1,8 @@
 """The one thread pool of compiled code.
 
-Every thread runs the same tape and takes its share of each kernel; runtime.py has the native part
-and how threads find one another. Workers are started by the first call that wants them, spin for
-SPIN_SECONDS after a call and then sleep, which costs nothing.
+Every thread runs the same tape and takes its share of each kernel; tape_loop.py has the native
+part. The first call that needs workers starts them. They spin for SPIN_SECONDS after a call and
+then sleep, which costs nothing.
 
 - On Linux (x86-64, aarch64) workers are native threads and sleep on a futex. Elsewhere they are
   Python threads that wait in native code, and sleep in a Python condition.
@@ -18,7 +18,6 @@ import atexit
 import ctypes
 import functools
 import os
-import re
 import signal
 import sys
 import threading
@@ -37,13 +36,13 @@ from gradwalk.engine import threads
 
 SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
 # In a call, before waiting threads let others have the core. With a core each it makes no
-# difference; where others keep one core busy, 5 µs made meetings four times slower.
+# difference; where others keep one core busy, 5 µs made barriers four times slower.
 YIELD_SECONDS = 0.5e-6
 
 _lock = threading.RLock()  # of everything that changes the pool
 _wanted: int | None = threads.chosen
-_native: Native | None = None
-# What a fork may catch in the middle: the words of every program (runtime.PROGRAM).
+_native: NativePool | None = None
+# What a fork may catch in the middle: the words of every program (tape_loop.PROGRAM).
 live_programs: weakref.WeakValueDictionary[int, NDArray[np.int64]] = weakref.WeakValueDictionary()
 
 
@@ -76,12 +75,12 @@ def get_num_threads() -> int:
 
 def start() -> None:
     """Start the workers that are missing. Calls do that by themselves, when they need them."""
-    found = native()
-    with _lock, _owned(found):
+    pool = native()
+    with _lock, _owned(pool):
         count = get_num_threads()
-        for thread in range(1 + found.alive(), count):
-            found.start(thread)
-        _wait_until(lambda: found.alive() >= count - 1)
+        for thread in range(1 + pool.alive(), count):
+            pool.start(thread)
+        _wait_until(lambda: pool.alive() >= count - 1)
 
 
 def stop() -> None:
@@ -92,14 +91,14 @@ def stop() -> None:
                 _dismiss(_native, keep=1)
 
 
-def native() -> Native:
+def native() -> NativePool:
     """The runtime, compiled on first use."""
     global _native
     with _lock:
         if _native is None:
             # GRADWALK_POOL=python is how Linux tests what other systems do.
             futex = parking.has_futex(target.host())
-            _native = Native(futex and os.environ.get("GRADWALK_POOL") != "python")
+            _native = NativePool(futex and os.environ.get("GRADWALK_POOL") != "python")
             _apply(_native)
             if hasattr(os, "register_at_fork"):
                 os.register_at_fork(after_in_child=_after_fork)
@@ -108,32 +107,32 @@ def native() -> Native:
         return _native
 
 
-def _apply(found: Native) -> None:
-    """Tell the runtime how many threads there are to be, and send the others home."""
+def _apply(pool: NativePool) -> None:
+    """Tell the runtime how many threads there are, and end surplus workers."""
     count = get_num_threads()
-    if found.alive() > count - 1:
-        _dismiss(found, keep=count)
+    if pool.alive() > count - 1:
+        _dismiss(pool, keep=count)
     # With more threads than cores, a thread that spins keeps another one from its work.
     crowded = count > target.usable_cores()
-    idle = 0 if crowded else found.pauses(SPIN_SECONDS)
-    spins = 0 if crowded else found.pauses(YIELD_SECONDS)
-    found.limits(count, idle, spins)
+    idle = 0 if crowded else pool.pauses(SPIN_SECONDS)
+    spins = 0 if crowded else pool.pauses(YIELD_SECONDS)
+    pool.limits(count, idle, spins)
 
 
-def _dismiss(found: Native, keep: int) -> None:
-    """Send the threads from number `keep` on home (thread 0 is the caller's)."""
-    found.dismiss(keep)
-    _wait_until(lambda: found.alive() <= keep - 1)
+def _dismiss(pool: NativePool, keep: int) -> None:
+    """End the workers from number `keep` on (thread 0 is the caller's)."""
+    pool.dismiss(keep)
+    _wait_until(lambda: pool.alive() <= keep - 1)
 
 
 @contextmanager
-def _owned(found: Native) -> Iterator[None]:
-    """Be the only one who uses the pool, as a call is."""
-    _wait_until(found.own)
+def _owned(pool: NativePool) -> Iterator[None]:
+    """Own the pool, as a call does: nothing else uses it meanwhile."""
+    _wait_until(pool.own)
     try:
         yield
     finally:
-        found.disown()
+        pool.disown()
 
 
 def _wait_until(condition: Callable[[], Any]) -> None:
@@ -142,7 +141,7 @@ def _wait_until(condition: Callable[[], Any]) -> None:
 
 
 def _after_fork() -> None:
-    """In the forked process: no workers, nobody owns the pool, nothing is running."""
+    """Reset the pool in a forked process: there are no workers, and nothing is running."""
     global _lock
     _lock = threading.RLock()  # another thread may have held it
     if _native is not None:
@@ -151,7 +150,7 @@ def _after_fork() -> None:
         program[tape_loop.FIELD["running"]] = 0
 
 
-class Native:
+class NativePool:
     """The runtime's functions as Python callables."""
 
     def __init__(self, futex: bool) -> None:
@@ -163,9 +162,9 @@ class Native:
         text = tape_loop.pool_text(target.host(), futex) + calling.call_text(object.__basicsize__)
         for name in calling.SYMBOLS:
             symbols[name] = _address(getattr(ctypes.pythonapi, name))
-        names = re.findall(r"^define \w+ @(gradwalk_\w+)", text, re.MULTILINE)
+        names = (*tape_loop.FUNCTIONS, calling.FUNCTION)
         self.library = object_code.compile_module(text, names, symbols)
-        self.method = calling.method(self.library["gradwalk_call"])
+        self.method = calling.method(self.library[calling.FUNCTION])
         number = ctypes.c_int64
         function = self.library.function
         self.run = function("gradwalk_run", ctypes.c_int32, ctypes.c_void_p)
@@ -179,7 +178,7 @@ class Native:
         self._worker = function("gradwalk_worker", ctypes.c_void_p, ctypes.c_void_p)
 
     def forget(self) -> None:
-        """Begin anew in a forked process."""
+        """Reset in a forked process."""
         self._forget()
         if not self.futex:
             self._parking.forget()
@@ -222,8 +221,8 @@ class Native:
 
 @contextmanager
 def _no_signals() -> Iterator[None]:
-    """Threads started here take no signals: they are for Python's own threads to notice. Faults
-    stay, so that faulthandler can report them."""
+    """Start threads that take no signals: Python's own threads handle those. Faults stay, so that
+    faulthandler can report them."""
     faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - faults)
     try:
@@ -244,13 +243,13 @@ class _PythonParking:
         self._unpark = ctypes.CFUNCTYPE(None)(self.unpark)
 
     def forget(self) -> None:
-        """Begin anew in a forked process: another thread may have held the condition."""
+        """Reset in a forked process: another thread may have held the condition."""
         self._condition = threading.Condition()
 
     def symbols(self) -> dict[str, int]:
-        """What the runtime calls."""
-        found = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
-        return {name: _address(function) for name, function in found.items()}
+        """The functions that the runtime calls."""
+        functions = {"gradwalk_park": self._park, "gradwalk_unpark": self._unpark}
+        return {name: _address(function) for name, function in functions.items()}
 
     def park(self, word: int, last: int) -> None:
         """Sleep while the word is the last one. The timeout is for a wake-up that a signal cut."""
@@ -260,13 +259,13 @@ class _PythonParking:
                 self._condition.wait(0.1)
 
     def unpark(self) -> None:
-        """Wake everyone."""
+        """Wake all workers."""
         with self._condition:
             self._condition.notify_all()
 
 
 def _yield_symbol() -> dict[str, int]:
-    """sched_yield where the system calls it otherwise."""
+    """sched_yield, where the system has it under another name."""
     if sys.platform != "win32":
         return {}
     windows: Any = ctypes.CDLL("kernel32")
@@ -274,5 +273,5 @@ def _yield_symbol() -> dict[str, int]:
 
 
 def _address(function: Any) -> int:
-    """Where a C function is."""
+    """The address of a C function."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0

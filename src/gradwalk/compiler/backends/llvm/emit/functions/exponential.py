@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import (
+from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import (
     DOUBLE,
     SINGLE,
-    all_lanes,
+    c_library_in_double,
     format_of,
     in_parts,
     is_single,
@@ -20,7 +20,7 @@ from gradwalk.compiler.backends.llvm.emit.functions.pieces import (
     power_of_two,
     through_double,
 )
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
 
 LOG_2 = "0.693147180559945309417232121458176568"
 
@@ -36,16 +36,20 @@ class Exponential(NamedTuple):
     room: int  # powers of two between the smallest normal number and the smallest of all, or more
 
 
+# q in eʳ = 1 + r + r² q(r)
+CURVE_SINGLE = (
+    0.0013820999301970005, 0.00836867094039917, 0.04166826233267784, 0.1666652113199234,
+    0.4999999403953552,
+)  # fmt: skip
+CURVE_DOUBLE = (
+    2.5020074850572813e-08, 2.763090755114223e-07, 2.755752164644174e-06, 2.4801491030993337e-05,
+    0.00019841269581196487, 0.0013888888945921057, 0.008333333333458665, 0.04166666666651975,
+    0.16666666666666471, 0.5000000000000012,
+)  # fmt: skip
 CONSTANTS = {
     SINGLE: Exponential(
         in_parts(LOG_2, SINGLE),
-        (
-            0.0013820999301970005,
-            0.00836867094039917,
-            0.04166826233267784,
-            0.1666652113199234,
-            0.4999999403953552,
-        ),
+        CURVE_SINGLE,
         zero_below=-104.0,
         infinite_above=89.0,
         settled=20.0,
@@ -53,18 +57,7 @@ CONSTANTS = {
     ),
     DOUBLE: Exponential(
         in_parts(LOG_2, DOUBLE),
-        (
-            2.5020074850572813e-08,
-            2.763090755114223e-07,
-            2.755752164644174e-06,
-            2.4801491030993337e-05,
-            0.00019841269581196487,
-            0.0013888888945921057,
-            0.008333333333458665,
-            0.04166666666651975,
-            0.16666666666666471,
-            0.5000000000000012,
-        ),
+        CURVE_DOUBLE,
         zero_below=-746.0,
         infinite_above=710.0,
         settled=40.0,
@@ -73,35 +66,31 @@ CONSTANTS = {
 }
 # 2ᶠ = 1 + f q(f) for |f| ≤ ½, float32
 POWER = (
-    0.0001532928872620687,
-    0.0013390971580520272,
-    0.00961849931627512,
-    0.05550359562039375,
-    0.24022647738456726,
-    0.6931471824645996,
-)
+    0.0001532928872620687, 0.0013390971580520272, 0.00961849931627512, 0.05550359562039375,
+    0.24022647738456726, 0.6931471824645996,
+)  # fmt: skip
 
 
-def reduced(x: Value, offset: int) -> tuple[Value, Value]:
+def reduced(x: Vector, offset: int) -> tuple[Vector, Vector]:
     """x = n log 2 + r: a float with n + offset in its last bits, and r."""
-    high, low = CONSTANTS[x.kind.dtype].log_2
+    high, low = CONSTANTS[x.type.dtype].log_2
     base = format_of(x).to_integer + offset
     shifted = x.fused(1 / math.log(2), base)
     n = shifted - base
     return shifted, n.fused(-low, n.fused(-high, x))
 
 
-def near_zero(r: Value) -> Value:
+def near_zero(r: Vector) -> Vector:
     """eʳ for |r| ≤ log 2 / 2."""
-    return polynomial(r, (*CONSTANTS[r.kind.dtype].curve, 1.0, 1.0))
+    return polynomial(r, (*CONSTANTS[r.type.dtype].curve, 1.0, 1.0))
 
 
-def near_zero_less_one(r: Value) -> Value:
+def near_zero_less_one(r: Vector) -> Vector:
     """eʳ − 1 for |r| ≤ log 2 / 2, with a small error relative to itself."""
-    return (polynomial(r, CONSTANTS[r.kind.dtype].curve) * r).fused(r, r)
+    return (polynomial(r, CONSTANTS[r.type.dtype].curve) * r).fused(r, r)
 
 
-def _scaled(value: Value, shifted: Value) -> Value:
+def _scaled(value: Vector, shifted: Vector) -> Vector:
     """value · 2ⁿ, rounded once where that is subnormal; `shifted` holds n + twice the bias.
 
     In two steps, since 2ⁿ may be no number of this dtype where the product is one.
@@ -114,15 +103,15 @@ def _scaled(value: Value, shifted: Value) -> Value:
     return value
 
 
-def exp(x: Value) -> Value:
+def exp(x: Vector) -> Vector:
     """eˣ; 18 instructions in float32."""
-    constants = CONSTANTS[x.kind.dtype]
+    constants = CONSTANTS[x.type.dtype]
     x = x.at_least(constants.zero_below).at_most(constants.infinite_above)
     shifted, r = reduced(x, 2 * format_of(x).bias)
     return _scaled(near_zero(r), shifted)
 
 
-def exp2(x: Value) -> Value:
+def exp2(x: Vector) -> Vector:
     """2ˣ."""
     layout = format_of(x)
     x = x.at_least(1 - layout.bias - layout.fraction_bits - 2.0).at_most(layout.bias + 2.0)
@@ -134,9 +123,9 @@ def exp2(x: Value) -> Value:
     return _scaled(near_zero(rest * math.log(2)), shifted)
 
 
-def expm1(x: Value) -> Value:
+def expm1(x: Vector) -> Vector:
     """eˣ − 1 = 2ⁿ (eʳ − 1) + (2ⁿ − 1), exact also near 0."""
-    constants, layout = CONSTANTS[x.kind.dtype], format_of(x)
+    constants, layout = CONSTANTS[x.type.dtype], format_of(x)
     limited = x.at_least(-constants.settled).at_most(constants.infinite_above)
     shifted, r = reduced(limited, layout.bias - 1)
     half = power_of_two(shifted)  # 2ⁿ / 2: for the largest x, 2ⁿ is too large
@@ -145,13 +134,13 @@ def expm1(x: Value) -> Value:
     return tiny.choose(x, out + out)  # −0 is itself, and subnormal numbers have no half
 
 
-def sigmoid(x: Value) -> Value:
+def sigmoid(x: Vector) -> Vector:
     """1 / (1 + e⁻ˣ); 17 instructions in float32.
 
     Both terms of the quotient are taken 2⁻³² times (2⁻⁶⁴ in float64): then e⁻ˣ does not overflow
     where the result is subnormal, and its power of two needs no second step.
     """
-    constants, layout = CONSTANTS[x.kind.dtype], format_of(x)
+    constants, layout = CONSTANTS[x.type.dtype], format_of(x)
     x = x.at_least(constants.zero_below).at_most(constants.settled)
     shifted, r = reduced(-x, layout.bias - constants.room)
     small = 2.0**-constants.room
@@ -166,13 +155,13 @@ TANH_P = (-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.614687684417
 TANH_Q = (1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3)
 
 
-def tanh(x: Value) -> Value:
+def tanh(x: Vector) -> Vector:
     """1 − 2 / (e²ˣ + 1), near 0 a polynomial or a quotient of two; 26 instructions in float32.
 
     Shorter by seven instructions, but 2.5 ulp from the truth, is t / (t + 2) with t = e²ˣ − 1.
     """
     size = x.absolute()
-    twice = size.at_most(CONSTANTS[x.kind.dtype].settled / 2)
+    twice = size.at_most(CONSTANTS[x.type.dtype].settled / 2)
     shifted, r = reduced(twice + twice, format_of(x).bias)
     denominator = near_zero(r).fused(power_of_two(shifted), 1.0)
     square = size * size
@@ -188,12 +177,11 @@ def tanh(x: Value) -> Value:
     return out.with_sign_of(x)
 
 
-def sinh(x: Value) -> Value:
+@c_library_in_double("sinh")
+def sinh(x: Vector) -> Vector:
     """(eˣ − e⁻ˣ) / 2."""
-    if not is_single(x):
-        return all_lanes("sinh", x)
 
-    def in_double(x: Value) -> Value:
+    def in_double(x: Vector) -> Vector:
         less_one = expm1(x)
         return 0.5 * (less_one + less_one / (less_one + 1.0))
 
@@ -201,12 +189,11 @@ def sinh(x: Value) -> Value:
     return through_double(in_double, x.absolute().at_most(90.0)).with_sign_of(x)
 
 
-def cosh(x: Value) -> Value:
+@c_library_in_double("cosh")
+def cosh(x: Vector) -> Vector:
     """(eˣ + e⁻ˣ) / 2."""
-    if not is_single(x):
-        return all_lanes("cosh", x)
 
-    def in_double(x: Value) -> Value:
+    def in_double(x: Vector) -> Vector:
         grown = exp(x)
         return 0.5 * (grown + 1.0 / grown)
 

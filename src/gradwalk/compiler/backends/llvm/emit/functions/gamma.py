@@ -15,16 +15,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import (
+from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import (
     DOUBLE,
     in_parts,
     is_single,
     polynomial,
     through_double,
 )
+from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
 from gradwalk.compiler.backends.llvm.emit.functions.powers import products
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
 
 MOST_ORDER = 60  # of polygamma; beyond, NumPy
 STEPS = 10  # of the recurrence, and one more for each order
@@ -38,35 +38,19 @@ BERNOULLI = [
 ]  # fmt: skip
 # digamma(1.5 + t) = (1.5 + t − ZERO) q(t) for |t| ≤ ½; a minimax fit
 NEAR_ZERO = (
-    -0.00017312261802727394,
-    0.00025968482126430747,
-    -0.00015148586836773365,
-    0.0002272331660987376,
-    -0.0004821990530566789,
-    0.0007233266279287554,
-    -0.0010376374098418604,
-    0.0015566317474486838,
-    -0.002345267632540769,
-    0.003519006401502276,
-    -0.005279964873257405,
-    0.007926944646403797,
-    -0.011908218001568644,
-    0.0179072524394512,
-    -0.02697579675613825,
-    0.04076083381242074,
-    -0.061922133273064534,
-    0.09498872445494122,
-    -0.14840492305390884,
-    0.2405424842407742,
-    -0.4236274212814605,
-    0.951055876031833,
-)
+    -0.00017312261802727394, 0.00025968482126430747, -0.00015148586836773365, 0.0002272331660987376,
+    -0.0004821990530566789, 0.0007233266279287554, -0.0010376374098418604, 0.0015566317474486838,
+    -0.002345267632540769, 0.003519006401502276, -0.005279964873257405, 0.007926944646403797,
+    -0.011908218001568644, 0.0179072524394512, -0.02697579675613825, 0.04076083381242074,
+    -0.061922133273064534, 0.09498872445494122, -0.14840492305390884, 0.2405424842407742,
+    -0.4236274212814605, 0.951055876031833,
+)  # fmt: skip
 ZERO = in_parts("1.46163214496836234126265954232572132846819", DOUBLE)
 # sin πt = t q(t²) for 0 ≤ t ≤ ½
 SINE = [(-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12)][::-1]
 
 
-def digamma(x: Value) -> Value:
+def digamma(x: Vector) -> Vector:
     """The derivative of log |Γ(x)|; at 0 infinite, at −1, −2, ... NaN."""
     if is_single(x):
         return through_double(digamma, x)
@@ -89,7 +73,7 @@ def digamma(x: Value) -> Value:
     return x.compare("eq", 0.0).choose(x.constant(math.inf).with_sign_of(-x), out)
 
 
-def polygamma(x: Value, n: int) -> Value:
+def polygamma(x: Vector, n: int) -> Vector:
     """The derivative of order n of digamma; infinite at 0, −1, −2, ..."""
     if is_single(x):
         return through_double(lambda x: polygamma(x, n), x)
@@ -106,11 +90,11 @@ def polygamma(x: Value, n: int) -> Value:
     return (x < 0.5).choose(left, right * sign)
 
 
-def _reflected(x: Value) -> Value:
+def _reflected(x: Vector) -> Vector:
     return (x < 0.5).choose(1.0 - x, x)
 
 
-def _far_out(z: Value, n: int) -> Value:
+def _far_out(z: Vector, n: int) -> Vector:
     """The asymptotic series of ψ⁽ⁿ⁾ without its sign."""
     series = [float(math.factorial(n - 1)), math.factorial(n) / 2]  # of 1/zⁿ, 1/zⁿ⁺¹; then even
     even = [
@@ -123,12 +107,12 @@ def _far_out(z: Value, n: int) -> Value:
     return products(once, n) * tail
 
 
-def _cotangent(x: Value) -> Value:
+def _cotangent(x: Vector) -> Vector:
     """cot πx: the sine, of the angle from the nearest integer, and of that to the quarter."""
     apart = x - x.intrinsic("rint")
     size = apart.absolute()
 
-    def sine(t: Value) -> Value:
+    def sine(t: Vector) -> Vector:
         return t * polynomial(t * t, SINE)
 
     return (sine(0.5 - size) / sine(size)).with_sign_of(apart)

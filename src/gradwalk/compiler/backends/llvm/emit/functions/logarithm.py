@@ -11,18 +11,18 @@ import math
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.functions.exponential import LOG_2
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import (
+from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import (
     DOUBLE,
     SINGLE,
-    all_lanes,
+    c_library_in_double,
     format_of,
     in_parts,
     is_single,
     polynomial,
     through_double,
 )
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
+from gradwalk.compiler.backends.llvm.emit.functions.exponential import LOG_2
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
 
 SPLIT_LOG_2 = in_parts(LOG_2, DOUBLE)
 LOG2_E = in_parts("1.44269504088896340735992468100189214", SINGLE)
@@ -31,29 +31,17 @@ LOG10_2 = in_parts("0.301029995663981195213738894724493027", SINGLE)
 
 # float32: log(1 + f) = f − f²/2 + f³ q(f)
 CURVE = (
-    -0.1287408024072647,
-    0.13986706733703613,
-    -0.12188415229320526,
-    0.1400534063577652,
-    -0.16680178046226501,
-    0.20010444521903992,
-    -0.2499980479478836,
-    0.3333321511745453,
-)
+    -0.1287408024072647, 0.13986706733703613, -0.12188415229320526, 0.1400534063577652,
+    -0.16680178046226501, 0.20010444521903992, -0.2499980479478836, 0.3333321511745453,
+)  # fmt: skip
 # float64: 2 artanh s = s (2 + z q(z)) with z = s²
 SERIES = (
-    0.13840696413029469,
-    0.13173939304306556,
-    0.15391092296762424,
-    0.18181666449333264,
-    0.22222224287660078,
-    0.285714285558946,
-    0.4000000000005649,
-    0.666666666666666,
-)
+    0.13840696413029469, 0.13173939304306556, 0.15391092296762424, 0.18181666449333264,
+    0.22222224287660078, 0.285714285558946, 0.4000000000005649, 0.666666666666666,
+)  # fmt: skip
 
 
-def _exponent(bits: Value, layout_of: Value, extra: Value | float = 0.0) -> Value:
+def _exponent(bits: Vector, layout_of: Vector, extra: Vector | float = 0.0) -> Vector:
     """n + extra as a float, from an integer that holds n + bias above the fraction."""
     layout = format_of(layout_of)
     one = 2.0**layout.fraction_bits  # its last bit counts ones
@@ -61,7 +49,7 @@ def _exponent(bits: Value, layout_of: Value, extra: Value | float = 0.0) -> Valu
     return counted.bits(layout.dtype) - (one + layout.bias) + extra
 
 
-def _split(x: Value) -> tuple[Value, Value]:
+def _split(x: Vector) -> tuple[Vector, Vector]:
     """n and f for a positive x, subnormal ones included."""
     layout = format_of(x)
     digits = float(layout.fraction_bits)
@@ -74,12 +62,12 @@ def _split(x: Value) -> tuple[Value, Value]:
     return n, fraction.bits(layout.dtype) - 1.0
 
 
-def _curve(f: Value) -> Value:
+def _curve(f: Vector) -> Vector:
     """q in log(1 + f) = f + f² q, float32, for −1/3 ≤ f ≤ 1/3."""
     return polynomial(f, (*CURVE, -0.5))
 
 
-def _sum(n: Value, f: Value) -> Value:
+def _sum(n: Vector, f: Vector) -> Vector:
     """n log 2 + log(1 + f)."""
     if is_single(n):
         return n.fused(math.log(2), _curve(f).fused(f * f, f))
@@ -92,39 +80,37 @@ def _sum(n: Value, f: Value) -> Value:
     return n.fused(high, f - (half_square - n.fused(low, rest)))
 
 
-def _with_limits(x: Value, out: Value) -> Value:
+def _with_limits(x: Vector, out: Vector) -> Vector:
     """−inf at 0, NaN below, and x itself where it is inf or NaN."""
     out = (x < math.inf).choose(out, x)
     edge = x.compare("eq", 0.0).choose(x.constant(-math.inf), x.constant(math.nan))
     return (x <= 0.0).choose(edge, out)
 
 
-def log(x: Value) -> Value:
+def log(x: Vector) -> Vector:
     """The natural logarithm; 30 instructions in float32."""
     return _with_limits(x, _sum(*_split(x)))
 
 
-def log2(x: Value) -> Value:
+@c_library_in_double("log2")
+def log2(x: Vector) -> Vector:
     """The logarithm to base 2, exact for powers of two."""
-    if not is_single(x):
-        return all_lanes("log2", x)
     n, f = _split(x)
     high, low = LOG2_E
     small = (_curve(f) * (f * f)).fused(high, f * low)
     return _with_limits(x, n + f.fused(high, small))
 
 
-def log10(x: Value) -> Value:
+@c_library_in_double("log10")
+def log10(x: Vector) -> Vector:
     """The logarithm to base 10."""
-    if not is_single(x):
-        return all_lanes("log10", x)
     n, f = _split(x)
     high, low = LOG10_E
     small = (_curve(f) * (f * f)).fused(high, f.fused(low, n * LOG10_2[1]))
     return _with_limits(x, n.fused(LOG10_2[0], f.fused(high, small)))
 
 
-def log1p(x: Value) -> Value:
+def log1p(x: Vector) -> Vector:
     """log(1 + x), exact also near 0: n is that of 1 + x, but f is made of x itself."""
     layout = format_of(x)
     one, low = layout.bits_of(1.0), layout.bits_of(2 / 3)
@@ -136,12 +122,11 @@ def log1p(x: Value) -> Value:
     return (x.absolute() < 2.0 ** (-layout.fraction_bits - 2)).choose(x, out)
 
 
-def asinh(x: Value) -> Value:
+@c_library_in_double("asinh")
+def asinh(x: Vector) -> Vector:
     """log(x + √(x² + 1)) of |x|, with the sign of x."""
-    if not is_single(x):
-        return all_lanes("asinh", x)
 
-    def in_double(x: Value) -> Value:
+    def in_double(x: Vector) -> Vector:
         square = x * x
         return log1p(x + square / ((square + 1.0).intrinsic("sqrt") + 1.0))
 
@@ -151,20 +136,18 @@ def asinh(x: Value) -> Value:
     return size.compare("eq", math.inf).choose(size, out).with_sign_of(x)
 
 
-def acosh(x: Value) -> Value:
+@c_library_in_double("acosh")
+def acosh(x: Vector) -> Vector:
     """log(x + √(x² − 1)), with x − 1 in place of x so that nothing cancels near 1."""
-    if not is_single(x):
-        return all_lanes("acosh", x)
 
-    def in_double(x: Value) -> Value:
+    def in_double(x: Vector) -> Vector:
         above = x - 1.0
         return log1p(above + (above * (x + 1.0)).intrinsic("sqrt"))
 
     return through_double(in_double, (x >= 1.0).choose(x, x.constant(math.nan)))
 
 
-def atanh(x: Value) -> Value:
+@c_library_in_double("atanh")
+def atanh(x: Vector) -> Vector:
     """½ log((1 + x) / (1 − x))."""
-    if not is_single(x):
-        return all_lanes("atanh", x)
     return through_double(lambda x: 0.5 * log1p((x + x) / (1.0 - x)), x)

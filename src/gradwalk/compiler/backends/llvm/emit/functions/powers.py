@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 
-from gradwalk.compiler.backends.llvm.emit.functions.exponential import exp
-from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
-from gradwalk.compiler.backends.llvm.emit.functions.pieces import (
+from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import (
     DOUBLE,
     all_lanes,
+    c_library_in_double,
     is_single,
     through_double,
 )
-from gradwalk.compiler.backends.llvm.emit.vector_values import Value
+from gradwalk.compiler.backends.llvm.emit.functions.division import is_signed
+from gradwalk.compiler.backends.llvm.emit.functions.exponential import exp
+from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
+from gradwalk.compiler.backends.llvm.emit.vector import Vector, pairs, renamed
 
 MOST_PRODUCTS = 64  # largest whole exponent that is taken as products
 
 
-def pow(x: Value, y: Value) -> Value:
+@c_library_in_double("pow")
+def pow(x: Vector, y: Vector) -> Vector:
     """xʸ with C's rules for zeros, infinities and negative x; float32 through float64."""
-    if not is_single(x):
-        return all_lanes("pow", x, y)
     size = x.absolute()
     out = through_double(lambda x, y: exp(log(x) * y), size, y)
     # log 1 × inf is NaN, and so is log 0 × 0; y = NaN is left alone here.
@@ -35,9 +36,29 @@ def pow(x: Value, y: Value) -> Value:
     return undefined.choose(x.constant(math.nan), out)
 
 
-def products(x: Value, exponent: int) -> Value:
+def integer_pow(x: Vector, y: Vector) -> Vector:
+    """xʸ of integers by repeated squaring; x⁻ⁿ is 0, but ±1 where x is 1 or −1."""
+    function = x.function
+    negative = y < 0
+    start = [x.constant(1), x, negative.choose(y.constant(0), y)]
+    bits = 8 * x.type.dtype.itemsize
+    with function.loop(0, bits, carried=pairs(start), at_least_once=True) as loop:
+        out, square, exponent = renamed(start, loop.carried)
+        odd = (exponent & 1).compare("ne", 0)
+        out = odd.choose(out * square, out)
+        loop.carry(out.text, (square * square).text, exponent.unsigned_shift(1).text)
+    out = renamed(start, loop.results)[0]
+    if not is_signed(x):
+        return out
+    odd = (y & 1).compare("ne", 0)
+    inverse = x.compare("eq", -1).choose(odd.choose(x, x.constant(1)), x.constant(0))
+    inverse = x.compare("eq", 1).choose(x, inverse)
+    return negative.choose(inverse, out)
+
+
+def products(x: Vector, exponent: int) -> Vector:
     """xⁿ for n ≥ 0 by repeated squaring, rounded after each product."""
-    out: Value | None = None
+    out: Vector | None = None
     square = x
     while exponent:
         if exponent & 1:
@@ -48,7 +69,7 @@ def products(x: Value, exponent: int) -> Value:
     return x.constant(1) if out is None else out
 
 
-def power(x: Value, exponent: float) -> Value:
+def power(x: Vector, exponent: float) -> Vector:
     """xⁿ for a constant n.
 
     In float32 a whole n means products in float64, rounded once at the end; in float64 itself
@@ -67,15 +88,14 @@ def power(x: Value, exponent: float) -> Value:
     return through_double(lambda x: products(x, whole), x)
 
 
-def hypot(x: Value, y: Value) -> Value:
+@c_library_in_double("hypot")
+def hypot(x: Vector, y: Vector) -> Vector:
     """√(x² + y²), without overflow in between."""
-    if not is_single(x):
-        return all_lanes("hypot", x, y)
     out = through_double(lambda x, y: (x * x + y * y).intrinsic("sqrt"), x, y)
     infinite = x.absolute().compare("eq", math.inf) | y.absolute().compare("eq", math.inf)
     return infinite.choose(x.constant(math.inf), out)  # also beside a NaN
 
 
-def lgamma(x: Value) -> Value:
+def lgamma(x: Vector) -> Vector:
     """log |Γ(x)|, the C library's; float32 through float64."""
-    return all_lanes("lgamma", x.to(DOUBLE)).to(x.kind.dtype)
+    return all_lanes("lgamma", x.to(DOUBLE)).to(x.type.dtype)

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import has_many_registers, up
-from gradwalk.compiler.backends.llvm.kernels.convolution.parts import library, part_name
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
+from gradwalk.compiler.backends.llvm.emit.vector import Type
+from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.kernels.convolution.parts import part_library, part_name
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import up
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
@@ -31,140 +32,114 @@ WORD = 8  # bytes of a table's entry
 ALIGNMENT = 64
 
 
-class Driver(Function):
-    """A driver being written. Arrays: two operands, scratch memory, then outputs
-    and extras, which only the epilogue touches."""
+class Driver(VectorBuilder):
+    """A driver being written.
+
+    Arrays: two operands, scratch memory, then outputs and extras, which only the epilogue uses.
+    """
 
     def __init__(self, name: str, dtype: Any, host: Host) -> None:
         dtype = np.dtype(dtype)
-        self.vector = Kind(dtype, host.lanes(dtype.itemsize))
-        super().__init__(part_name(self.vector, name), PARAMETERS, attributes="nounwind")
-        self.many_registers = has_many_registers(host)
+        self.vector = Type(dtype, host.lanes(dtype.itemsize))
+        super().__init__(part_name(self.vector, name), PARAMETERS)
+        self.many_registers = host.has_many_registers
         self.lanes = self.vector.lanes
         self.sizes: list[int] = []
         self.scratch_bytes = 0  # for each thread
-        self.first, self.second, self.scratch = (
-            self.set(f"load ptr, ptr {self._pointer('ptr', '%bases', number)}, align 8")
-            for number in range(3)
-        )
+        self.first, self.second, self.scratch = (self.word("%bases", n, "ptr") for n in range(3))
         self.indices = self.set("alloca [3 x i64], align 8", "indices")
         for number in range(3):
-            place = self._pointer("i64", self.indices, number)
-            self.do(f"store i64 0, ptr {place}, align 8")
-
-    def _pointer(self, kind: str, base: str, index: str | int) -> str:
-        return self.set(f"getelementptr {kind}, ptr {base}, i64 {index}")
+            self.store_word(0, self.indices, number)
 
     def compiled(self) -> Library:
         """The driver in memory; one of the same text is compiled once."""
-        return _compiled(
-            self.name, self.finish(), frozenset(self.declarations), self.vector, self.many_registers
-        )
+        declarations = frozenset(self.declarations)
+        return _compiled(self.name, self.finish(), declarations, self.vector, self.many_registers)
 
-    # -- sizes, memory, arithmetic -----------------------------------------------------------------
+    # -- sizes and memory --------------------------------------------------------------------------
 
     def runtime(self, size: int) -> str:
         """A size or stride that is read when the kernel runs."""
         self.sizes.append(size)
-        place = self._pointer("i64", "%sizes", len(self.sizes) - 1)
-        return self.set(f"load i64, ptr {place}, align 8")
+        return self.word("%sizes", len(self.sizes) - 1)
 
-    def share(self, count: int) -> tuple[str, str]:
-        """The part of `count` units that is this thread's: [first, end)."""
-        units = self.runtime(count)
-        after = self.set("add i64 %thread, 1")
-        first, end = (
-            self.set(f"udiv i64 {self.multiply(units, turn)}, %threads")
-            for turn in ("%thread", after)
-        )
-        return first, end
+    def runtimes(self, *sizes: int) -> list[str]:
+        """Several sizes or strides."""
+        return [self.runtime(size) for size in sizes]
 
     def areas(self, **sizes: int) -> dict[str, str]:
-        """Areas of scratch memory of so many bytes, each thread's own."""
+        """Areas of scratch memory of these sizes in bytes, each thread's own."""
         starts = []
         for size in sizes.values():
             starts.append(self.scratch_bytes)
             self.scratch_bytes += up(size, ALIGNMENT)
         mine = self.multiply("%thread", self.runtime(self.scratch_bytes))
-        scratch = self._pointer("i8", self.scratch, mine)
+        scratch = self.pointer("i8", self.scratch, mine)
         return {
-            name: self._pointer("i8", scratch, self.runtime(start))
+            name: self.pointer("i8", scratch, self.runtime(start))
             for name, start in zip(sizes, starts, strict=True)
         }
 
-    def at(self, base: str, *terms: str) -> str:
+    def at(self, base: str, *terms: I64) -> str:
         """A pointer to an element."""
-        return self._pointer(self.vector.element, base, self.add(*terms))
+        return self.element(base, self.vector.dtype, *terms)
 
-    def entry(self, table: str, index: str) -> str:
+    def entry(self, table: str, index: I64) -> str:
         """A pointer into a table."""
-        return self._pointer("i64", table, index)
+        return self.pointer("i64", table, index)
 
-    def clear(self, area: str, size: str) -> None:
-        """Zeros in so many bytes."""
-        self.call(
-            "void", "llvm.memset.p0.i64", ("ptr", area), ("i8", "0"), ("i64", size), ("i1", "false")
-        )
+    def part(self, name: str, *arguments: tuple[str, I64]) -> None:
+        """Call one of the functions of parts.py with (type, value) pairs."""
+        self.call("void", part_name(self.vector, name), *arguments)
 
-    def minus(self, first: str, second: str) -> str:
-        """The difference of two i64."""
-        return self.set(f"sub nsw i64 {first}, {second}")
-
-    def divided(self, number: str, size: str) -> tuple[str, str]:
-        """Quotient and remainder."""
-        quotient = self.set(f"udiv i64 {number}, {size}")
-        return quotient, self.minus(number, self.multiply(quotient, size))
-
-    def choose(self, condition: str, kind: str, yes: str, no: str) -> str:
-        """One of two values."""
-        return self.set(f"select i1 {condition}, {kind} {yes}, {kind} {no}")
-
-    def differs(self, first: str, second: str) -> str:
-        """Whether two i64 are different."""
-        return self.set(f"icmp ne i64 {first}, {second}")
-
-    def part(self, name: str, *types: str) -> str:
-        """One of the functions of parts.py, declared."""
+    def part_address(self, name: str, types: Sequence[str]) -> str:
+        """One of the functions of parts.py, to be called by its address."""
         full = part_name(self.vector, name)
-        self.declarations.add(f"declare void @{full}({', '.join(types)})")
+        self.declarations.add(Declaration("void", full, tuple(types)))
         return f"@{full}"
 
     # -- tables, copies, epilogue ------------------------------------------------------------------
 
-    def offsets(self, table: str, start: str, numbers: Sequence[str]) -> None:
+    def offsets(self, table: str, start: I64, numbers: Sequence[I64]) -> None:
         """table[...] = start + Σ index · stride, in order; four counts and four strides."""
-        function = self.part("offsets", "ptr", *("i64",) * 9)
-        given = ", ".join(f"i64 {n}" for n in (start, *numbers))
-        self.do(f"call void {function}(ptr {table}, {given})")
+        self.part("offsets", ("ptr", table), *(("i64", n) for n in (start, *numbers)))
 
     def fill_table(self, table: str, counts: Sequence[int], strides: Sequence[int]) -> None:
-        """The same from 0, with numbers that are read when the kernel runs."""
-        self.offsets(table, "0", [self.runtime(n) for n in (*counts, *strides)])
+        """Fill a table from 0, with numbers that are read when the kernel runs."""
+        self.offsets(table, 0, self.runtimes(*counts, *strides))
 
     def copy(
-        self, source: str, target: str, counts: Sequence[str], source_strides: Sequence[str],
-        target_strides: Sequence[str],
+        self, source: str, target: str, counts: Sequence[I64], source_strides: Sequence[I64],
+        target_strides: Sequence[I64],
     ) -> None:  # fmt: skip
         """Copy an array of four dimensions."""
-        function = self.part("copy", "ptr", "ptr", *("i64",) * 12)
-        given = ", ".join(f"i64 {n}" for n in (*counts, *source_strides, *target_strides))
-        self.do(f"call void {function}(ptr {source}, ptr {target}, {given})")
+        numbers = (*counts, *source_strides, *target_strides)
+        self.part("copy", ("ptr", source), ("ptr", target), *(("i64", n) for n in numbers))
+
+    def part_of_batch(self, part: I64, parts: I64, batch: I64) -> tuple[str, str]:
+        """The images of one of some parts of the batch: [first, end)."""
+        first, end = (
+            self.set(f"udiv i64 {self.multiply(n, batch)}, {parts}")
+            for n in (part, self.add(part, 1))
+        )
+        return first, end
 
     def finish_rows(
-        self, image: str, channel: str, pixel: str, channels: str, pixels: str, sums: str, row: str
+        self, image: I64, channel: I64, pixel: I64, channels: I64, pixels: I64, sums: str, row: I64
     ) -> None:
         """The epilogue on sums[channels, pixels], whose rows are `row` apart."""
         self.do(f"store i64 {image}, ptr {self.indices}, align 8")
-        self.do(
-            f"call void %finish(ptr %bases, ptr %strides, ptr {self.indices}, i64 {channel}, "
-            f"i64 {pixel}, i64 {channels}, i64 {pixels}, ptr {sums}, i64 {row})"
-        )
+        numbers = (channel, pixel, channels, pixels)
+        self.call_pointer(
+            "void", "%finish", ("ptr", "%bases"), ("ptr", "%strides"), ("ptr", self.indices),
+            *(("i64", n) for n in numbers), ("ptr", sums), ("i64", row),
+        )  # fmt: skip
 
 
 @functools.cache
 def _compiled(
-    name: str, text: str, declarations: frozenset[str], vector: Kind, many_registers: bool
+    name: str, text: str, declarations: frozenset[Declaration], vector: Type, many_registers: bool
 ) -> Library:
-    parts = library(vector, many_registers)
-    used = {n: a for n, a in parts.addresses.items() if f"@{n}(" in "".join(declarations)}
+    parts = part_library(vector, many_registers).addresses
+    used = {d.name: parts[d.name] for d in declarations if d.name in parts}
     return compile_text({name: text}, declarations, used)

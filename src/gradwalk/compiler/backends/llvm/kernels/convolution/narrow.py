@@ -16,15 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.kernels.convolution.driver import WORD, Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import UNITS, Convolution, Triple
-from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import (
-    DOTS,
-    DOTS_TYPES,
-    OUTPUTS,
-    ROWS_TYPES,
-    VECTORS,
-)
+from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import DOTS, OUTPUTS, VECTORS
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import UNITS, Convolution, Triple
 from gradwalk.compiler.backends.llvm.target import Host
 
 FEW = 4  # channels in a group up to which vectors run along the pixels
@@ -81,7 +76,7 @@ def narrow_of(conv: Convolution) -> Narrow:
 
 
 def narrow_input_of(conv: Convolution) -> Narrow | None:
-    """The transpose of one with few channels; None if its padding is larger than the kernel."""
+    """The transpose of a convolution with few channels; None if the padding exceeds the kernel."""
     reach = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel, strict=True)]
     a, b, c = (r - p for r, p in zip(reach, conv.before, strict=True))
     full = tuple(n + r for n, r in zip(conv.size, reach, strict=True))
@@ -108,7 +103,7 @@ class NarrowDriver(Driver):
 
     @property
     def image_bytes(self) -> int:
-        """Of the copy; vectors at the end of the last row reach beyond it."""
+        """Bytes of the copy; vectors at the end of the last row reach beyond it."""
         conv = self.narrow
         return (conv.copied[0] * conv.channels + self.lanes) * conv.dtype.itemsize
 
@@ -118,20 +113,25 @@ class NarrowDriver(Driver):
         self.clear(area, self.runtime(self.image_bytes))
         inside = conv.before[0] * conv.copied[1] + conv.before[1] * conv.copied[2]
         self._target = self.at(area, self.runtime(inside))
-        self._counts = [self.runtime(n) for n in (conv.channels, *conv.given[:2])]
-        self._from = [self.runtime(s) for s in conv.image[1:]]
+        self._counts = self.runtimes(conv.channels, *conv.given[:2])
+        self._from = self.runtimes(*conv.image[1:])
         steps = (conv.copied[0], conv.copied[1] * conv.apart[0], conv.copied[2] * conv.apart[1])
-        self._to = [self.runtime(s) for s in (*steps, conv.apart[2])]
-        self._width, self._before = self.runtime(conv.given[2]), self.runtime(conv.before[2])
-        self._stride, self._segment = self.runtime(conv.stride[2]), self.runtime(conv.segment)
+        self._to = self.runtimes(*steps, conv.apart[2])
+        self._width, self._before, self._stride, self._segment = self.runtimes(
+            conv.given[2], conv.before[2], conv.stride[2], conv.segment
+        )
+        self._image, self._group = self.runtimes(conv.image[0], conv.image[1] * conv.channels)
 
-    def copy_narrow(self, source: str) -> None:
-        """An image into the area, its columns sorted by their remainder."""
-        with self.loop("0", self._stride) as remainder:
+    def copy_narrow(self, image: I64, group: I64) -> None:
+        """Copy an image of x into the area, its columns sorted by their remainder."""
+        source = self.at(
+            self.first, self.multiply(image, self._image), self.multiply(group, self._group)
+        )
+        with self.loop(0, self._stride) as remainder:
             # The first column of x that has this remainder: (remainder − before) mod stride.
             shift = self.add(remainder.index, self.multiply(self._before, self._stride))
-            _, first = self.divided(self.minus(shift, self._before), self._stride)
-            up = self.add(self.minus(self._width, first), self.minus(self._stride, "1"))
+            _, first = self.divide(self.subtract(shift, self._before), self._stride)
+            up = self.add(self.subtract(self._width, first), self.subtract(self._stride, 1))
             count = self.set(f"sdiv i64 {up}, {self._stride}")
             column = self.set(f"udiv i64 {self.add(first, self._before)}, {self._stride}")
             start = self.add(self.multiply(remainder.index, self._segment), column)
@@ -147,36 +147,44 @@ class NarrowDriver(Driver):
         channel, deep, high = conv.copied
         counts = (1, conv.channels, *conv.kernel[:2])
         strides = (0, channel, deep * conv.dilation[0], high * conv.dilation[1])
-        numbers = [self.runtime(n) for n in (*counts, *strides)]
-        each = self.runtime(math.prod(counts))
-        width = self.runtime(conv.kernel[2])
+        numbers = self.runtimes(*counts, *strides)
+        each, width = self.runtimes(math.prod(counts), conv.kernel[2])
         # Where each column begins is a list after all other sizes, whose place is known at the end.
         self._list_size = len(self.sizes)
         listed = self.entry("%sizes", self.runtime(0))
-        with self.loop("0", width) as j:
-            start = self.set(f"load i64, ptr {self.entry(listed, j.index)}, align 8")
+        with self.loop(0, width) as j:
+            start = self.word(listed, j.index)
             self.offsets(self.entry(table, self.multiply(j.index, each)), start, numbers)
 
     def end_sizes(self) -> None:
-        """No further sizes: the list of columns follows."""
+        """Put the list of columns after all sizes."""
         self.sizes[self._list_size] = len(self.sizes)
         self.sizes += self.narrow.columns
 
-    def each_of(self, sizes: Sequence[int], count: str) -> Iterator[tuple[int, str]]:
-        """Go through `count` items, so many at a time as there are `sizes`, the largest first."""
-        done = "0"
+    def each_of(self, sizes: Sequence[int], count: I64) -> Iterator[tuple[int, str]]:
+        """Go through `count` items in groups of these sizes, the largest first."""
+        done: I64 = 0
         for size in sizes:
-            with self.loop(done, self.minus(count, str(size - 1)), str(size)) as item:
+            with self.loop(done, self.subtract(count, size - 1), size) as item:
                 yield size, item.index
             done = item.index
+
+    def line_steps(self) -> list[int]:
+        """Steps between the lines of the output in the copy."""
+        conv = self.narrow
+        return [s * n for s, n in zip(conv.copied[1:], conv.stride[:2], strict=True)]
+
+    def patch_counts(self) -> tuple[int, int, int, int]:
+        """The weight in the order of the patch table."""
+        conv = self.narrow
+        return conv.outputs, conv.kernel[2], conv.channels, conv.kernel[0] * conv.kernel[1]
 
 
 def narrow_driver(conv: Narrow, host: Host) -> Driver:
     """y from x and the weight; threads share (group, image, block of rows)."""
     f = NarrowDriver("narrow", conv, host)
     size, lanes = conv.dtype.itemsize, f.lanes
-    lines = conv.out[0] * conv.out[1]
-    wide = conv.out[2]
+    lines, wide = conv.out[0] * conv.out[1], conv.out[2]
     patch = conv.channels * math.prod(conv.kernel)
     blocks = max(-(-lines * wide // PIXEL_BLOCK), -(-UNITS // max(conv.batch * conv.groups, 1)))
     block = -(-lines // min(blocks, lines))  # lines
@@ -187,49 +195,46 @@ def narrow_driver(conv: Narrow, host: Host) -> Driver:
         places=lines * vectors * WORD, targets=block * vectors * WORD, steps=patch * WORD,
         image=f.image_bytes, weight=conv.outputs * patch * size, sums=conv.outputs * row * size,
     )  # fmt: skip
-    steps = [s * n for s, n in zip(conv.copied[1:], conv.stride, strict=False)]
-    f.fill_table(area["places"], (1, *conv.out[:2], vectors), (0, *steps, lanes))
+    f.fill_table(area["places"], (1, *conv.out[:2], vectors), (0, *f.line_steps(), lanes))
     f.fill_table(area["targets"], (1, 1, block, vectors), (0, 0, wide, lanes))
     f.fill_patch_table(area["steps"])
     f.prepare_image(area["image"])
-    n_batch, n_blocks, n_block = (f.runtime(n) for n in (conv.batch, blocks, block))
-    n_lines, n_vectors, n_wide = (f.runtime(n) for n in (lines, vectors, wide))
-    n_outputs, n_patch, n_row = (f.runtime(n) for n in (conv.outputs, patch, row))
-    x_image, x_group = f.runtime(conv.image[0]), f.runtime(conv.image[1] * conv.channels)
-    w_start, w_output = f.runtime(conv.weight_start), f.runtime(conv.weight[0])
-    w_group = f.runtime(conv.weight_group)
-    counts = (conv.outputs, conv.kernel[2], conv.channels, conv.kernel[0] * conv.kernel[1])
-    _, channel, place = conv.weight
-    w_counts = [f.runtime(n) for n in counts]
-    w_from = [w_output, *(f.runtime(s) for s in (place, channel, place * conv.kernel[2]))]
-    w_to = [f.runtime(math.prod(counts[d + 1 :])) for d in range(4)]
+    n_batch, n_blocks, n_block = f.runtimes(conv.batch, blocks, block)
+    n_lines, n_vectors, n_wide = f.runtimes(lines, vectors, wide)
+    n_outputs, n_patch, n_row = f.runtimes(conv.outputs, patch, row)
+    output, channel, place = conv.weight
+    w_start, w_group = f.runtimes(conv.weight_start, conv.weight_group)
+    counts = f.patch_counts()
+    w_counts = f.runtimes(*counts)
+    w_from = f.runtimes(output, place, channel, place * conv.kernel[2])
+    w_to = f.runtimes(*(math.prod(counts[d + 1 :]) for d in range(4)))
 
-    first, end = f.share(conv.groups * conv.batch * blocks)
-    with f.loop(first, end, carried=[("i64", "-1"), ("i64", "-1")]) as unit:
+    units = f.runtime(conv.groups * conv.batch * blocks)
+    with f.loop(*f.share(units), carried=[("i64", -1), ("i64", -1)]) as unit:
         group_before, image_before = unit.carried
-        group_image, number = f.divided(unit.index, n_blocks)
-        group, image = f.divided(group_image, n_batch)
-        with f.when(f.differs(group, group_before)):
+        group_image, number = f.divide(unit.index, n_blocks)
+        group, image = f.divide(group_image, n_batch)
+        with f.when(f.differ(group, group_before)):
             source = f.at(f.second, w_start, f.multiply(group, w_group))
             f.copy(source, area["weight"], w_counts, w_from, w_to)
-        with f.when(f.differs(group_image, image_before)):
-            f.copy_narrow(f.at(f.first, f.multiply(image, x_image), f.multiply(group, x_group)))
+        with f.when(f.differ(group_image, image_before)):
+            f.copy_narrow(image, group)
         unit.carry(group, group_image)
 
         line = f.multiply(number, n_block)
-        count = f.smaller(f.minus(n_lines, line), n_block)
+        count = f.smaller(f.subtract(n_lines, line), n_block)
         places = f.entry(area["places"], f.multiply(line, n_vectors))
-        for outputs, output in f.each_of(OUTPUTS, n_outputs):
-            weight = f.at(area["weight"], f.multiply(output, n_patch))
-            sums = f.at(area["sums"], f.multiply(output, n_row))
+        for outputs, first in f.each_of(OUTPUTS, n_outputs):
+            weight = f.at(area["weight"], f.multiply(first, n_patch))
+            sums = f.at(area["sums"], f.multiply(first, n_row))
             all_vectors = f.multiply(count, n_vectors)
             for several, vector in f.each_of(VECTORS[f.many_registers], all_vectors):
-                function = f.part(f"rows.{outputs}x{several}", *ROWS_TYPES)
-                f.do(
-                    f"call void {function}(ptr {area['image']}, ptr {f.entry(places, vector)}, "
-                    f"ptr {area['steps']}, i64 {n_patch}, ptr {weight}, i64 {n_patch}, "
-                    f"ptr {sums}, ptr {f.entry(area['targets'], vector)}, i64 {n_row})"
-                )
+                f.part(
+                    f"rows.{outputs}x{several}", ("ptr", area["image"]),
+                    ("ptr", f.entry(places, vector)), ("ptr", area["steps"]), ("i64", n_patch),
+                    ("ptr", weight), ("i64", n_patch), ("ptr", sums),
+                    ("ptr", f.entry(area["targets"], vector)), ("i64", n_row),
+                )  # fmt: skip
         f.finish_rows(
             image, f.multiply(group, n_outputs), f.multiply(line, n_wide), n_outputs,
             f.multiply(count, n_wide), area["sums"], n_row,
@@ -248,63 +253,49 @@ def narrow_weight_driver(conv: Narrow, y: tuple[int, ...], parts: int, host: Hos
     whole, rest = divmod(conv.out[2], lanes)  # vectors of a line, and what is left of it
     lines = conv.out[0] * conv.out[1]
     row = patch + lanes
+    sums_size = conv.outputs * patch * lanes * size
     area = f.areas(
         x_whole=lines * whole * WORD, y_whole=lines * whole * WORD, x_rest=lines * WORD,
-        y_rest=lines * WORD, patch=patch * WORD, image=f.image_bytes,
-        sums=conv.outputs * patch * lanes * size, added=conv.outputs * patch * size,
-        ordered=conv.outputs * row * size,
+        y_rest=lines * WORD, patch=patch * WORD, image=f.image_bytes, sums=sums_size,
+        added=conv.outputs * patch * size, ordered=conv.outputs * row * size,
     )  # fmt: skip
-    x_steps = [s * n for s, n in zip(conv.copied[1:], conv.stride, strict=False)]
-    for name, steps in (("x", x_steps), ("y", list(y[2:4]))):
+    for name, steps in (("x", f.line_steps()), ("y", list(y[2:4]))):
         f.fill_table(area[f"{name}_whole"], (1, *conv.out[:2], whole), (0, *steps, lanes))
-        numbers = [f.runtime(n) for n in (1, 1, *conv.out[:2], 0, 0, *steps)]
+        numbers = f.runtimes(1, 1, *conv.out[:2], 0, 0, *steps)
         f.offsets(area[f"{name}_rest"], f.runtime(whole * lanes), numbers)
     f.fill_patch_table(area["patch"])
     f.prepare_image(area["image"])
-    n_batch, n_parts, n_groups = (f.runtime(n) for n in (conv.batch, parts, conv.groups))
-    n_outputs, n_patch, n_row = (f.runtime(n) for n in (conv.outputs, patch, row))
-    n_whole, n_rest = f.runtime(lines * whole), f.runtime(lines * bool(rest))
-    valid = f.runtime(rest)
-    x_image, x_group = f.runtime(conv.image[0]), f.runtime(conv.image[1] * conv.channels)
-    y_image, y_output = f.runtime(y[0]), f.runtime(y[1])
-    sums_bytes = f.runtime(conv.outputs * patch * lanes * size)
-    counts = (conv.outputs, conv.kernel[2], conv.channels, conv.kernel[0] * conv.kernel[1])
-    w_counts = [f.runtime(n) for n in counts]
-    w_from = [f.runtime(math.prod(counts[d + 1 :])) for d in range(4)]
-    w_to = [n_row, *(f.runtime(s) for s in (1, places, conv.kernel[2]))]
+    n_batch, n_parts, n_groups = f.runtimes(conv.batch, parts, conv.groups)
+    n_outputs, n_patch, n_row = f.runtimes(conv.outputs, patch, row)
+    n_whole, n_rest, valid = f.runtimes(lines * whole, lines * bool(rest), rest)
+    y_image, y_output, sums_bytes = f.runtimes(*y[:2], sums_size)
+    counts = f.patch_counts()
+    w_counts = f.runtimes(*counts)
+    w_from = f.runtimes(*(math.prod(counts[d + 1 :]) for d in range(4)))
+    w_to = [n_row, *f.runtimes(1, places, conv.kernel[2])]
 
-    first, end = f.share(parts * conv.groups)
-    with f.loop(first, end) as unit:
-        part, group = f.divided(unit.index, n_groups)
+    with f.loop(*f.share(f.runtime(parts * conv.groups))) as unit:
+        part, group = f.divide(unit.index, n_groups)
         output = f.multiply(group, n_outputs)
         f.clear(area["sums"], sums_bytes)
-        first_image, end_image = (
-            f.set(f"udiv i64 {f.multiply(n, n_batch)}, {n_parts}") for n in (part, f.add(part, "1"))
-        )
-        with f.loop(first_image, end_image) as image:
-            f.copy_narrow(
-                f.at(f.first, f.multiply(image.index, x_image), f.multiply(group, x_group))
-            )
-            with f.loop("0", n_outputs) as each:
+        with f.loop(*f.part_of_batch(part, n_parts, n_batch)) as image:
+            f.copy_narrow(image.index, group)
+            with f.loop(0, n_outputs) as each:
                 channel = f.multiply(f.add(output, each.index), y_output)
                 given = f.at(f.second, f.multiply(image.index, y_image), channel)
                 start = f.multiply(each.index, n_patch)
                 for several, number in f.each_of(DOTS, n_patch):
-                    sums = f.at(area["sums"], f.multiply(f.add(start, number), str(lanes)))
-                    for name, count, used in (
-                        ("whole", n_whole, str(lanes)), ("rest", n_rest, valid)
-                    ):  # fmt: skip
-                        function = f.part(f"dots.{several}", *DOTS_TYPES)
-                        f.do(
-                            f"call void {function}(ptr {area['image']}, "
-                            f"ptr {f.entry(area['patch'], number)}, ptr {area[f'x_{name}']}, "
-                            f"ptr {given}, ptr {area[f'y_{name}']}, i64 {count}, i64 {used}, "
-                            f"ptr {sums})"
-                        )
-        function = f.part("lanes", "ptr", "i64", "ptr")
+                    sums = f.at(area["sums"], f.multiply(f.add(start, number), lanes))
+                    for name, count, used in (("whole", n_whole, lanes), ("rest", n_rest, valid)):
+                        f.part(
+                            f"dots.{several}", ("ptr", area["image"]),
+                            ("ptr", f.entry(area["patch"], number)), ("ptr", area[f"x_{name}"]),
+                            ("ptr", given), ("ptr", area[f"y_{name}"]), ("i64", count),
+                            ("i64", used), ("ptr", sums),
+                        )  # fmt: skip
         total = f.multiply(n_outputs, n_patch)
-        f.do(f"call void {function}(ptr {area['sums']}, i64 {total}, ptr {area['added']})")
+        f.part("lanes", ("ptr", area["sums"]), ("i64", total), ("ptr", area["added"]))
         f.copy(area["added"], area["ordered"], w_counts, w_from, w_to)
-        f.finish_rows(part, output, "0", n_outputs, n_patch, area["ordered"], n_row)
+        f.finish_rows(part, output, 0, n_outputs, n_patch, area["ordered"], n_row)
     f.end_sizes()
     return f

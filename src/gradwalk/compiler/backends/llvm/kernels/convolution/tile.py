@@ -13,9 +13,9 @@ b, which are contiguous. Every sum is one chain of fused multiply-adds in the or
 
 from __future__ import annotations
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind
-from gradwalk.compiler.backends.llvm.kernels.products.tile import add_row, row_vectors
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.kernels.products.tile import add_products, store_sums
 
 PARAMETERS = (
     "ptr noalias %a, ptr noalias %rows, ptr noalias %steps, i64 %depth, ptr noalias %b, "
@@ -23,50 +23,27 @@ PARAMETERS = (
 )
 
 
-def tile_function(name: str, kind: Kind, rows: int, vectors: int) -> Function:
-    """The function of a tile."""
-    f = Function(name, PARAMETERS, "private void", 'nounwind "prefer-vector-width"="512"')
-    lanes, element, vector = kind.lanes, kind.element, kind.text
-    size = kind.dtype.itemsize
-
-    def offset(table: str, number: int) -> str:
-        place = f.set(f"getelementptr i64, ptr {table}, i64 {number}")
-        return f.set(f"load i64, ptr {place}, align 8")
+def tile_function(name: str, kind: Type, rows: int, vectors: int) -> VectorBuilder:
+    """Write the function of a tile."""
+    f = VectorBuilder(name, PARAMETERS)
+    element = kind.element
 
     # `freeze` keeps LLVM from forming each pointer anew inside the loop.
-    pointers = []
-    for row in range(rows):
-        start = f.set(f"freeze i64 {offset('%rows', row)}")
-        pointers.append(f.set(f"getelementptr {element}, ptr %a, i64 {start}"))
-
-    carried = [("ptr", "%b"), *[(vector, "zeroinitializer")] * (rows * vectors)]
-    with f.loop("0", "%depth", carried=carried) as loop:
+    starts = [f.set(f"freeze i64 {f.word('%rows', row)}") for row in range(rows)]
+    pointers = [f.pointer(element, "%a", start) for start in starts]
+    zeros = [Vector(f, kind, "zeroinitializer")] * (rows * vectors)
+    with f.loop(0, "%depth", carried=[("ptr", "%b"), *pairs(zeros)]) as loop:
         row_of_b, *sums = loop.carried
-        place = f.set(f"getelementptr i64, ptr %steps, i64 {loop.index}")
-        step = f.set(f"load i64, ptr {place}, align 8")
-        columns = row_vectors(f, kind, row_of_b, vectors)
-        following = []
-        for row in range(rows):
-            place = f.set(f"getelementptr {element}, ptr {pointers[row]}, i64 {step}")
-            following += add_row(f, kind, place, columns, sums[row * vectors : (row + 1) * vectors])
-        next_row = f.set(f"getelementptr {element}, ptr {row_of_b}, i64 {lanes * vectors}")
-        loop.carry(next_row, *following)
-    sums = loop.results[1:]
+        step = f.word("%steps", loop.index)
+        places = (f.pointer(element, pointer, step) for pointer in pointers)
+        following = add_products(f, kind, places, row_of_b, vectors, renamed(zeros, sums))
+        next_row = f.pointer(element, row_of_b, kind.lanes * vectors)
+        loop.carry(next_row, *(v.text for v in following))
 
-    places = []
+    targets = []
     for row in range(rows):
-        places.append(f.set(f"getelementptr {element}, ptr %out, i64 {offset('%places', row)}"))
+        targets.append(f.pointer(element, "%out", f.word("%places", row)))
         if vectors == 2:
-            places.append(f.set(f"getelementptr {element}, ptr {places[-1]}, i64 %second"))
-    f.do("br i1 %adds, label %to_old, label %fresh")
-    f.begin("to_old")
-    for place, total in zip(places, sums, strict=True):
-        # One after the other: two sums of a tile may belong to the same place.
-        old = f.set(f"load {vector}, ptr {place}, align {size}")
-        both = f.set(f"fadd {vector} {old}, {total}")
-        f.do(f"store {vector} {both}, ptr {place}, align {size}")
-    f.do("ret void")
-    f.begin("fresh")
-    for place, total in zip(places, sums, strict=True):
-        f.do(f"store {vector} {total}, ptr {place}, align {size}")
+            targets.append(f.pointer(element, targets[-1], "%second"))
+    store_sums(f, targets, renamed(zeros, loop.results[1:]))
     return f

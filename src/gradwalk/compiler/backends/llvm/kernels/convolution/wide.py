@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from gradwalk.compiler.backends.llvm.kernels.convolution.driver import Driver
-from gradwalk.compiler.backends.llvm.kernels.convolution.layout import ROWS, Convolution
-from gradwalk.compiler.backends.llvm.kernels.convolution.turn import TYPES as TURN_TYPES
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
+from gradwalk.compiler.backends.llvm.kernels.convolution.driver import WORD, Driver
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import (
+    ROWS,
+    Convolution,
+    rows_of_tile,
+    up,
+)
 from gradwalk.compiler.backends.llvm.target import Host
+
+
+class Blocks(NamedTuple):
+    """Rows of a product cut into blocks, and columns into panels."""
+
+    rows: int  # of a tile
+    block: int  # rows of a block: whole tiles
+    blocks: int
+    panels: int
+    line: int  # rows of a block, up to whole squares to be transposed
+
+
+class Panel(NamedTuple):
+    """Up to two vectors of columns."""
+
+    start: I64
+    columns: str
+    wide: str  # whether there are two vectors
+    width: str  # columns of these vectors
 
 
 class WideDriver(Driver):
@@ -15,9 +40,25 @@ class WideDriver(Driver):
 
     def __init__(self, name: str, conv: Convolution, host: Host) -> None:
         super().__init__(name, conv.dtype, host)
-        self.conv = conv
+        self.conv, self.host = conv, host
         self.width = 2 * self.lanes
-        self.needs_copy = self.set(f"icmp ne i64 {self.runtime(int(conv.padded))}, 0")
+        self.needs_copy = self.differ(self.runtime(int(conv.padded)), 0)
+
+    def cut(self, rows: int, most: int) -> Blocks:
+        """Blocks of at most about `most` rows; the columns are the outputs."""
+        tile = rows_of_tile(rows, self.host)
+        block = up(-(-rows // -(-rows // most)), tile)
+        panels = -(-self.conv.outputs // self.width)
+        return Blocks(tile, block, -(-rows // block), panels, up(block, self.lanes))
+
+    def panel(self, number: I64, columns: I64) -> Panel:
+        """One panel of so many columns in all."""
+        start = self.multiply(number, self.width)
+        count = self.smaller(self.subtract(columns, start), self.width)
+        wide = self.set(f"icmp sgt i64 {count}, {self.lanes}")
+        return Panel(start, count, wide, self.select(wide, "i64", self.width, self.lanes))
+
+    # -- tables ------------------------------------------------------------------------------------
 
     def pixel_table(self, table: str, strides: Sequence[int], apart: Sequence[int]) -> None:
         """Offsets of the output's pixels in an array; neighbours are `apart` steps apart."""
@@ -31,81 +72,93 @@ class WideDriver(Driver):
         steps = [s * n for s, n in zip(spatial, conv.dilation, strict=True)]
         self.fill_table(table, (conv.channels, *conv.kernel), (channel, *steps))
 
-    # -- images ------------------------------------------------------------------------------------
-
-    def prepare_copies(self, area: str) -> None:
-        """The padding around the copies of x in an area is cleared once."""
-        conv = self.conv
-        self.clear(area, self.runtime(conv.padded_bytes))
+    def patch_areas(self, cut: Blocks, **others: int) -> dict[str, str]:
+        """Areas for a product of patches of x: tables of pixels, patches and places of a tile, a
+        padded image, sums, and sums transposed. The tables are filled."""
+        conv, size = self.conv, self.conv.dtype.itemsize
+        area = self.areas(
+            pixels=conv.pixels * WORD, patch=conv.patch * WORD, places=cut.rows * WORD,
+            image=conv.padded_bytes, sums=cut.line * self.width * size,
+            transposed=self.width * cut.line * size, **others,
+        )  # fmt: skip
+        self.pixel_table(area["pixels"], conv.patch_strides[1:], conv.stride)
+        self.patch_table(area["patch"])
+        self.fill_table(area["places"], (1, 1, 1, cut.rows), (0, 0, 0, self.width))
+        # The padding around the copies of x is cleared once.
+        self.clear(area["image"], self.runtime(conv.padded_bytes))
         inside = sum(p * s for p, s in zip(conv.before, conv.patch_strides[1:], strict=True))
-        self._copy_target = self.at(area, self.runtime(inside))
-        self._counts = [self.runtime(n) for n in (conv.channels, *conv.size)]
-        self._from = [self.runtime(s) for s in conv.x[1:]]
-        self._to = [self.runtime(s) for s in conv.patch_strides]
+        self._image, self._copy_target = area["image"], self.at(area["image"], self.runtime(inside))
+        self._counts = self.runtimes(conv.channels, *conv.size)
+        self._from = self.runtimes(*conv.x[1:])
+        self._to = self.runtimes(*conv.patch_strides)
+        return area
 
-    def copy_image(self, source: str) -> None:
-        """An image of x into the area, inside the padding."""
-        self.copy(source, self._copy_target, self._counts, self._from, self._to)
+    def image(self, in_place: str, changed: str | None = None) -> str:
+        """An image of x: where it is, or in a padded copy, made if `changed` (default: always)."""
+        copies = self.needs_copy
+        if changed is not None:
+            copies = self.set(f"and i1 {copies}, {changed}")
+        with self.when(copies):
+            self.copy(in_place, self._copy_target, self._counts, self._from, self._to)
+        return self.select(self.needs_copy, "ptr", self._image, in_place)
 
     # -- packing and tiles -------------------------------------------------------------------------
 
     def pack(
-        self, source: str, along_k: str, along_n: str, depth: str, columns: str,
-        panel: str, width: str,
+        self, source: str, along_k: I64, along_n: I64, depth: I64, columns: I64,
+        panel: str, width: I64,
     ) -> None:  # fmt: skip
         """panel[k, j] = source[k, j], quickly where k is contiguous."""
         kinds = ("ptr", "i64", "i64", "i64", "i64", "ptr", "i64")
-        turning, any_strides = self.part("pack.k", *kinds), self.part("pack.any", *kinds)
-        function = self.choose(self.differs(along_k, "1"), "ptr", any_strides, turning)
-        self.do(
-            f"call void {function}(ptr {source}, i64 {along_k}, i64 {along_n}, i64 {depth}, "
-            f"i64 {columns}, ptr {panel}, i64 {width})"
-        )
+        turning, any_strides = (self.part_address(f"pack.{n}", kinds) for n in ("k", "any"))
+        function = self.select(self.differ(along_k, 1), "ptr", any_strides, turning)
+        given = (source, along_k, along_n, depth, columns, panel, width)
+        self.call_pointer("void", function, *zip(kinds, given, strict=True))
 
-    def turn(
-        self, source: str, source_row: str, rows: str, columns: str, target: str, target_row: str
+    def transpose(
+        self, source: str, source_row: I64, rows: I64, columns: I64, target: str, target_row: I64
     ) -> None:
         """target[c, r] = source[r, c]."""
-        function = self.part("turn", *TURN_TYPES)
-        self.do(
-            f"call void {function}(ptr {source}, i64 {source_row}, i64 {rows}, i64 {columns}, "
-            f"ptr {target}, i64 {target_row})"
-        )
+        self.part(
+            "transpose", ("ptr", source), ("i64", source_row), ("i64", rows), ("i64", columns),
+            ("ptr", target), ("i64", target_row),
+        )  # fmt: skip
 
-    def tile_functions(self, rows: str, wide: str) -> tuple[str, str]:
+    def tile_functions(self, rows: I64, wide: str) -> tuple[str, str]:
         """The tile of so many rows (an i64) and that of one row: of two vectors if `wide`."""
         types = ("ptr", "ptr", "ptr", "i64", "ptr", "ptr", "ptr", "i64", "i1")
 
         def of(count: int) -> str:
-            narrow, broad = (self.part(f"tile.{count}x{vectors}", *types) for vectors in (1, 2))
-            return self.choose(wide, "ptr", broad, narrow)
+            narrow, broad = (self.part_address(f"tile.{count}x{n}", types) for n in (1, 2))
+            return self.select(wide, "ptr", broad, narrow)
 
-        single = found = of(1)
+        single = function = of(1)
         for count in ROWS[self.many_registers]:
             same = self.set(f"icmp eq i64 {rows}, {count}")
-            found = self.choose(same, "ptr", of(count), found)
-        return found, single
+            function = self.select(same, "ptr", of(count), function)
+        return function, single
 
     def tiles(
-        self, functions: tuple[str, str], rows: str, count: str, a: str, row_table: str, steps: str,
-        depth: str, b: str, out: str, out_row: str | None, places: str, second: str, adds: str,
+        self, functions: tuple[str, str], rows: I64, count: I64, a: str, row_table: str, steps: str,
+        depth: I64, b: str, out: str, out_row: I64 | None, places: str, second: I64, adds: str,
     ) -> None:  # fmt: skip
         """The sums of `count` rows, `rows` at a time and then one by one.
 
         Row r goes to out[r · out_row + places[0]], or without `out_row` to out[places[r]].
         """
-        done = "0"
-        for step, function in zip((rows, "1"), functions, strict=True):
-            end = self.add(self.minus(count, step), "1")
+        done: I64 = 0
+        sizes: tuple[I64, I64] = (rows, 1)
+        for step, function in zip(sizes, functions, strict=True):
+            end = self.add(self.subtract(count, step), 1)
             with self.loop(done, end, step) as row:
                 target, listed = out, places
                 if out_row is None:
                     listed = self.entry(places, row.index)
                 else:
                     target = self.at(out, self.multiply(row.index, out_row))
-                mine = self.entry(row_table, row.index)
-                self.do(
-                    f"call void {function}(ptr {a}, ptr {mine}, ptr {steps}, i64 {depth}, "
-                    f"ptr {b}, ptr {target}, ptr {listed}, i64 {second}, i1 {adds})"
-                )
+                self.call_pointer(
+                    "void", function, ("ptr", a), ("ptr", self.entry(row_table, row.index)),
+                    ("ptr", steps), ("i64", depth), ("ptr", b), ("ptr", target), ("ptr", listed),
+                    ("i64", second), ("i1", adds),
+                )  # fmt: skip
             done = row.index

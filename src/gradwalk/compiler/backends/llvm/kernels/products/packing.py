@@ -10,135 +10,115 @@ that are never used.
 
 from __future__ import annotations
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.kernel import first_lanes, load, store
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind, Value
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
+from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
 
 PARAMETERS = (
     "ptr noalias %source, i64 %source_k, i64 %source_n, i64 %depth, i64 %columns, "
     "ptr noalias %panel, i64 %width"
 )
-PIECE_BYTES = 16  # columns are loaded in such pieces, which shuffles turn without crossing them
+PIECE_BYTES = (
+    16  # columns are loaded in such pieces, which shuffles transpose without crossing them
+)
 
 
-def pack_function(name: str, kind: Kind, unit: str | None) -> Function:
+def pack_function(
+    name: str, kind: Type, unit: str | None, *, private: bool = False
+) -> VectorBuilder:
     """The function that packs a matrix with unit stride along n, along k or neither."""
-    f = Function(name, PARAMETERS, "private void", 'nounwind "prefer-vector-width"="512"')
+    f = VectorBuilder(name, PARAMETERS, private=private)
     if unit == "n":
         _copy_rows(f, kind)
     elif unit == "k":
-        _turn_columns(f, kind)
+        _transpose_columns(f, kind)
     else:
-        _copy_numbers(f, kind, "0")
+        _copy_numbers(f, kind, 0)
     return f
 
 
-def _at(f: Function, kind: Kind, base: str, index: str) -> str:
-    return f.set(f"getelementptr {kind.element}, ptr {base}, i64 {index}")
-
-
-def _copy_rows(f: Function, kind: Kind) -> None:
-    """Rows are contiguous: copy vectors."""
-    lanes = str(kind.lanes)
-    wide = f.set(f"icmp sgt i64 %columns, {lanes}")
+def _copy_rows(f: VectorBuilder, kind: Type) -> None:
+    """Copy contiguous rows in vectors."""
+    wide = f.set(f"icmp sgt i64 %columns, {kind.lanes}")
     narrow = f.set(f"xor i1 {wide}, true")
     for condition, vectors in ((wide, 2), (narrow, 1)):
         with f.when(condition):
-            left = f.set(f"sub i64 %columns, {(vectors - 1) * kind.lanes}")
-            mask = first_lanes(f, left, kind.lanes)
-            with f.loop("0", "%depth", carried=[("ptr", "%source"), ("ptr", "%panel")]) as row:
+            last = (vectors - 1) * kind.lanes
+            mask = f.first_lanes(f.subtract("%columns", last), kind.lanes)
+            with f.loop(0, "%depth", carried=[("ptr", "%source"), ("ptr", "%panel")]) as row:
                 source, panel = row.carried
                 if vectors == 2:
-                    store(f, load(f, source, kind), panel)
-                last = str((vectors - 1) * kind.lanes)
-                value = load(f, _at(f, kind, source, last), kind, mask)
-                store(f, value, _at(f, kind, panel, last))
-                row.carry(_at(f, kind, source, "%source_k"), _at(f, kind, panel, "%width"))
+                    f.store(f.load(source, kind), panel)
+                value = f.load(f.element(source, kind.dtype, last), kind, mask)
+                f.store(value, f.element(panel, kind.dtype, last))
+                row.carry(
+                    f.element(source, kind.dtype, "%source_k"),
+                    f.element(panel, kind.dtype, "%width"),
+                )
 
 
-def _copy_numbers(f: Function, kind: Kind, first: str) -> None:
-    """Any strides: the rows from `first` on, one number after the other."""
-    one = Kind(kind.dtype)
+def _copy_numbers(f: VectorBuilder, kind: Type, first: I64) -> None:
+    """Copy rows of any strides from `first` on, one number after the other."""
+    dtype = kind.dtype
     with f.loop(first, "%depth") as row:
-        source = _at(f, kind, "%source", f.multiply(row.index, "%source_k"))
-        panel = _at(f, kind, "%panel", f.multiply(row.index, "%width"))
-        with f.loop("0", "%columns", carried=[("ptr", source)]) as column:
+        source = f.element("%source", dtype, f.multiply(row.index, "%source_k"))
+        panel = f.element("%panel", dtype, f.multiply(row.index, "%width"))
+        with f.loop(0, "%columns", carried=[("ptr", source)]) as column:
             (place,) = column.carried
-            store(f, load(f, place, one), _at(f, kind, panel, column.index))
-            column.carry(_at(f, kind, place, "%source_n"))
+            f.store(f.load(place, Type(dtype)), f.element(panel, dtype, column.index))
+            column.carry(f.element(place, dtype, "%source_n"))
 
 
-def _turn_columns(f: Function, kind: Kind) -> None:
-    """Columns are contiguous: pieces of `lanes` columns make as many rows as a piece is long."""
-    lanes = kind.lanes
-    length = PIECE_BYTES // kind.dtype.itemsize
+def _transpose_columns(f: VectorBuilder, kind: Type) -> None:
+    """Transpose contiguous columns: pieces of `lanes` columns become rows of the panel."""
+    lanes, dtype = kind.lanes, kind.dtype
+    length = PIECE_BYTES // dtype.itemsize
     full = f.set(f"and i64 %depth, {-length}")
     lines = f.set(f"alloca [{lanes} x ptr], align 8")  # where each column begins
-    with f.loop("0", "%columns", str(lanes)) as column:
-        left = f.set(f"sub i64 %columns, {column.index}")
-        last = f.set(f"sub i64 {left}, 1")
-        source = _at(f, kind, "%source", f.multiply(column.index, "%source_n"))
-        panel = _at(f, kind, "%panel", column.index)
-        with f.loop("0", str(lanes), at_least_once=True) as lane:
+    with f.loop(0, "%columns", lanes) as column:
+        last = f.subtract(f.subtract("%columns", column.index), 1)
+        source = f.element("%source", dtype, f.multiply(column.index, "%source_n"))
+        panel = f.element("%panel", dtype, column.index)
+        with f.loop(0, lanes, at_least_once=True) as lane:
             number = f.smaller(lane.index, last)  # beyond the last column: the last one again
-            line = _at(f, kind, source, f.multiply(number, "%source_n"))
-            f.do(f"store ptr {line}, ptr {_line_of(f, lines, lane.index)}, align 8")
-        with f.loop("0", full, str(length)) as block:
+            line = f.element(source, dtype, f.multiply(number, "%source_n"))
+            f.store_word(line, lines, lane.index, "ptr")
+        with f.loop(0, full, length) as block:
             pieces = []
             for place in range(lanes):
-                line = f.set(f"load ptr, ptr {_line_of(f, lines, str(place))}, align 8")
-                pieces.append(load(f, _at(f, kind, line, block.index), Kind(kind.dtype, length)))
-            row = _at(f, kind, panel, f.multiply(block.index, "%width"))
-            for turned in _turned(f, pieces):
-                store(f, turned, row)
-                row = _at(f, kind, row, "%width")
+                line = f.word(lines, place, "ptr")
+                pieces.append(f.load(f.element(line, dtype, block.index), Type(dtype, length)))
+            row = f.element(panel, dtype, f.multiply(block.index, "%width"))
+            # Every `length`-th piece is put into one vector; then these vectors are transposed, all
+            # their pieces at once.
+            beside = [_beside(pieces[first::length]) for first in range(length)]
+            for vector in transposed(beside):
+                f.store(vector, row)
+                row = f.element(row, dtype, "%width")
     _copy_numbers(f, kind, full)
 
 
-def _line_of(f: Function, lines: str, number: str) -> str:
-    return f.set(f"getelementptr ptr, ptr {lines}, i64 {number}")
-
-
-def _turned(f: Function, pieces: list[Value]) -> list[Value]:
-    """pieces[lane][k] as vectors[k][lane].
-
-    Every `length`-th piece is put into one vector; then `length` such vectors are transposed, all
-    their pieces at once.
-    """
-    length = pieces[0].kind.lanes
-    return transposed(f, [_beside(f, pieces[first::length]) for first in range(length)])
-
-
-def transposed(f: Function, vectors: list[Value]) -> list[Value]:
-    """Squares of as many lanes as there are vectors, side by side, each transposed: neighbours at a
+def transposed(vectors: list[Vector]) -> list[Vector]:
+    """Transpose squares of as many lanes as there are vectors, side by side: neighbours at a
     distance exchange what is off the diagonal."""
-    length, lanes = len(vectors), vectors[0].kind.lanes
+    length, lanes = len(vectors), vectors[0].type.lanes
     distance = length // 2
     while distance:
         stay = [c - distance + lanes if c & distance else c for c in range(lanes)]
         move = [c + lanes if c & distance else c + distance for c in range(lanes)]
         for i in range(length):
             if not i & distance:
-                pair = vectors[i], vectors[i + distance]
-                vectors[i] = _shuffled(f, *pair, stay)
-                vectors[i + distance] = _shuffled(f, *pair, move)
+                first, second = vectors[i], vectors[i + distance]
+                vectors[i] = first.shuffled(stay, second.text)
+                vectors[i + distance] = first.shuffled(move, second.text)
         distance //= 2
     return vectors
 
 
-def _beside(f: Function, parts: list[Value]) -> Value:
-    """Vectors as one, in their order."""
+def _beside(parts: list[Vector]) -> Vector:
+    """Concatenate vectors."""
     while len(parts) > 1:
-        places = list(range(2 * parts[0].kind.lanes))
-        parts = [_shuffled(f, a, b, places) for a, b in zip(parts[::2], parts[1::2])]
+        lanes = range(2 * parts[0].type.lanes)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [a.shuffled(lanes, b.text) for a, b in pairs]
     return parts[0]
-
-
-def _shuffled(f: Function, first: Value, second: Value, places: list[int]) -> Value:
-    kind = first.kind
-    chosen = ", ".join(f"i32 {p}" for p in places)
-    text = f.set(
-        f"shufflevector {kind.text} {first.text}, {kind.text} {second.text}, "
-        f"<{len(places)} x i32> <{chosen}>"
-    )
-    return Value(f, Kind(kind.dtype, len(places)), text)

@@ -10,10 +10,11 @@ Strides are in elements; a row of b and of out is contiguous.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from gradwalk.compiler.backends.llvm.emit.function_text import Function
-from gradwalk.compiler.backends.llvm.emit.vector_values import Kind
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
 
 PARAMETERS = (
     "ptr noalias %a, i64 %a_row, i64 %a_k, ptr noalias %b, i64 %b_k, i64 %depth, "
@@ -23,72 +24,64 @@ PARAMETERS = (
 ROWS_PER_POINTER = 3
 
 
-def tile_function(name: str, kind: Kind, rows: int, vectors: int) -> Function:
-    """The function of a tile."""
-    f = Function(name, PARAMETERS, "private void", 'nounwind "prefer-vector-width"="512"')
-    element, vector = kind.element, kind.text
-    size = kind.dtype.itemsize
+def tile_function(name: str, kind: Type, rows: int, vectors: int) -> VectorBuilder:
+    """Write the function of a tile."""
+    f = VectorBuilder(name, PARAMETERS, private=True)
+    element = kind.element
 
     # `freeze` hides from LLVM that the pointers are multiples of one stride apart: it would form
     # each from the one before, a chain of additions as long as the multiplications take.
-    steps = ["0", "%a_row", f.set("shl i64 %a_row, 1")]
+    steps: list[I64] = [0, "%a_row", f.set("shl i64 %a_row, 1")]
     groups = []
     for row in range(0, rows, ROWS_PER_POINTER):
-        offset = f.set(f"freeze i64 {f.multiply(str(row), '%a_row')}") if row else "0"
-        groups.append(f.set(f"getelementptr {element}, ptr %a, i64 {offset}"))
+        offset = f.set(f"freeze i64 {f.multiply(row, '%a_row')}") if row else 0
+        groups.append(f.pointer(element, "%a", offset))
 
-    # One turn per k: the vectors of b's row, each times one number of every row of a.
-    carried = [("ptr", "%b"), *(("ptr", p) for p in groups)]
-    carried += [(vector, "zeroinitializer")] * (rows * vectors)
-    with f.loop("0", "%depth", carried=carried) as loop:
-        row_of_b = loop.carried[0]
-        pointers, sums = loop.carried[1 : 1 + len(groups)], loop.carried[1 + len(groups) :]
-        columns = row_vectors(f, kind, row_of_b, vectors)
-        following = []
-        for row in range(rows):
-            pointer, step = pointers[row // ROWS_PER_POINTER], steps[row % ROWS_PER_POINTER]
-            place = f.set(f"getelementptr {element}, ptr {pointer}, i64 {step}")
-            following += add_row(f, kind, place, columns, sums[row * vectors : (row + 1) * vectors])
-        next_b = f.set(f"getelementptr {element}, ptr {row_of_b}, i64 %b_k")
-        next_a = [f.set(f"getelementptr {element}, ptr {p}, i64 %a_k") for p in pointers]
-        loop.carry(next_b, *next_a, *following)
-    sums = loop.results[1 + len(groups) :]
-
-    places = []
+    # One iteration per k: the vectors of b's row, each times one number of every row of a.
+    zeros = [Vector(f, kind, "zeroinitializer")] * (rows * vectors)
+    pointers_at_first = [("ptr", "%b"), *(("ptr", p) for p in groups)]
+    with f.loop(0, "%depth", carried=[*pointers_at_first, *pairs(zeros)]) as loop:
+        row_of_b, *pointers = loop.carried[: 1 + len(groups)]
+        sums = renamed(zeros, loop.carried[1 + len(groups) :])
+        places = (
+            f.pointer(element, pointers[row // ROWS_PER_POINTER], steps[row % ROWS_PER_POINTER])
+            for row in range(rows)
+        )
+        following = add_products(f, kind, places, row_of_b, vectors, sums)
+        next_b = f.pointer(element, row_of_b, "%b_k")
+        next_a = [f.pointer(element, p, "%a_k") for p in pointers]
+        loop.carry(next_b, *next_a, *(v.text for v in following))
+    targets = []
     for row in range(rows):
-        step = f.multiply(str(row), "%out_row")
-        line = f.set(f"getelementptr {element}, ptr %out, i64 {step}")
-        places += [f.set(f"getelementptr {vector}, ptr {line}, i64 {v}") for v in range(vectors)]
-    f.do("br i1 %adds, label %to_old, label %fresh")
-    f.begin("to_old")
-    for place, total in zip(places, sums):
-        old = f.set(f"load {vector}, ptr {place}, align {size}")
-        both = f.set(f"fadd {vector} {old}, {total}")
-        f.do(f"store {vector} {both}, ptr {place}, align {size}")
-    f.do("ret void")
-    f.begin("fresh")
-    for place, total in zip(places, sums):
-        f.do(f"store {vector} {total}, ptr {place}, align {size}")
+        line = f.pointer(element, "%out", f.multiply(row, "%out_row"))
+        targets += [f.pointer(kind.text, line, v) for v in range(vectors)]
+    store_sums(f, targets, renamed(zeros, loop.results[1 + len(groups) :]))
     return f
 
 
-def row_vectors(f: Function, kind: Kind, row: str, count: int) -> list[str]:
-    """The vectors of one row of b."""
-    places = [f.set(f"getelementptr {kind.text}, ptr {row}, i64 {v}") for v in range(count)]
-    return [f.set(f"load {kind.text}, ptr {p}, align {kind.dtype.itemsize}") for p in places]
+def add_products(
+    f: VectorBuilder, kind: Type, places: Iterable[str], row_of_b: str, vectors: int,
+    sums: Sequence[Vector],
+) -> list[Vector]:  # fmt: skip
+    """The sums of a tile with one row of b added, times the number of each row of a."""
+    starts = [f.pointer(kind.text, row_of_b, v) for v in range(vectors)]
+    columns = [f.load(start, kind) for start in starts]
+    following = []
+    for row, place in enumerate(places):
+        number = f.load(place, Type(kind.dtype)).spread(kind.lanes)
+        own = sums[row * vectors : (row + 1) * vectors]
+        following += [number.fused(c, s) for c, s in zip(columns, own, strict=True)]
+    return following
 
 
-def add_row(
-    f: Function, kind: Kind, place: str, columns: Sequence[str], sums: Sequence[str]
-) -> list[str]:
-    """The sums of one row of a tile with the number at `place` times b's row added."""
-    vector, element = kind.text, kind.element
-    number = f.set(f"load {element}, ptr {place}, align {kind.dtype.itemsize}")
-    first = f.set(f"insertelement {vector} poison, {element} {number}, i64 0")
-    spread = f.set(
-        f"shufflevector {vector} {first}, {vector} poison, <{kind.lanes} x i32> zeroinitializer"
-    )
-    return [
-        f.call(vector, f"llvm.fma.{kind.suffix}", (vector, spread), (vector, c), (vector, s))
-        for c, s in zip(columns, sums, strict=True)
-    ]
+def store_sums(f: VectorBuilder, targets: Sequence[str], sums: Sequence[Vector]) -> None:
+    """Store sums, or if %adds add them to what is there; the function ends here."""
+    f.do("br i1 %adds, label %to_old, label %fresh")
+    f.begin("to_old")
+    for target, total in zip(targets, sums, strict=True):
+        # One after the other: two sums of a tile may belong to the same place.
+        f.store(f.load(target, total.type) + total, target)
+    f.do("ret void")
+    f.begin("fresh")
+    for target, total in zip(targets, sums, strict=True):
+        f.store(total, target)

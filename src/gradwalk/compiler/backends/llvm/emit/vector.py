@@ -1,0 +1,316 @@
+"""Vector: lanes of numbers (or one number) in a function being written.
+
+Its operators write instructions, so emitters and polynomials are ordinary arithmetic: `x * (1 - x)`
+writes a subtraction and a multiplication, once per lane. Every operation is rounded, as in NumPy;
+only `fused` multiplies and adds in one rounding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
+
+# NumPy's dtype -> LLVM's type of one element in a register. Comparisons give i1; in memory a bool
+# is a byte.
+ELEMENTS = {
+    np.dtype(name): element
+    for name, element in {
+        "float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "uint8": "i8",
+        "int16": "i16", "int32": "i32", "int64": "i64",
+    }.items()
+}  # fmt: skip
+
+
+def float_text(value: float, bits: int = 32) -> str:
+    """A constant as LLVM reads it: the bits of a double, also for a float."""
+    exact = ctypes.c_float(value).value if bits == 32 else float(value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
+
+
+@dataclass(frozen=True)
+class Type:
+    """The type of a vector: so many lanes of one dtype; one lane is a plain number."""
+
+    dtype: np.dtype[Any]
+    lanes: int = 1
+
+    @cached_property
+    def element(self) -> str:
+        """LLVM's type of one lane."""
+        return ELEMENTS[self.dtype]
+
+    @cached_property
+    def text(self) -> str:
+        """LLVM's type."""
+        return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
+
+    @cached_property
+    def suffix(self) -> str:
+        """The type in names of intrinsics: f32, v16f32, v8i64."""
+        bits = {"float": "f32", "double": "f64"}.get(self.element, self.element)
+        return bits if self.lanes == 1 else f"v{self.lanes}{bits}"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether lanes are floating-point numbers."""
+        return self.dtype.kind == "f"
+
+    def of(self, dtype: Any) -> Type:
+        """As many lanes of another dtype."""
+        return Type(np.dtype(dtype), self.lanes)
+
+    def constant(self, value: float | bool) -> str:
+        """The same number in every lane, as text."""
+        if self.is_float:
+            one = float_text(float(value), 32 if self.element == "float" else 64)
+        elif self.element == "i1":
+            one = "true" if value else "false"
+        else:
+            one = str(int(value))
+        return one if self.lanes == 1 else f"splat ({self.element} {one})"
+
+
+INT64 = Type(np.dtype(np.int64))
+_Binary = Callable[["Vector", "Vector | float"], "Vector"]
+
+
+def _operator(on_integers: str, on_floats: str) -> _Binary:
+    """An operator that is one instruction."""
+
+    def operate(x: Vector, y: Vector | float) -> Vector:
+        return x.instruction(on_floats if x.type.is_float else on_integers, y)
+
+    return operate
+
+
+def _reflected(operate: _Binary) -> _Binary:
+    return lambda x, y: operate(x.constant(y) if not isinstance(y, Vector) else y, x)
+
+
+def _comparison(how: str) -> _Binary:
+    return lambda x, y: x.compare(how, y)
+
+
+class Vector:
+    """A named result in a function being written."""
+
+    __slots__ = ("function", "text", "type")
+
+    def __init__(self, function: IRBuilder, kind: Type, text: I64) -> None:
+        self.function = function
+        self.type = kind
+        self.text = str(text)
+
+    def __repr__(self) -> str:
+        return f"{self.type.text} {self.text}"
+
+    def _made(self, instruction: str, kind: Type | None = None) -> Vector:
+        return Vector(self.function, kind or self.type, self.function.set(instruction))
+
+    def constant(self, value: float | bool) -> Vector:
+        """A number of this type."""
+        return Vector(self.function, self.type, self.type.constant(value))
+
+    def _other(self, other: Vector | float) -> Vector:
+        return other if isinstance(other, Vector) else self.constant(other)
+
+    # -- arithmetic ------------------------------------------------------------------------------
+
+    __add__ = _operator("add", "fadd")
+    __sub__ = _operator("sub", "fsub")
+    __mul__ = _operator("mul", "fmul")
+    __truediv__ = _operator("fdiv", "fdiv")
+    __radd__ = _reflected(__add__)
+    __rsub__ = _reflected(__sub__)
+    __rmul__ = _reflected(__mul__)
+    __rtruediv__ = _reflected(__truediv__)
+
+    def __neg__(self) -> Vector:
+        if self.type.is_float:
+            return self._made(f"fneg {self.type.text} {self.text}")
+        return self.constant(0) - self
+
+    def fused(self, factor: Vector | float, addend: Vector | float) -> Vector:
+        """self × factor + addend of floats, rounded once."""
+        return self.intrinsic("fma", self._other(factor), self._other(addend))
+
+    # -- bits, for integers and truth values -------------------------------------------------------
+
+    __and__ = _operator("and", "and")
+    __or__ = _operator("or", "or")
+    __xor__ = _operator("xor", "xor")
+    __lshift__ = _operator("shl", "shl")
+    unsigned_shift = _operator("lshr", "lshr")  # bits moved right, zeros from the left
+
+    def __invert__(self) -> Vector:
+        return self ^ (True if self.type.element == "i1" else -1)
+
+    # -- comparing and choosing --------------------------------------------------------------------
+
+    def compare(self, how: str, other: Vector | float) -> Vector:
+        """`how` is lt, le, gt, ge, eq or ne; with a NaN all but ne are false."""
+        other = self._other(other)
+        kind = self.type
+        if kind.is_float:
+            word = f"fcmp {'une' if how == 'ne' else 'o' + how}"
+        elif how in ("eq", "ne"):
+            word = f"icmp {how}"
+        else:
+            word = f"icmp {'u' if kind.dtype.kind in 'ub' else 's'}{how}"
+        instruction = f"{word} {kind.text} {self.text}, {other.text}"
+        return self._made(instruction, kind.of(np.bool_))
+
+    __lt__ = _comparison("lt")
+    __le__ = _comparison("le")
+    __gt__ = _comparison("gt")
+    __ge__ = _comparison("ge")
+
+    def below(self, bound: Vector) -> Vector:
+        """Whether 0 ≤ this < bound, of integers: one unsigned comparison."""
+        kind = self.type
+        instruction = f"icmp ult {kind.text} {self.text}, {bound.text}"
+        return self._made(instruction, kind.of(np.bool_))
+
+    def choose(self, yes: Vector, no: Vector) -> Vector:
+        """Lane by lane `yes` where this truth value is true, else `no`."""
+        kind = yes.type
+        return yes._made(
+            f"select {self.type.text} {self.text}, {kind.text} {yes.text}, {kind.text} {no.text}"
+        )
+
+    def at_least(self, bound: Vector | float) -> Vector:
+        """The larger of this and a bound that is no NaN; a NaN here stays one."""
+        bound = self._other(bound)
+        return (bound > self).choose(bound, self)
+
+    def at_most(self, bound: Vector | float) -> Vector:
+        """The smaller of this and a bound that is no NaN; a NaN here stays one."""
+        bound = self._other(bound)
+        return (bound < self).choose(bound, self)
+
+    def across(self, intrinsic: str) -> str:
+        """All lanes of integers as one number (or, and, smin), by LLVM's reduction."""
+        if self.type.lanes == 1:
+            return self.text
+        name = f"llvm.vector.reduce.{intrinsic}.{self.type.suffix}"
+        return self.function.call(self.type.element, name, (self.type.text, self.text))
+
+    # -- other -----------------------------------------------------------------------------------
+
+    def absolute(self) -> Vector:
+        """Without its sign (floats)."""
+        return self.intrinsic("fabs")
+
+    def with_sign_of(self, other: Vector) -> Vector:
+        """The size of this and the sign bit of the other (floats)."""
+        return self.intrinsic("copysign", other)
+
+    def lane(self, index: I64) -> Vector:
+        """One lane, as a plain number."""
+        if self.type.lanes == 1:
+            return self
+        kind = Type(self.type.dtype)
+        return self._made(f"extractelement {self.type.text} {self.text}, i64 {index}", kind)
+
+    def with_lane(self, index: I64, number: Vector) -> Vector:
+        """The same vector with another number in one lane."""
+        given = f"{number.type.text} {number.text}, i64 {index}"
+        return self._made(f"insertelement {self.type.text} {self.text}, {given}")
+
+    def shuffled(self, lanes: Sequence[int], other: str = "poison") -> Vector:
+        """These lanes of this vector, counted on in a second one of its type."""
+        kind = self.type.text
+        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self._made(
+            f"shufflevector {kind} {self.text}, {kind} {other}, <{len(lanes)} x i32> <{chosen}>",
+            Type(self.type.dtype, len(lanes)),
+        )
+
+    def intrinsic(self, name: str, *others: Vector) -> Vector:
+        """LLVM's own function of this name on vectors of one type (sqrt, fma, rint, fabs, ...)."""
+        kind = self.type.text
+        arguments = [(kind, v.text) for v in (self, *others)]
+        result = self.function.call(kind, f"llvm.{name}.{self.type.suffix}", *arguments)
+        return Vector(self.function, self.type, result)
+
+    def instruction(self, name: str, other: Vector | float) -> Vector:
+        """An instruction on two vectors of this type."""
+        other = self._other(other)
+        freedom = self.function.freedom if self.type.is_float else ""
+        return self._made(f"{name} {freedom}{self.type.text} {self.text}, {other.text}")
+
+    def bits(self, dtype: Any) -> Vector:
+        """The same bits read as another dtype of that size."""
+        kind = self.type.of(dtype)
+        return self._made(f"bitcast {self.type.text} {self.text} to {kind.text}", kind)
+
+    def to(self, dtype: Any) -> Vector:
+        """Converted, as NumPy's astype does."""
+        kind = self.type.of(dtype)
+        if kind == self.type:
+            return self
+        if kind.element == "i1":
+            return self.compare("ne", 0)
+        if self.type.is_float and not kind.is_float and kind.dtype.itemsize < 4:
+            return self.to(np.int32).to(dtype)  # what does not fit is cut off, as in NumPy
+        return self._made(
+            f"{_conversion(self.type, kind)} {self.type.text} {self.text} to {kind.text}", kind
+        )
+
+    def spread(self, lanes: int) -> Vector:
+        """This one number in every lane."""
+        if self.type.lanes == lanes:
+            return self
+        kind = Type(self.type.dtype, lanes)
+        first = self._made(
+            f"insertelement {kind.text} poison, {self.type.text} {self.text}, i64 0", kind
+        )
+        return self._made(
+            f"shufflevector {kind.text} {first.text}, {kind.text} poison, "
+            f"<{lanes} x i32> zeroinitializer",
+            kind,
+        )
+
+
+def spread(function: IRBuilder, number: I64, lanes: int) -> Vector:
+    """An i64 in every lane."""
+    return Vector(function, INT64, number).spread(lanes)
+
+
+def counting(function: IRBuilder, kind: Type, step: int = 1) -> Vector:
+    """0, step, 2 · step, ... of an integer type."""
+    listed = ", ".join(f"{kind.element} {i * step}" for i in range(kind.lanes))
+    return Vector(function, kind, f"<{listed}>")
+
+
+def pairs(vectors: Iterable[Vector]) -> list[tuple[str, I64]]:
+    """(type, value) of vectors, as loops carry them."""
+    return [(v.type.text, v.text) for v in vectors]
+
+
+def renamed(vectors: Iterable[Vector], names: Iterable[str]) -> list[Vector]:
+    """Vectors of these types under other names: those that a loop carries."""
+    return [Vector(v.function, v.type, name) for v, name in zip(vectors, names, strict=True)]
+
+
+def _conversion(source: Type, target: Type) -> str:
+    """LLVM's instruction that converts numbers of one type to another."""
+    if source.is_float and target.is_float:
+        return "fpext" if target.element == "double" else "fptrunc"
+    unsigned = "u" if (target if source.is_float else source).dtype.kind in "ub" else "s"
+    if source.is_float:
+        return f"fpto{unsigned}i"
+    if target.is_float:
+        return f"{unsigned}itofp"
+    widths = [1 if k.element == "i1" else 8 * k.dtype.itemsize for k in (source, target)]
+    if widths[0] == widths[1]:
+        return "bitcast"
+    return "trunc" if widths[1] < widths[0] else "zext" if unsigned == "u" else "sext"

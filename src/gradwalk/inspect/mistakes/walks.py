@@ -1,0 +1,240 @@
+"""Wrong ways to walk a graph backward: which of them gives the gradients an engine has?
+
+Only numbers are known of the engine, and local derivatives are right by then. For every wrong walk
+the graph is run the way that walk would go. An engine may keep inputs in a set, so that its order
+is unknown; each walk is therefore run in every way it could go, and fits a graph if one of them
+gives the engine's numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gradwalk.inspect.order.lab import run_order
+from gradwalk.inspect.order.path_sums import BackwardGraph
+from gradwalk.inspect.order.recipes import RECIPES, consumers_first
+from gradwalk.inspect.trace.trace import Trace
+
+MOST_RUNS = 256  # of one walk through one graph
+
+Gradients = dict[int, float]  # by node
+Arrive = Callable[[float, float, str], float]  # what is there, what arrives, the consumer's op
+Orders = Callable[[BackwardGraph], Iterable[Sequence[int]]]
+
+
+class WalkRun(NamedTuple):
+    """One run of a graph backward: the visits, and the gradients they leave."""
+
+    visits: Sequence[int]
+    gradients: Gradients
+
+
+class WrongWalk(NamedTuple):
+    """A way to walk wrongly."""
+
+    key: str
+    title: str
+    why: str
+    runs: Callable[[Trace], Iterator[WalkRun]]
+    names_the_visit: bool = False
+
+
+def walk_that_fits(
+    graphs: Sequence[tuple[Trace, Callable[[Mapping[str, float]], bool]]],
+) -> tuple[WrongWalk, list[WalkRun]] | None:
+    """Return the first wrong walk that explains every graph, and how it ran each of them.
+
+    With each trace comes a function: whether these gradients, by label, are the engine's.
+    """
+    for walk in WALKS:
+        runs = [_fitting(walk, trace, fits) for trace, fits in graphs]
+        if None not in runs:
+            return walk, [run for run in runs if run is not None]
+    return None
+
+
+def _fitting(
+    walk: WrongWalk, trace: Trace, fits: Callable[[Mapping[str, float]], bool]
+) -> WalkRun | None:
+    for run in itertools.islice(walk.runs(trace), MOST_RUNS):
+        if fits({node.label: run.gradients.get(node.index, 0.0) for node in trace if node.label}):
+            return run
+    return None
+
+
+def first_early_visit(trace: Trace, run: WalkRun) -> str:
+    """Say which node was visited before which of its consumers; "" if none was."""
+    pair = run_order(trace, run.visits).first_inversion
+    return "" if pair is None else f"It fits that {pair.early} is visited before {pair.late}."
+
+
+# -- ways to go ------------------------------------------------------------------------------------
+
+
+def _add(before: float, amount: float, op: str) -> float:
+    return before + amount
+
+
+def _keep_first(before: float, amount: float, op: str) -> float:
+    return before
+
+
+def _overwrite(*ops: str) -> Arrive:
+    return lambda before, amount, op: amount if op in ops else before + amount
+
+
+def _as_is(trace: Trace) -> Iterator[BackwardGraph]:
+    yield BackwardGraph(trace)
+
+
+def _turned(trace: Trace) -> Iterator[BackwardGraph]:
+    """The graph with the inputs of its nodes in every order."""
+    first = BackwardGraph(trace)
+    several = [node for node in first.inner if len(first.edges[node]) > 1]
+    for turns in itertools.product((False, True), repeat=len(several)):
+        graph = BackwardGraph(trace)
+        for node in itertools.compress(several, turns):
+            graph.edges[node] = graph.edges[node][::-1]
+        yield graph
+
+
+def _one_edge(trace: Trace) -> Iterator[BackwardGraph]:
+    """Of several edges between the same two nodes one is kept: the last, or the first."""
+    for graph in _turned(trace):
+        for node in graph.inner:
+            kept = {place: (argument, place) for argument, place in graph.edges[node]}
+            graph.edges[node] = tuple(kept.values())
+        yield graph
+
+
+def _right_orders(graph: BackwardGraph) -> Iterator[Sequence[int]]:
+    for visits in itertools.permutations(graph.inner):
+        position = {node: i for i, node in enumerate(visits)}
+        if all(
+            position[node] < position.get(graph.node_at[place], len(visits))
+            for node in visits
+            for _, place in graph.edges[node]
+        ):
+            yield visits
+
+
+def _as_met(graph: BackwardGraph) -> Iterator[Sequence[int]]:
+    """Every node, leaves too, as a queue or a stack gives them when something has arrived."""
+    for take in (deque.popleft, deque.pop):
+        visits, met = [], [graph.node_at[place] for place in graph.seeds]
+        waiting = deque(met)
+        while waiting:
+            visits.append(take(waiting))
+            sources = (graph.node_at[place] for _, place in graph.edges[visits[-1]])
+            new = [source for source in dict.fromkeys(sources) if source not in met]
+            met += new
+            waiting.extend(new)
+        yield visits
+
+
+def _runs(
+    orders: Orders,
+    arrive: Arrive = _add,
+    graphs: Callable[[Trace], Iterator[BackwardGraph]] = _as_is,
+    local_only: bool = False,
+    closed: bool = False,
+) -> Callable[[Trace], Iterator[WalkRun]]:
+    """Every run of these graphs in these orders.
+
+    `local_only` hands on slopes alone; `closed` ignores what arrives after a node's visit.
+    """
+
+    def run(graph: BackwardGraph, visits: Sequence[int]) -> WalkRun:
+        gradients = {graph.node_at[place]: seed for place, seed in graph.seeds.items()}
+        visited: set[int] = set()
+        for node in visits:
+            visited.add(node)
+            g = 1.0 if local_only else gradients[node]
+            amounts = graph.pull(node, [g]) if graph.edges[node] else ()
+            for (_, place), amount in zip(graph.edges[node], amounts):
+                source = graph.node_at[place]
+                before = gradients.get(source)
+                if before is None:
+                    gradients[source] = amount
+                elif not (closed and source in visited):
+                    gradients[source] = arrive(before, amount, graph.trace.nodes[node].op)
+        return WalkRun([node for node in visits if graph.edges[node]], gradients)
+
+    return lambda trace: (run(g, visits) for g in graphs(trace) for visits in orders(g))
+
+
+_MUST_ADD = (
+    "Every use of a value brings a part of its gradient, and the parts add: write += and not =."
+)
+_MUST_WAIT = "A node may hand its gradient on only when all of its consumers have been visited."
+_IN_ORDER = "make a topological order first (every node after its inputs) and walk it from the end."
+WALKS = (
+    WrongWalk(
+        "local-not-total",
+        "hands on the local derivative alone",
+        "What goes to an input is the node's own gradient × the local derivative: the factor "
+        "out.grad is missing.",
+        _runs(_right_orders, local_only=True),
+    ),
+    WrongWalk(
+        "forgets-a-use",
+        "forgets a use: two edges from one input count as one",
+        "a·a has two edges from a, and each brings something. A set or a dict of inputs holds a "
+        "only once: keep them in a list or a tuple.",
+        _runs(lambda graph: [consumers_first(graph)], graphs=_one_edge),
+    ),
+    *(
+        WrongWalk(
+            "overwrites",
+            f"overwrites instead of adding{where}",
+            f"{_MUST_ADD}{contrast}",
+            _runs(_right_orders, _overwrite(*ops)),
+        )
+        for ops, where, contrast in (
+            (("add", "mul"), "", ""),
+            (("mul",), ", in a·b", " Your + does, your · does not."),
+            (("add",), ", in a + b", " Your · does, your + does not."),
+        )
+    ),
+    WrongWalk(
+        "forgets-a-use",
+        "forgets a use: only the first to arrive counts",
+        f"What arrives later at the same value is ignored. {_MUST_ADD}",
+        _runs(_right_orders, _keep_first),
+    ),
+    *(
+        WrongWalk(
+            "before-complete",
+            "visits a node before its gradient is complete",
+            f"{_MUST_WAIT} {how} {_IN_ORDER}",
+            runs,
+            names_the_visit=True,
+        )
+        for how, runs in (
+            (
+                "These numbers are those of a depth-first walk from the root:",
+                _runs(RECIPES["depth-first"].passes, graphs=_turned),
+            ),
+            (
+                "These numbers are those of a breadth-first walk, nearest to the root first:",
+                _runs(RECIPES["breadth-first"].passes, graphs=_turned),
+            ),
+            (
+                "Yours is visited as soon as something has arrived, and what arrives later is "
+                "ignored: count its uses, or",
+                _runs(_as_met, graphs=_turned, closed=True),
+            ),
+        )
+    ),
+    WrongWalk(
+        "plain-recursion",
+        "hands the same gradient on several times (plain recursion)",
+        "A node that calls backward on its inputs is called once for every path to it, and each "
+        "time hands on all it has so far. Visit every node once, in topological order, and only "
+        "when its gradient is complete.",
+        _runs(RECIPES["plain recursion"].passes, graphs=_turned),
+    ),
+)

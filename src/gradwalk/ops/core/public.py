@@ -1,0 +1,123 @@
+"""What the library offers of an op or a function: its names, its method, its in-place form.
+
+The definition says it:
+
+    tanh = elementwise("tanh", np.tanh, ..., method=True, inplace=True)
+
+    @public(method=True)
+    def flatten(input, start_dim=0, end_dim=-1): ...
+
+Everything else follows. `Tensor`, `Symbol` and `Value` take their methods from here, also those
+registered later; the namespaces (`gradwalk`, `gradwalk.linalg`, `gradwalk.special`) their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Facts of a definition: a function of `gradwalk`; with a method; with an in-place method as well;
+# in `gradwalk.special` besides.
+FUNCTION: dict[str, Any] = {"namespaces": "gradwalk"}
+METHOD: dict[str, Any] = {**FUNCTION, "method": True}
+IN_PLACE: dict[str, Any] = {**METHOD, "inplace": True}
+SPECIAL: dict[str, Any] = {**IN_PLACE, "namespaces": "gradwalk special"}
+
+# The op, operands and attributes that a call amounts to.
+Change = tuple[Any, tuple[Any, ...], dict[str, Any]]
+Mixed = Any  # the result of a function that returns one tensor or several, by its arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """One op or function, its names, and where they are offered."""
+
+    call: Any
+    names: tuple[str, ...]  # the others are second names of the first
+    namespaces: tuple[str, ...]  # "special" has all names; "special.psi" is one more there
+    method: bool | Callable[..., Any]  # a function: the method, where it is not `call` itself
+    inplace: bool | Callable[..., Change]  # a function says what is written into the tensor
+
+
+registered: list[Registration] = []
+_followers: list[Callable[[Registration], None]] = []
+# Names that a method defined later may not take; the Tensor class lists its own here.
+reserved: set[str] = set()
+
+
+def register(registration: Registration) -> None:
+    """Add a registration, and tell the followers."""
+    registered.append(registration)
+    for follower in _followers:
+        follower(registration)
+
+
+def follow(follower: Callable[[Registration], None]) -> None:
+    """Call `follower` with every registration: those made so far, and those to come."""
+    for registration in registered:
+        follower(registration)
+    _followers.append(follower)
+
+
+def names_of(namespace: str) -> dict[str, Any]:
+    """The public names of a namespace, sorted, and what each one is."""
+    names: dict[str, Any] = {}
+    for registration in registered:
+        for place in registration.namespaces:
+            space, _, name = place.partition(".")
+            if space == namespace:
+                names |= dict.fromkeys((name,) if name else registration.names, registration.call)
+    return dict(sorted(names.items()))
+
+
+def public(
+    *,
+    names: str = "",
+    namespaces: str = "gradwalk",
+    method: bool | Callable[..., Any] = False,
+    inplace: bool | Callable[..., Change] = False,
+    numpy: bool = False,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Register the function that is defined below, under its own name or under `names`.
+
+    `numpy` lets `axis` and `keepdims` stand for `dim` and `keepdim`, `x` for `input`.
+
+    >>> import gradwalk as gw
+    >>> gw.ones(2, 3).sum(axis=1, keepdims=True).shape
+    (2, 1)
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        call = _numpy(function) if numpy else function
+        listed = tuple((names or function.__name__).split())
+        register(Registration(call, listed, tuple(namespaces.split()), method, inplace))
+        return call
+
+    return decorate
+
+
+def other_names(**known_as: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator that lets keywords stand for others: `other_names(axis="dim")`."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def named(*args: Any, **keywords: Any) -> Any:
+            if keywords:
+                keywords = {known_as.get(name, name): given for name, given in keywords.items()}
+            return function(*args, **keywords)
+
+        # Read by the tool that compares our signatures with PyTorch's.
+        named.__dict__["known_as"] = {**function.__dict__.get("known_as", {}), **known_as}
+        return named
+
+    return decorate
+
+
+_numpy = other_names(a="input", axis="dim", keepdims="keepdim", x="input", x1="input", x2="other")
+_SPLIT = "indices_or_sections"
+split_names = other_names(indices=_SPLIT, sections=_SPLIT, tensor_indices_or_sections=_SPLIT)
