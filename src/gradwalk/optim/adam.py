@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.optim.optimizer import (
-    CAPTURABLE,
-    CAPTURABLE_AND_FUSED,
-    Group,
-    PerParameter,
-    descent,
-)
+from gradwalk.optim.optimizer import CAPTURABLE, CAPTURABLE_AND_FUSED, Group, PerParameter, descent
 from gradwalk.tensors.tensor import Tensor
 
 
