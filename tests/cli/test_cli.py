@@ -144,7 +144,7 @@ def test_division_by_zero_is_infinite() -> None:
         (["x*x", "--nudge", "x=much"], "much is not a number"),
         (["x*x", "--order", "q"], "no node is called 'q'"),
         (["x*x", "--order", "q"], "or one of the recipes right, plain recursion,"),
-        (["x*x", "--latex"], "say --derive NAME --latex"),
+        (["x*x", "--latex"], "Fix: --derive NAME --latex"),
         (["x*x", "--svg", "-", "--json"], "only one of --svg -"),
         (["|x|"], "Hint: write abs(x)"),
         (["x*x", "--drawing", "both"], "'nodes', 'edges', not 'both'"),

@@ -26,53 +26,53 @@ def run(
     ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="What the program is given; all that follows it.", show_default=False),
+        typer.Argument(help="Arguments of the program: everything after it.", show_default=False),
     ] = None,
     watch: Annotated[
         bool,
         typer.Option(
             "--watch",
             help="Watch its PyTorch training: stop before the first step on NaN, inf or an "
-            "explosion, and say what made it.",
+            "explosion, and report its cause.",
         ),
     ] = False,
     out: Annotated[
         str | None,
         _watching(
-            "Where the trace and the report go. Left out: a new folder gradwalk-report.", "FOLDER"
+            "The folder of the trace and the report. Default: a new folder gradwalk-report.",
+            "FOLDER",
         ),
     ] = None,
     explosion: Annotated[
         float | None,
         _watching(
-            "How many times its usual length a gradient must have to be an explosion. "
-            "Left out: 1000. inf: only NaN and inf are looked for.",
+            "A gradient this many times its usual norm is an explosion. "
+            "Default: 1000. inf: stop at NaN and inf only.",
             "FACTOR",
         ),
     ] = None,
     warmup: Annotated[
         int | None,
         _watching(
-            "The first steps, in which gradients are judged by the square of that factor. "
-            "Left out: 10.",
+            "The first steps, in which the square of that factor applies. Default: 10.",
             "STEPS",
         ),
     ] = None,
     record_from: Annotated[
         int | None,
         _watching(
-            "Record every step from this one on as it runs: slower, for a fault that does "
-            "not show again when its step is run again.",
+            "Record every step from this one on as it runs: slower, for a fault that a rerun "
+            "of its step does not reproduce.",
             "STEP",
         ),
     ] = None,
 ) -> None:
-    """Run a program as `python PROGRAM.py ...` does, and with --watch look after its training.
+    """Run a program as `python PROGRAM.py ...` does, and with --watch monitor its training.
 
-    Options of gradwalk stand before the program; all that follows it is the program's own.
+    Options of gradwalk come before the program; arguments after it belong to the program.
 
-    Ends with the program's own status, or with 3 if --watch found something.
-    The trace, report.txt and report.json are then in the folder that it names.
+    The exit status is the program's own, or 3 if --watch found something. The trace, report.txt
+    and report.json are then in the printed folder.
 
     [bold]Examples[/bold]
 
@@ -94,7 +94,7 @@ def run(
     if not watch:
         useless = [name for name, given in for_watch.items() if given is not None]
         if useless:
-            raise fail(f"{useless[0]} says how --watch works. Fix: add --watch")
+            raise fail(f"{useless[0]} is an option for --watch. Fix: add --watch")
         raise typer.Exit(_run(path, arguments or []))
     if explosion is not None and not explosion > 1:
         raise fail(f"--explosion is a factor above 1, not {explosion:g}")

@@ -32,7 +32,7 @@ def studio(
         str,
         typer.Argument(
             help="A trace file, an expression in quotes, or file.py:function, which [bold]runs "
-            "that file[/bold] and takes the Value or Tensor it returns. Left out: the presets.",
+            "that file[/bold] and takes the Value or Tensor it returns. Default: the presets.",
             show_default=False,
         ),
     ] = "",
@@ -42,7 +42,7 @@ def studio(
         typer.Option(
             min=0,
             max=65535,
-            help=f"The port to use. Left out: the first free one from {FIRST_PORT}.",
+            help=f"The port. Default: the first free one from {FIRST_PORT}.",
             show_default=False,
         ),
     ] = None,
@@ -56,7 +56,7 @@ def studio(
         str | None,
         typer.Option(
             metavar="FILE.html",
-            help="Write one HTML file that works without Python and network, and end.",
+            help="Write one HTML file that works without Python and network, and exit.",
             show_default=False,
         ),
     ] = None,
@@ -90,13 +90,13 @@ def _trace_file(what: str, values: list[str]) -> Path | None:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     if values:
-        raise ValueError(f"a trace has its values already: {values[0]} has no place here")
+        raise ValueError(f"a trace contains its values: remove {values[0]}")
     return path
 
 
 def _export(what: str, values: list[str], path: str) -> None:
     if not what:
-        raise ValueError("what is to be written? Fix: name a graph, or use `gradwalk site FOLDER`")
+        raise ValueError("--export needs a graph. Fix: name one, or use `gradwalk site FOLDER`")
     file = _trace_file(what, values)
     source = source_of(what, values) if file is None else Source(file.name, load_trace(file))
     left_out: dict[str, int] = {}

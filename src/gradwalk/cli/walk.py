@@ -35,19 +35,19 @@ def walk(
         list[str] | None, _ask("Move NAME by EPS (0.001): predicted and real change.", "NAME[=EPS]")
     ] = None,
     derive: Annotated[
-        list[str] | None, _ask("Write the chain rule for NAME out, symbols and numbers.", "NAME")
+        list[str] | None, _ask("Write out the chain rule for NAME in symbols and numbers.", "NAME")
     ] = None,
-    latex: Annotated[bool, _ask("What --derive writes, in LaTeX.", flag="--latex")] = False,
+    latex: Annotated[bool, _ask("Print the result of --derive as LaTeX.", flag="--latex")] = False,
     order: Annotated[
         str | None,
         _ask(
-            "Run backward in this order (d,b,c,a) and show what is lost; or a recipe: "
+            "Run backward in this order (d,b,c,a) and show the lost gradients; or a recipe: "
             "breadth-first, depth-first, plain recursion, overwrite, twice.",
             "NODES",
         ),
     ] = None,
     tree: Annotated[bool, _tell("A tree instead of tables.", flag="--tree")] = False,
-    rows: Annotated[int, _tell("The most rows of a table.", min=1)] = ROWS,
+    rows: Annotated[int, _tell("The maximum number of table rows.", min=1)] = ROWS,
     json: Annotated[bool, _tell("Everything as JSON, nothing else.", flag="--json")] = False,
     svg: Annotated[str | None, _draw("Draw the graph as SVG.", "FILE")] = None,
     dot: Annotated[str | None, _draw("Write it for Graphviz.", "FILE")] = None,
@@ -78,7 +78,7 @@ def walk(
         if len(printed) + json > 1:
             raise ValueError("only one of --svg -, --dot -, --tikz - and --json can be printed")
         if latex and not derive:
-            raise ValueError("--latex is about --derive: say --derive NAME --latex")
+            raise ValueError("--latex needs --derive. Fix: --derive NAME --latex")
         # For a pipe, standard output has only the JSON or the picture.
         with redirect_stdout(sys.stderr) if json or printed else nullcontext():
             source = source_of(expression, values or [])

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.optim.optimizer import (
-    CAPTURABLE,
-    CAPTURABLE_AND_FUSED,
-    Group,
-    PerParameter,
-    descent,
-    follow,
-)
+from gradwalk.optim.optimizer import CAPTURABLE, CAPTURABLE_AND_FUSED, Group, PerParameter, descent
 from gradwalk.tensors.tensor import Tensor
 
 
@@ -244,5 +237,8 @@ def _moments(gradient: Any, state: dict[str, Any], group: Group) -> tuple[Any, A
     scratch = np.empty_like(m)
     m *= beta1
     m += np.multiply(gradient, 1 - beta1, out=scratch)
-    follow(v, gradient, beta2, scratch)
+    v *= beta2
+    np.multiply(gradient, gradient, out=scratch)
+    scratch *= 1 - beta2
+    v += scratch
     return m, v, scratch

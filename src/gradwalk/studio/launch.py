@@ -122,9 +122,9 @@ def listening(host: str, port: int | None) -> socket.socket:
     """A local socket: on the given port, or on the first free one of ours."""
     if host not in HOSTS:
         raise StudioError(
-            f"the studio serves this machine only ({', '.join(HOSTS)}), not {host}: whoever "
-            "reaches it can read your traces. Fix: for others, write files with `gradwalk site` "
-            "or `--export`; from another machine, use a tunnel: ssh -L "
+            f"the studio serves this machine only ({', '.join(HOSTS)}), not {host}: "
+            "anyone who reaches it can read your traces. Fix: for others, write files with "
+            "`gradwalk site` or `--export`; from another machine, use a tunnel: ssh -L "
             f"{FIRST_PORT}:127.0.0.1:{FIRST_PORT} this-machine"
         )
     if port is not None and not 0 <= port < 2**16:

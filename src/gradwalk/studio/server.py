@@ -1,8 +1,8 @@
 """The studio's server: the page, and Python's answers about the traces it shows.
 
-Text from the page is only ever read as JSON, as a trace file, or by the parser of expressions
-(inspect/expression/parser.py); nothing of it is executed. Everything that takes time runs beside
-the server, for a limited time (work.py); who may ask is decided before any of this (guard.py).
+Text from the page is read only as JSON, as a trace file, or by the parser of expressions
+(inspect/expression/parser.py); none of it is executed. Slow work runs in threads with a time limit
+(work.py). guard.py checks every request before this module sees it.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def _safely(handler: Handler) -> Handler:
             text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
             return _json({"error": text}, 400)
         except ClientDisconnect:
-            return _json({"error": "nobody is there to read this"}, 400)
+            return _json({"error": "the client disconnected"}, 400)
         except Exception as error:
             _log.exception("the studio could not answer %s", request.url.path)
             return _json({"error": f"an error in gradwalk: {type(error).__name__}"}, 500)

@@ -261,7 +261,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, taken: int) -> None:
     cases = {
         ("none.trace",): "there is no file none.trace",
         (str(bad),): "cannot be loaded",
-        (str(bad), "x=2"): "has its values already",
+        (str(bad), "x=2"): "a trace contains its values",
         ("none.py:loss",): "there is no file none.py",
         (f"{program}:other",): "has no function other",
         (f"{program}:loss",): "must return the loss",
@@ -269,7 +269,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, taken: int) -> None:
         ("x", "y=2"): "has no 'y' to set",
         ("x*x", "--host", "0.0.0.0"): "this machine only",
         ("x*x", "--port", str(taken)): f"port {taken} cannot be used",
-        ("--export", str(tmp_path / "page.html")): "what is to be written",
+        ("--export", str(tmp_path / "page.html")): "--export needs a graph",
         ("x*x", "--export", str(tmp_path / "none" / "page.html")): "none: there is no such folder",
     }
     for arguments, said in cases.items():

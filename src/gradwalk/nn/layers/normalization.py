@@ -46,12 +46,14 @@ class _TrackedNorm(_Affine):
     def __init__(
         self,
         num_features: int,
-        eps: float,
-        momentum: float | None,
-        affine: bool,
-        track_running_stats: bool,
-        bias: bool,
-        dtype: Any,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features = num_features
@@ -100,20 +102,6 @@ class _TrackedNorm(_Affine):
 
 
 class _BatchNorm(_TrackedNorm):
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
-
     def forward(self, input: Any) -> Any:
         """The normalized input; in training, the running statistics move towards the batch's."""
         self._check(input)
@@ -180,7 +168,9 @@ class _InstanceNorm(_TrackedNorm):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, dtype)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, dtype=dtype, bias=bias
+        )
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""

@@ -116,12 +116,12 @@ def _arguments(op: Op, rule: Any, position: int, spell: Callable[[str], str]) ->
     for name in rule.names:
         if name == "g":
             arguments.append("g")
+        elif name in op.attributes:
+            arguments.append(f"a[{name!r}]")
         elif name == "attrs":  # all of them, as a dictionary
             arguments.append("a")
         elif name == "position":
             arguments.append(str(position - len(op.inputs) + 1))
-        elif name in op.attributes:
-            arguments.append(f"a[{name!r}]")
         else:
             arguments.append(spell(name))
     return arguments
