@@ -1,4 +1,4 @@
-"""The questions PyTorch code asks about GPUs, with the answer that there is none."""
+"""PyTorch's questions about GPUs, answered for the CPU."""
 
 from __future__ import annotations
 

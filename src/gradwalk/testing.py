@@ -1,4 +1,4 @@
-"""For tests of your own: `assert_healthy` fails where a model's gradients are sick.
+"""For users' tests: `assert_healthy` fails if a model's gradients are unhealthy.
 
 Models of gradwalk and of PyTorch alike.
 """
@@ -31,7 +31,7 @@ def assert_healthy(
     limits: Limits | None = None,
     ignore: tuple[str, ...] = (),
 ) -> HealthReport:
-    """Run one forward and backward pass, and raise AssertionError with what is sick about it.
+    """Run one forward and backward pass; raise AssertionError with the findings.
 
     `loss_fn` is a loss as layers have it, called with the model's output and the target, the last
     of the batch: `assert_healthy(model, nn.CrossEntropyLoss(), (x, y))`; or a function whose first
@@ -76,7 +76,7 @@ def _recording(model: Any) -> Iterator[Any]:
 
 @contextmanager
 def _gradients_kept(model: Any) -> Iterator[None]:
-    """The `.grad`s afterwards are those of before."""
+    """Restore the `.grad`s afterwards."""
     before = [(parameter, parameter.grad) for parameter in model.parameters()]
     for parameter, _ in before:
         parameter.grad = None
@@ -103,7 +103,7 @@ def _loss(model: Any, loss_fn: Callable[..., Any], batch: Any) -> Any:
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of what a function must be given by position."""
+    """The names of the required positional parameters."""
     try:
         given = inspect.signature(getattr(function, "forward", function)).parameters.values()
     except (TypeError, ValueError):  # built in

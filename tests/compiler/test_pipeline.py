@@ -131,7 +131,7 @@ CAPABILITIES = Capabilities(lambda op, dtypes, attrs: op.name == "add", lambda o
     x = w.argument(np.ones(3, np.float32))
     w.returns(w.add("exp", w.add("add", x, 1.0)))
     lowered = pipeline.lower(w.program, backend="adding")
-    kinds = {call.op.name: kind_of(call)[0] for call in lowered.program.calls}
+    kinds = {call.op.name: kind_of(call) for call in lowered.program.calls}
     assert kinds == {"add": Kind.MAP, "exp": Kind.ALONE}
     assert lowered.plan is not None and len(lowered.plan.entries) == 2
     llvm = pipeline.lower(w.program).plan

@@ -222,7 +222,9 @@ def test_an_engine_that_hangs_is_asked_the_rest_a_few_times(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_sleeping_does_not_help(tmp_path: Path) -> None:
+def test_sleeping_does_not_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert QUICK.patience == 15
+    monkeypatch.setattr(ProcessLimits, "patience", 2.0)  # waiting for 15 s would show no more
     source = "import sys\nsys.modules['time'].sleep(1000)\n"
     assert "takes more than 1 s" in checked(tmp_path, source).reason
 

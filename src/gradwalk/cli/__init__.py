@@ -36,7 +36,7 @@ _HELP = (
 
 app = typer.Typer(add_completion=False, help=_HELP, rich_markup_mode="rich")
 app.command(
-    # An expression may begin with a minus sign; it is no option.
+    # An expression may begin with a minus sign and is no option.
     context_settings={"ignore_unknown_options": True}
 )(walk)
 app.command()(functions)
@@ -44,13 +44,13 @@ app.add_typer(course, name="course")
 app.command(context_settings={"ignore_unknown_options": True})(studio)
 app.command()(site)
 app.command(
-    # All that follows the program is the program's.
+    # Arguments after the program belong to it.
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )(run)
 
 
 def neuron() -> Value:
-    """o = tanh(x1·w1 + x2·w2 + b), at the numbers every course uses."""
+    """o = tanh(x1·w1 + x2·w2 + b), at the usual numbers."""
     x1, w1 = Value(2.0, label="x1"), Value(-3.0, label="w1")
     x2, w2 = Value(0.0, label="x2"), Value(1.0, label="w2")
     b = Value(6.8813735870195432, label="b")

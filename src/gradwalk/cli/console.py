@@ -1,4 +1,4 @@
-"""Where the command line prints: colours on a terminal only, 80 columns elsewhere."""
+"""Console output: colours on a terminal only, 80 columns elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-PLAIN_SIGNS = "gradwalk.plain_signs"  # what to do with a sign that a terminal cannot show
+PLAIN_SIGNS = "gradwalk.plain_signs"  # the handler of signs that a terminal cannot show
 _PLAIN = {
     "−": "-", "×": "*", "·": "*", "⋅": "*", "σ": "sigmoid", "∂": "d", "Σ": "sum", "‖": "|",
     "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "≠": "!=", "…": "...",
@@ -20,7 +20,7 @@ _PLAIN = {
 
 
 def _plain_signs(error: UnicodeError) -> tuple[str, int]:
-    """A codec's way out: the nearest plain letters, so that −3 is not read as 3 or ?3."""
+    """An error handler for codecs: the nearest ASCII text, so that −3 is not read as 3 or ?3."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     signs = error.object[error.start : error.end]
@@ -38,15 +38,15 @@ def console(stderr: bool = False) -> Console:
 
 
 def fail(message: str) -> typer.Exit:
-    """Say what is wrong; raise the answer to leave with status 2."""
+    """Print an error; raise the result to exit with status 2."""
     console(stderr=True).print("[bold red]Error:[/bold red]", end=" ")
-    # As it is: a caret must stay below its column, and brackets are no markup.
+    # Unformatted: a caret must stay below its column, and brackets are no markup.
     typer.echo(message, err=True)
     return typer.Exit(2)
 
 
 def write(text: str, path: str, what: str, quiet: bool = False) -> None:
-    """Write a file and say so; - is the terminal itself."""
+    """Write a file and report it; - prints instead."""
     if path == "-":
         typer.echo(text, nl=False)
         return

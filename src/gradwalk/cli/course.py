@@ -106,7 +106,7 @@ def check(
 
 
 def _with_progress(files: Sequence[Path], seed: int, limits: ProcessLimits) -> list[CheckedFile]:
-    """A bar on a terminal, where there is something to wait for."""
+    """Check files, with a progress bar for several on a terminal."""
     screen = console(stderr=True)
     if len(files) < 2 or not screen.is_terminal:
         return check_files(files, seed, limits)
@@ -170,7 +170,7 @@ def _print_class(checked: Sequence[CheckedFile], details: bool) -> None:
 
 
 def _short_names(checked: Sequence[CheckedFile]) -> list[str]:
-    """Without the folder that all of them are in."""
+    """The names without the common folder."""
     folders = {str(Path(one.file).parent) for one in checked}
     return [Path(one.file).name if len(folders) == 1 else one.file for one in checked]
 
@@ -180,7 +180,7 @@ def _as_csv(checked: Sequence[CheckedFile]) -> str:
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["file", "points", "out_of", *(s.key for s in STAGES), "mistakes", "reason"])
     for one in checked:
-        # A spreadsheet takes what begins with = + - @ for a formula.
+        # A spreadsheet reads text that begins with = + - @ as a formula.
         file = f"./{one.file}" if one.file[:1] in "=+-@" else one.file
         points = {stage.key: stage.points for stage in one.stages}
         stages = [points.get(stage.key, 0) for stage in STAGES]

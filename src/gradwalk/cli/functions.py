@@ -1,4 +1,4 @@
-"""`gradwalk functions`: what may be called in an expression, with its derivative."""
+"""`gradwalk functions`: the functions of expressions, with their derivatives."""
 
 from __future__ import annotations
 

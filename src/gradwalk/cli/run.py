@@ -1,4 +1,4 @@
-"""`gradwalk run`: a program of the user's, unmodified; with --watch it is stopped at a NaN."""
+"""`gradwalk run`: run an unmodified program; --watch stops it at a NaN."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _run_watched(
 
 
 def _run(path: Path, arguments: list[str], stopped: type[Exception] | tuple[()] = ()) -> int:
-    """Run a program as Python itself does; gives its status. What `stopped` it is told later."""
+    """Run a program as Python does; return its status. `stopped` exceptions are reported later."""
     try:
         with _as_program(path, arguments):
             runpy.run_path(str(path), run_name="__main__")
@@ -149,7 +149,7 @@ def _run(path: Path, arguments: list[str], stopped: type[Exception] | tuple[()] 
 
 @contextmanager
 def _as_program(path: Path, arguments: list[str]) -> Iterator[None]:
-    """sys.argv, and the program's own folder first among those of modules."""
+    """Set sys.argv, and put the program's folder first in sys.path."""
     argv, first = sys.argv, sys.path[:1]
     sys.argv = [str(path), *arguments]
     sys.path[:1] = [str(path.resolve().parent)]
@@ -160,7 +160,7 @@ def _as_program(path: Path, arguments: list[str]) -> Iterator[None]:
 
 
 def _status(left: SystemExit) -> int:
-    """What the program left with, as Python does it."""
+    """The exit status of a SystemExit, as in Python."""
     if left.code is None:
         return 0
     if isinstance(left.code, int):
@@ -170,7 +170,7 @@ def _status(left: SystemExit) -> int:
 
 
 def _print_traceback(error: Exception) -> None:
-    """As if the program had been started alone: what called it is not shown."""
+    """Print a traceback without the frames that started the program."""
     trace: Any = error.__traceback__
     while trace is not None and (
         own_files[trace.tb_frame.f_code.co_filename]

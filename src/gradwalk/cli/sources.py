@@ -1,4 +1,4 @@
-"""What is walked: an expression, or a function in a file of the user's."""
+"""Sources of graphs: an expression, or a function in a user's file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
 
 _IN_A_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<function>[^\W\d]\w*)?(?:\(\s*\))?)?")
-DEEPEST = 6  # lines of the user's that are shown of a failed program
+DEEPEST = 6  # the most lines of a failed program that are shown
 _NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.+)", re.DOTALL)
 
 
@@ -42,17 +42,17 @@ GivenValues = Annotated[
 
 @dataclass
 class Source:
-    """A trace, and what a reader must be told about how it came about."""
+    """A trace, with notes about its origin."""
 
     title: str
     trace: Trace
     notes: list[str] = field(default_factory=list)
-    names: dict[str, Any] = field(default_factory=dict)  # what the user calls things
-    expression: str = ""  # as it was written, if it is one
-    values: dict[str, float] = field(default_factory=dict)  # that were given for it
+    names: dict[str, Any] = field(default_factory=dict)  # the user's names
+    expression: str = ""  # the source text of an expression
+    values: dict[str, float] = field(default_factory=dict)  # the given values
 
     def find(self, name: str) -> int:
-        """The node that the user calls so: a name, mul#3, or an index."""
+        """The node of a name, mul#3, or an index."""
         if name in self.names:
             node_index = self.trace.lookup(self.names[name])
             if node_index is None:
@@ -63,7 +63,7 @@ class Source:
             node = self.trace.nodes[int(index)]
             if op in ("", node.op or "leaf"):
                 return node.index
-        # A parameter that was initialised inside the recording has a node from before that, too.
+        # A parameter initialized inside the recording has an earlier node, too.
         used = {node.key for node in view_of(self.trace).nodes}
         called = [n.index for n in self.trace if name in (n.label, self.trace.names.get(n.index))]
         called = [index for index in called if index in used]
@@ -97,7 +97,7 @@ def _value(pair: str) -> tuple[str, float]:
 
 
 def constant(text: str, what: str = "it") -> float:
-    """The number that an expression without names is: -3, 1/3, pi/2."""
+    """The value of an expression without names: -3, 1/3, pi/2."""
     program = parse(text)
     (statement, *others) = program.statements
     if others or statement.name or program.leaves:
@@ -120,7 +120,7 @@ def _from_expression(text: str, values: dict[str, float]) -> Source:
     return Source(title, built.trace(), notes, dict(built.names), text, values)
 
 
-# -- a file of the user's ------------------------------------------------------------------------
+# -- user files ----------------------------------------------------------------------------------
 
 
 def _from_file(path: Path, name: str, values: dict[str, float]) -> Source:
@@ -160,7 +160,7 @@ def _check_loss(loss: Tensor, name: str) -> None:
 
 @contextmanager
 def _told(what: str, arguments: dict[str, Value]) -> Iterator[None]:
-    """Say where the user's own code failed, in its lines and not in ours."""
+    """Report a failure of the user's code by its own lines, without ours."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -175,7 +175,7 @@ def _told(what: str, arguments: dict[str, Value]) -> Iterator[None]:
 
 
 def _function(path: Path, name: str) -> Callable[..., Any]:
-    """Run the file, as `python file.py` would but for `__main__`, and take the function."""
+    """Run the file as a module and return the function."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     if not name:
@@ -202,7 +202,7 @@ def _function(path: Path, name: str) -> Callable[..., Any]:
 def _arguments(
     function: Callable[..., Any], name: str, values: dict[str, float]
 ) -> tuple[dict[str, Value], list[str]]:
-    """Every parameter as a Value with its name; those without any value are assumed."""
+    """Every parameter as a named Value; missing values are assumed."""
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     unknown = [given for given in values if given not in [p.name for p in named]]
@@ -213,6 +213,6 @@ def _arguments(
     assumed = [p for p in needed if p not in values]
     given = {**dict.fromkeys(assumed, DEFAULT), **values}
     arguments = {key: Value(value, label=key) for key, value in given.items()}
-    for v in arguments.values():  # made by this file, which is nobody's source line
+    for v in arguments.values():  # made here, not on a line of the user's
         v.code, v.position = None, -1
     return arguments, assumed

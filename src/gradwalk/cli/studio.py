@@ -83,7 +83,7 @@ def studio(
 
 
 def _trace_file(what: str, values: list[str]) -> Path | None:
-    """The trace file that is meant, if one is."""
+    """The path of a trace file; None for other sources."""
     path = Path(what)
     if path.suffix != TRACE:
         return None
@@ -149,8 +149,8 @@ def site(
 ) -> None:
     """Write the studio as files for any web server: presets, typing, order lab, lessons.
 
-    What is wrong in further lessons is told, with file and line, and the site is written.
-    Nothing in it needs Python. Put the folder on any web server, under any path, or into a frame.
+    Mistakes in further lessons are reported with file and line; the site is written anyway. It
+    needs no Python. Put the folder on any web server, under any path, or into a frame.
     """
     try:
         written = write_site(out, lessons=lessons or ())

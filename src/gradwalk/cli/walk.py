@@ -79,7 +79,7 @@ def walk(
             raise ValueError("only one of --svg -, --dot -, --tikz - and --json can be printed")
         if latex and not derive:
             raise ValueError("--latex is about --derive: say --derive NAME --latex")
-        # What is printed is then the JSON or the picture and nothing else, for a pipe.
+        # For a pipe, standard output has only the JSON or the picture.
         with redirect_stdout(sys.stderr) if json or printed else nullcontext():
             source = source_of(expression, values or [])
         whole = show(source.trace)

@@ -249,11 +249,14 @@ class PerParameter(Optimizer):
 
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """One step of each parameter, in place."""
+        move, plain = self.move, not group["maximize"] and not group["weight_decay"]
         for p in parameters:
             state = self.state_of(p, group)
             state["step"] += 1
-            gradient = descent(p._array, p._grad._array, group)  # type: ignore[union-attr]
-            self.move(p._array, gradient, state, group)
+            parameter, gradient = p._array, p._grad._array  # type: ignore[union-attr]
+            if not plain:
+                gradient = descent(parameter, gradient, group)
+            move(parameter, gradient, state, group)
 
     def move(self, parameter: Array, gradient: Array, state: dict[str, Any], group: Group) -> None:
         """Change `parameter` and its state in place."""

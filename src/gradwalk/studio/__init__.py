@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "show", "widget"]
 
-# What these need is imported when one of them is called: training needs none of it.
+# Each function imports what it needs when it is called: training needs none of it.
 
 
 def show(
@@ -28,9 +28,8 @@ def show(
     """Open the studio on a loss (a Value or a Tensor) or a trace; without one, the last recording.
 
     The first call starts a server on this machine, in a thread of this program; further calls add
-    to it. The address is printed, and opened in the browser where there is one. The result has
-    the address as `.url`; `.stop()` takes the graph away again. A script that would end here waits
-    with `wait=True`, until Ctrl+C.
+    to it. The address is printed, and opened in the browser if there is one. The result has the
+    address as `.url`; `.stop()` removes the graph. With `wait=True` a script waits until Ctrl+C.
 
     >>> import gradwalk as gw
     >>> a = gw.Value(3.0, label="a")
@@ -52,8 +51,8 @@ def export(
 ) -> Exported:
     """Write one HTML file that holds the studio and a graph, and needs no network and no Python.
 
-    Graphs of numbers stay live in it; graphs of tensors replay what was recorded. `budget` is the
-    most bytes of arrays in it (8 MiB); of those that have no room it has the statistics.
+    Graphs of numbers stay live; graphs of tensors replay the recording. `budget` limits the bytes
+    of arrays (8 MiB); arrays beyond it are reduced to statistics.
 
     >>> import gradwalk as gw, pathlib, tempfile
     >>> a = gw.Value(3.0, label="a")
@@ -77,9 +76,9 @@ def widget(
 ) -> StudioWidget | StudioFrame:
     """The studio as the output of a notebook's cell: of a loss, a trace, or an expression as text.
 
-    With anywidget (`pip install 'gradwalk[jupyter]'`) `.position`, `.selection` and `.values` are
-    what the page shows, to be read and set; without it the page is by itself, in a sandboxed frame.
-    `values` are those of an expression's names; `height` is in pixels; `budget` as in `export`.
+    With anywidget (`pip install 'gradwalk[jupyter]'`), `.position`, `.selection` and `.values` can
+    be read and set; without it the page runs in a sandboxed frame. `values` are those of an
+    expression's names; `height` is in pixels; `budget` as in `export`.
 
     >>> import gradwalk as gw
     >>> gw.studio.widget("y = x^3 + 5·x", values={"x": 2}).values

@@ -1,7 +1,7 @@
-"""What Python answers the page: questions about a trace, and expressions computed here.
+"""Python's answers to the page: questions about a trace, and expressions computed here.
 
-Everything that comes in is JSON from outside and checked; everything that goes out is JSON, with
-numbers that it cannot write as the texts "NaN", "Infinity" and "-Infinity".
+Input is untrusted JSON and checked; output is JSON, with the texts "NaN", "Infinity" and
+"-Infinity" for numbers that JSON lacks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gradwalk.studio.findings import no_gradient
 
 MOST_NODES_SENT = 20_000  # of a graph that is made for an answer
 MOST_VISITS = 10_000  # of an order
-WINDOW = 128  # rows and columns of an array that are sent at once
-_EXACT = 2**53  # beyond it JavaScript's numbers leave whole ones out
+WINDOW = 128  # the most rows and columns of an array in one answer
+_EXACT = 2**53  # JavaScript's numbers represent integers exactly up to here
 _TEXTS = {
     "NaN": math.nan, "nan": math.nan, "Infinity": math.inf, "inf": math.inf,
     "-Infinity": -math.inf, "-inf": -math.inf,
@@ -36,7 +36,7 @@ _PLACE = re.compile(r"\d{1,12}(,\d{1,12})*")
 
 
 class BadQuestion(ValueError):
-    """What was asked cannot be answered, and why."""
+    """A question that cannot be answered; the message says why."""
 
 
 class AnswerTooLarge(ValueError):
@@ -89,7 +89,7 @@ def _range(name: str, text: str | None, size: int) -> slice:
 
 
 def why(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
-    """The gradient of a node, or of one element of it, taken apart."""
+    """The gradient of a node, or of one of its elements, split by edge and path."""
     _known_keys(question, "node", "output", "element")
     edge = _output(trace, question)
     nothing = no_gradient(trace, edge)
@@ -109,7 +109,7 @@ def element(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def opened(trace: Trace, question: dict[str, Any]) -> dict[str, Any]:
-    """The operations that a composite op is made of."""
+    """The operations inside a composite op."""
     _known_keys(question, "node")
     opened_op = open_op(trace, _output(trace, question).node)
     answer = opened_op.to_dict()
@@ -145,7 +145,7 @@ def _element(trace: Trace, edge: Edge, question: dict[str, Any]) -> tuple[int, .
 
 
 def walk(question: dict[str, Any]) -> dict[str, Any]:
-    """An expression computed here, and with an order what it makes of the gradients."""
+    """An expression computed here; with an order, also the gradients of that order."""
     _known_keys(question, "source", "values", "order", "overwrite")
     source, values = question.get("source"), question.get("values", {})
     if not isinstance(source, str):
@@ -171,7 +171,7 @@ def walk(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _order(given: Any) -> Any:
-    """A recipe, names with blanks between, a list of nodes, or one list for each backward pass."""
+    """A recipe, names separated by blanks, a list of nodes, or one list for each backward pass."""
     if isinstance(given, str):
         return given
     if not isinstance(given, list):
@@ -202,7 +202,7 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _number(name: str, value: Any) -> float:
-    """A JSON number, or one of the texts for what JSON has no number for."""
+    """A JSON number, or the text of a number that JSON lacks."""
     if isinstance(value, dict) and len(value) == 1:
         value = value.get("float")
     if isinstance(value, str) and value in _TEXTS:
@@ -216,7 +216,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _described(trace: Trace) -> dict[str, Any]:
-    """A trace for the page alone: of its larger arrays the statistics."""
+    """A trace for the page alone: larger arrays are reduced to statistics."""
     if len(trace) > MOST_NODES_SENT:
         raise AnswerTooLarge(
             f"it has {len(trace):,} operations on numbers, too many to be drawn (at most "
@@ -227,7 +227,7 @@ def _described(trace: Trace) -> dict[str, Any]:
 
 
 def without_arrays(described: Any, names: set[str]) -> Any:
-    """A description in which these arrays are known by their statistics and thumbnail only."""
+    """A description with only the statistics and thumbnail of these arrays."""
     if isinstance(described, dict):
         if described.get("array") in names and "statistics" in described:
             return {key: value for key, value in described.items() if key != "array"}
@@ -238,7 +238,7 @@ def without_arrays(described: Any, names: set[str]) -> Any:
 
 
 def _plain(report: Any) -> Any:
-    """A report as JSON; counts that JavaScript cannot hold as text."""
+    """A report as JSON; counts beyond JavaScript's integers are text."""
     return _countable(jsonable(report))
 
 

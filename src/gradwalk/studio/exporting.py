@@ -1,7 +1,7 @@
-"""One HTML file that holds the page and a graph: it works from disk, with no network.
+"""One HTML file with the page and a graph: it works from disk, without a network.
 
-A graph of numbers stays live in it: values can be changed, steps taken, orders tried. Of a graph
-of tensors it replays what was recorded. (Not named `export`, which is the function.)
+A graph of numbers stays live: values, steps and orders can be changed. A graph of tensors replays
+the recording. (Not named `export`, which is the function.)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Exported(Report):
     path: Path
     bytes: int
     arrays: int  # in the page
-    left_out: int  # arrays of which only the statistics are
+    left_out: int  # arrays reduced to statistics
     left_out_bytes: int
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ def write_page(
 def document_of_expression(
     source: str, values: Mapping[str, float], title: str = ""
 ) -> dict[str, Any]:
-    """An expression as a page boots from it."""
+    """The document of an expression."""
     return {
         "kind": "expression",
         "title": title or source,
@@ -95,10 +95,10 @@ def document_of_expression(
 def document_of(
     trace: Trace, title: str, budget: int = BUDGET
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """A trace as a page boots from it, and the sizes of the arrays that had no room.
+    """The document of a trace, and the sizes of the omitted arrays.
 
-    The smallest arrays are kept first: so the most of them are. What had no room is noted in
-    `reduced`, as a recording notes what it had no room for, and the page says so.
+    The smallest arrays are kept first, which keeps the most of them. The nodes of omitted arrays
+    are listed in `reduced`, as in a recording with a budget, and the page says so.
     """
     described, arrays = describe(trace)
     left_out: dict[str, int] = {}
@@ -124,7 +124,7 @@ def _array(array: Any) -> dict[str, Any]:
 
 
 def _reduced(described: dict[str, Any]) -> dict[str, list[int]]:
-    """Of which nodes only statistics are there, in a description."""
+    """The nodes of a description that have only statistics."""
     lacking = {
         "values": [i for i, n in enumerate(described["nodes"]) if _lacks(n["values"])],
         "grads": [i for s in described["sweeps"] for i, parts in s["grads"] if _lacks(parts)],

@@ -1,4 +1,4 @@
-"""What is wrong with a trace: where a NaN began, what gets no gradient, what `health` finds."""
+"""Problems of a trace: where a NaN began, missing gradients, and the findings of `health`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
 from gradwalk.inspect.trace.routes import leading_to, with_arrows
 from gradwalk.inspect.trace.trace import Edge, Trace
 
-MOST_ASKED = 100  # parameters without a gradient that are looked into; a frozen model has thousands
+MOST_ASKED = 100  # the most parameters that are examined; a frozen model has thousands
 
 
 def findings(trace: Trace) -> list[dict[str, Any]]:
-    """Each with the nodes it is seen at, the one to look at first."""
+    """Each finding with its nodes, the most relevant one first."""
     listed = _first_nan(trace)
     if trace.scalar:
         return listed
@@ -27,8 +27,8 @@ def findings(trace: Trace) -> list[dict[str, Any]]:
     listed += _without_gradient(trace)
     for finding in health(None, trace).findings:
         if has_nan and not math.isfinite(finding.value):
-            continue  # a gradient that is NaN: the cause of it is told already
-        # The way of a gradient begins at the loss; what is named, and asked about, is its end.
+            continue  # a NaN gradient: its cause is already listed
+        # The path of a gradient begins at the loss; the finding is about its end.
         nodes = sorted({factor.node for factor in finding.factors} | finding._nodes)
         listed.append(
             {
@@ -45,7 +45,7 @@ def findings(trace: Trace) -> list[dict[str, Any]]:
 
 
 def no_gradient(trace: Trace, edge: Edge) -> str | None:
-    """Why nothing arrived there in the last backward pass; None where something did."""
+    """Why a node has no gradient in the last backward pass; None if it has one."""
     if trace.scalar or not trace.sweeps or trace.sweep.grad(edge.node, edge.output) is not None:
         return None
     answer = why_no_grad(edge.node, trace)
@@ -58,7 +58,7 @@ def no_gradient(trace: Trace, edge: Edge) -> str | None:
 
 
 def _line(trace: Trace, line: SourceLine | None, nodes: list[int]) -> str | None:
-    """Where in the program, `file.py:12: y = x * w`: the report's own line, else a node's."""
+    """The source line, `file.py:12: y = x * w`, of the report or else of a node."""
     source = line or next((n.line for n in map(trace.nodes.__getitem__, nodes) if n.line), None)
     return None if source is None else str(source)
 
@@ -95,7 +95,7 @@ def _not_judged(trace: Trace) -> dict[str, Any]:
 
 
 def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
-    """Parameters that ask for a gradient and got none in any backward pass; one for each cut."""
+    """Parameters without a gradient in any backward pass, grouped by cause."""
     leading = {i for sweep in trace.sweeps for i in leading_to(trace, [sweep.root])}
     reached = {i for sweep in trace.sweeps for i in sweep.grads}
     # A parameter that was written to (initialised, updated) has a node for each of its states.

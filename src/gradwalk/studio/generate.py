@@ -34,7 +34,7 @@ def files() -> dict[str, str]:
 
 
 def tables() -> dict[str, Any]:
-    """What stands in the page beside its script: `Tables` of web/src/engine/tables.ts."""
+    """The data of the page: `Tables` of web/src/engine/tables.ts."""
     ops = scalar_ops()
     return {
         "ops": {name: op_facts(op) for name, op in ops.items()},
@@ -49,7 +49,7 @@ def tables() -> dict[str, Any]:
         "around": mathml.AROUND,
         "letters": mathml.LETTERS,
         "greek": latex.GREEK,
-        # What the grammar of expressions knows: docs/inspect/expressions.md.
+        # The grammar of expressions: docs/inspect/expressions.md.
         "functions": {name: [f.op, f.arity] for name, f in sorted(FUNCTIONS.items())},
         "constants": {name: literal(value) for name, value in CONSTANTS.items()},
         "presets": presets.as_data(),
@@ -58,12 +58,12 @@ def tables() -> dict[str, Any]:
 
 
 def _expansions(op: Op) -> list[Any]:
-    """What a composite op is made of, the one to show first."""
+    """The expansions of a composite op, the default one first."""
     return [_expanded(op, expansion) for expansion in expansions_of(op, scalar=True)]
 
 
 def _expanded(op: Op, expansion: Any) -> list[list[Any]]:
-    """Steps, inputs first: `["exp", 0]` applies exp to what step 0 made; a name is an operand.
+    """Steps, inputs first: `["exp", 0]` applies exp to the result of step 0; a name is an operand.
 
     Plain numbers are `{"is": 2}`. A tree would not do: in tanh the exponential is one node, used
     twice.
@@ -95,13 +95,13 @@ def _json(value: Any) -> str:
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Write what has changed."""
+    """Write the files that changed."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files().items():
         path = folder / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
-        # Moved into place whole: tests in several processes generate and bundle at once.
+        # Replaced atomically: tests in several processes generate and bundle at once.
         written = folder / f"{name}.{os.getpid()}"
         written.write_text(text, encoding="utf-8")
         written.replace(path)

@@ -1,4 +1,4 @@
-"""Who may ask: this page in this browser, and nobody else.
+"""Request checks: only this page in this browser may call the server.
 
 The server listens on the loopback interface, where every page in the browser and every program of
 the machine can reach it. So, before anything else:
@@ -39,7 +39,7 @@ _HEADERS = {
 
 
 class Guard:
-    """An ASGI application that lets through what may pass, and puts its headers on every answer."""
+    """An ASGI application that rejects foreign requests and adds headers to every response."""
 
     def __init__(self, inner: Application, token: str, port: int) -> None:
         self.inner = inner
@@ -49,7 +49,7 @@ class Guard:
             self.hosts |= set(LOOPBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -86,7 +86,7 @@ class Guard:
 
 
 def _only(headers: list[tuple[bytes, bytes]], name: str, absent: str | None = None) -> str | None:
-    """A header that is there once; None if it is there twice."""
+    """The value of a header; None if it occurs twice."""
     values = [value for key, value in headers if key.lower() == name.encode()]
     if not values:
         return absent
@@ -107,7 +107,7 @@ def _with_headers(send: Send, is_api: bool) -> Send:
 
 
 async def send_error(send: Send, status: int, text: str) -> None:
-    """An answer that says what is wrong."""
+    """Send an error response."""
     body = json.dumps({"error": text}).encode()
     headers = [
         (b"content-type", b"application/json"),

@@ -64,7 +64,7 @@ class Studio:
             log_level="error",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # nothing stands between, so what says otherwise is forged
+            proxy_headers=False,  # there is no proxy, so its headers would be forged
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=1,
@@ -86,7 +86,7 @@ class Studio:
 
     @property
     def running(self) -> bool:
-        """Whether it answers."""
+        """Whether the server runs."""
         return self._thread.is_alive() and not self._server.should_exit
 
     def url(self, session: Session | None = None, link: str = "") -> str:
@@ -96,14 +96,14 @@ class Studio:
         return f"{place}{query}#token={self.token}{f'&{link}' if link else ''}"
 
     def stop(self) -> None:
-        """End it; a second time does nothing."""
+        """Stop the server; a second call does nothing."""
         self._server.should_exit = True
         if threading.current_thread() is not self._thread:
             self._thread.join(5)
         self._socket.close()
 
     def wait(self) -> None:
-        """Until it ends, or until Ctrl+C ends it."""
+        """Wait until the server ends, or until Ctrl+C ends it."""
         try:
             while self._thread.is_alive():
                 self._thread.join(0.5)
@@ -119,7 +119,7 @@ def expression_link(source: str, values: dict[str, float]) -> str:
 
 
 def listening(host: str, port: int | None) -> socket.socket:
-    """A socket of this machine: on the given port, or on the first of ours that is free."""
+    """A local socket: on the given port, or on the first free one of ours."""
     if host not in HOSTS:
         raise StudioError(
             f"the studio serves this machine only ({', '.join(HOSTS)}), not {host}: whoever "
@@ -146,10 +146,10 @@ def listening(host: str, port: int | None) -> socket.socket:
 
 
 def _bound(family: int, address: tuple[str, int]) -> socket.socket:
-    # Said to be TCP: only then asyncio switches off the wait for full packets, which costs 40 ms.
+    # Declared as TCP: only then asyncio disables Nagle's algorithm, which costs 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if os.name == "posix":  # elsewhere it would let two programs share the port
+        if os.name == "posix":  # on other systems two programs could share the port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
         bound.listen(256)
@@ -175,7 +175,7 @@ def _uvicorn() -> Any:
 
 
 def open_in_browser(url: str) -> bool:
-    """Open the address where there is a screen; says whether it was done."""
+    """Open the address in a browser if there is a screen; return whether it worked."""
     import webbrowser
 
     chosen = os.environ.get("BROWSER")
@@ -186,7 +186,7 @@ def open_in_browser(url: str) -> bool:
         return False
     try:
         browser = webbrowser.get()
-        # One that lives in the terminal would take it over, and has no JavaScript.
+        # A text browser would take over the terminal, and has no JavaScript.
         if type(browser) is webbrowser.GenericBrowser and not chosen:
             return False
         return bool(browser.open(url))
@@ -198,7 +198,7 @@ def open_in_browser(url: str) -> bool:
 
 
 class Shown:
-    """A trace in the studio: `.url` is its address, `.stop()` takes it away again."""
+    """A trace in the studio: `.url` is its address, `.stop()` removes it."""
 
     def __init__(self, studio: Studio, session: Session) -> None:
         self._studio = studio
@@ -206,7 +206,7 @@ class Shown:
         self.url = studio.url(session)
 
     def stop(self) -> None:
-        """Take the trace away; with the last one the server ends."""
+        """Remove the trace; with the last one the server stops."""
         with _starting:
             self._studio.sessions.remove(self._session)
             if self._studio.sessions.latest is None:
@@ -253,7 +253,7 @@ def show(
 
 
 def trace_of(thing: Any) -> Trace:
-    """The recording that a Value, a Tensor or a trace stands for; None is the current one."""
+    """The recording of a Value, a Tensor or a trace; None means the current one."""
     try:
         return as_trace(thing)
     except AutogradError as error:
@@ -264,18 +264,18 @@ def trace_of(thing: Any) -> Trace:
 
 
 def title_of(trace: Trace) -> str:
-    """What to call a trace that nobody named."""
+    """The default title of a trace."""
     outer = next((g.name for g in trace.groups if g.above is None), "")
     return outer or trace.name(trace.root)
 
 
 def say(text: str) -> None:
-    """Tell the user, at once also where output is kept back."""
+    """Print and flush, also where output is buffered."""
     print(text, flush=True)
 
 
 def _interactive() -> bool:
-    """A prompt or a notebook: the program does not end by itself."""
-    # That something has imported IPython makes no notebook; a running shell of it does.
+    """Whether this is a prompt or a notebook, where the program does not end by itself."""
+    # An imported IPython is not enough: its shell must run.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(sys, "ps1") or shell is not None or bool(sys.flags.interactive)

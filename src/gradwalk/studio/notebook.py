@@ -1,7 +1,7 @@
 """The studio inside a notebook.
 
-With anywidget the page and Python know of each other (`notebook_widget.py`); without it the same
-page is shown in a sandboxed frame, by itself. See docs/studio/notebook.md.
+With anywidget, page and Python exchange state (`notebook_widget.py`); without it the same page runs
+alone in a sandboxed frame. See docs/studio/notebook.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SYNCED = ("position", "selection", "steps", "values")
 
 
 class StudioFrame:
-    """The page in a frame that nothing goes into and nothing comes out of."""
+    """The page in an isolated frame."""
 
     def __init__(self, page: str, title: str, height: int) -> None:
         self.page = page
@@ -65,7 +65,7 @@ def widget(
 
 
 def frame_html(page: str, title: str, height: int) -> str:
-    """A page as part of another: it can run its script, and reach nothing."""
+    """A page in a sandboxed frame: it can run its script, and reach nothing."""
     return (
         f'<iframe title="{html.escape(title)}" sandbox="allow-scripts" '
         f'style="display:block;width:100%;height:{int(height)}px;border:0" '
@@ -76,7 +76,7 @@ def frame_html(page: str, title: str, height: int) -> str:
 def _document(
     what: Any, title: str | None, values: Mapping[str, float], budget: int
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """What the page opens, and its leaves' numbers as far as Python has names for them."""
+    """The document of the page, and the values of its named leaves."""
     if isinstance(what, str):
         built = parse(what).build(values)
         given = {name: float(built.names[name].data) for name in built.program.leaves}

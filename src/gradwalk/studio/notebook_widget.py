@@ -1,7 +1,7 @@
-"""The studio as an anywidget. Imported only where anywidget is installed and a widget is asked for.
+"""The studio as an anywidget; imported only if anywidget is installed and a widget is created.
 
-The page is in a frame; `web/src/widget.ts` puts it there and carries the traits below between page
-and Python.
+The page is in a frame; `web/src/widget.ts` creates it and synchronizes the traits below with
+Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gradwalk.studio.pages import widget_module
 
 
 class StudioWidget(anywidget.AnyWidget):
-    """A graph in the studio, as the output of a cell; what is shown can be read and set.
+    """A graph in the studio, as the output of a cell; its state can be read and set.
 
     `w.observe(function, "position")` calls a function whenever the page moves.
     """
@@ -30,7 +30,7 @@ class StudioWidget(anywidget.AnyWidget):
     position = traitlets.Int(0, min=0).tag(sync=True)  # steps done
     steps = traitlets.Int(0).tag(sync=True)  # how many there are; the page says it
     selection = traitlets.Unicode().tag(sync=True)  # "n", an edge "n.0", a path "o>n>w1"
-    # The leaves' numbers by name; JSON has no NaN and no infinity, so they travel as text.
+    # The leaves' numbers by name; NaN and infinity are sent as text, because JSON lacks them.
     values = traitlets.Dict().tag(
         sync=True,
         to_json=lambda values, widget: jsonable(values),
@@ -53,6 +53,6 @@ class StudioWidget(anywidget.AnyWidget):
         bundle = super()._repr_mimebundle_(**options)
         if bundle is None:
             return None
-        # Where nobody can show widgets (a viewer, a page made of the notebook): the frame alone.
+        # A viewer without widgets (a static export of the notebook) shows the frame alone.
         data, metadata = bundle
         return {**data, "text/html": frame_html(self._page, self.title, self.height)}, metadata

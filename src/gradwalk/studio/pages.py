@@ -1,4 +1,4 @@
-"""The page: `static/index.html` with what it boots from, and its content security policy.
+"""The page: `static/index.html` with its data and content security policy.
 
 A page is one of four modes. `server` and `site` load script, style and fonts from beside them;
 `export` and `widget` hold all of it, so that they work from disk or inside a frame with no network
@@ -47,7 +47,7 @@ _CLOSED = {
     "base-uri": "'none'",
     "form-action": "'none'",
 }
-# Said in a header only: browsers ignore it in a <meta>, and a site may stand in a frame.
+# In a header only: browsers ignore frame-ancestors in a <meta>, and a site may be framed.
 SERVER_POLICY = _written(_POLICY | {"frame-ancestors": "'none'"})
 CLOSED_POLICY = _written(_CLOSED)
 
@@ -57,7 +57,7 @@ _ENDS_A_SCRIPT = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
 
 
 class NotBuilt(RuntimeError):
-    """The page's script is not there."""
+    """The page's script is missing."""
 
 
 def page(
@@ -80,7 +80,7 @@ def page(
         "session": session,
         "languages": catalogue.languages,
     }
-    # English stands in the page, not in its script: it is what every other language falls back to.
+    # English is part of the page: it is the fallback of every other language.
     words = catalogue.words("en") or Catalogue().words("en")
     slots = {
         "title": html.escape(title),
@@ -98,12 +98,12 @@ def page(
             "script": '<script src="app.js"></script>',
         }
     template = _read(static, "index.html")
-    # One pass: what is filled in is not looked at again, whatever stands in it.
+    # One pass: inserted text is not scanned for slots.
     return _SLOT.sub(lambda slot: slots[slot[1]], template)
 
 
 def data_block(data: Any) -> str:
-    """JSON that nothing in it can end: no `<`, and nothing but ASCII."""
+    """JSON that is safe inside a script element: no `<`, only ASCII."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -115,18 +115,18 @@ def beside(static: Path = STATIC) -> dict[str, Path]:
 
 
 def widget_module(static: Path = STATIC) -> str:
-    """What anywidget loads in a notebook: it puts a page into a frame."""
+    """The module that anywidget loads in a notebook: it puts a page into a frame."""
     return _read(static, "widget.js")
 
 
 def built(static: Path = STATIC) -> bool:
-    """Whether the page's script is there."""
+    """Whether the page's script exists."""
     return (static / "app.js").is_file()
 
 
 def _inside(static: Path) -> dict[str, str]:
     """Script, style and fonts as part of the page: script and style are allowed by their hashes."""
-    # In a JavaScript text \x3C is the same as <, and it cannot end the element around it.
+    # In JavaScript text \x3C equals <, but cannot end the script element.
     script = _ENDS_A_SCRIPT.sub(r"\\x3C", _read(static, "app.js"))
     style = _FONT.sub(lambda name: _font(static, name[0]), _read(static, "app.css"))
     if "</style" in style.lower():
@@ -153,7 +153,7 @@ def _font(static: Path, name: str) -> str:
 
 
 def _read(static: Path, name: str) -> str:
-    # Line ends as they are in the page: a hash is of what the browser reads.
+    # Normalize line ends: the hash must match what the browser reads.
     return _bytes(static, name).decode("utf-8").replace("\r\n", "\n")
 
 

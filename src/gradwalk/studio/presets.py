@@ -1,7 +1,7 @@
-"""The graphs the page begins with: expressions, which stay live, and small recorded traces.
+"""The built-in graphs of the page: expressions, which stay live, and small recorded traces.
 
-Links name presets by their id, so an id is never changed or given to something else. Titles and
-descriptions are words: `preset.<id>.title` and `preset.<id>.about` in the language files.
+Links refer to presets by id, so an id is never changed or reused. The language files have titles
+and descriptions: `preset.<id>.title` and `preset.<id>.about`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from gradwalk.inspect.trace.trace import Trace
 
 GROUPS = ("first", "network", "tensor", "sick", "order")  # `preset.group.<name>`, as in a menu
 
-COSTS = ("bytes_kept", "memory", "region_saved", "regions", "saved", "seconds")  # nobody asks
+# omitted from the page
+COSTS = ("bytes_kept", "memory", "region_saved", "regions", "saved", "seconds")
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class Preset:
             return parse(self.source).build(self.values).trace()
         trace = self.recording()
         for node in trace.nodes:
-            node.line = None  # of this file, which is nobody's program
+            node.line = None  # a line of this file, not of a user's program
         for sweep in trace.sweeps:
             sweep.line = None
         return trace
 
     def as_data(self) -> dict[str, Any]:
-        """What the page is given."""
+        """The data for the page."""
         about = {"id": self.id, "group": self.group}
         if self.recording is None:
             return about | {"kind": "expression", "source": self.source, "values": self.values}
@@ -59,7 +60,9 @@ def as_data() -> list[dict[str, Any]]:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to twelve digits: the last ones differ between machines, and the page is compared."""
+    """Round numbers to twelve digits: the last ones differ between machines, and tests compare the
+    page.
+    """
     if isinstance(value, float):
         return float(f"{value:.12g}")
     if isinstance(value, dict):

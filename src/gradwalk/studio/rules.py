@@ -1,7 +1,7 @@
 """The rules of ops on arrays as text: how the gradient of each input follows from `g`.
 
 For traces of tensors that are read without Python. A rule is run on symbols of a small shape, as
-the walk does with the shapes that were recorded; what would depend on them is left out.
+the walk does with the recorded shapes; text that depends on the shape is omitted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import Symbol
 
 LONGEST = 80
-COUNT = 3  # elements that a reduction on these shapes takes together
+COUNT = 3  # elements that a reduction on these shapes combines
 _SHAPES: list[Callable[[int], Any]] = [
     lambda count: ((2, COUNT),) * count,
     lambda count: ((2, COUNT), (COUNT, 4)) if count == 2 else None,
@@ -36,7 +36,7 @@ _OF_A_SHAPE = re.compile(
 
 
 def array_rules() -> dict[str, list[Any]]:
-    """By op: the names of its inputs, then the rule of each ({x} is what x is called) or None."""
+    """By op: the names of its inputs, then the rule of each ({x} is the name of x) or None."""
     by_op = {}
     for op in (*TABLE.values(), *TABLE.composites.values()):
         if op.elementwise or not op.differentiable:
@@ -48,14 +48,14 @@ def array_rules() -> dict[str, list[Any]]:
 
 
 def _written(op: Op) -> list[str | None]:
-    """Those that the op itself spells out."""
+    """The rules that the op defines as text."""
     assert isinstance(op.formula, Mapping)
     texts = [op.formula.get(name) for name in op.inputs]
     return [text if isinstance(text, str) else None for text in texts]
 
 
 def _read(op: Op) -> list[str | None]:
-    """Those that can be read off the rules, on the first shapes that fit the op."""
+    """The rules run on symbols, with the first shapes that fit the op."""
     for shapes in filter(None, (make(len(op.inputs)) for make in _SHAPES)):
         for extra in _ATTRIBUTES:
             given = {name: value for name, value in extra.items() if name in op.attributes}

@@ -1,4 +1,4 @@
-"""The studio's server: the page, and what Python answers about the traces it shows.
+"""The studio's server: the page, and Python's answers about the traces it shows.
 
 Text from the page is only ever read as JSON, as a trace file, or by the parser of expressions
 (inspect/expression/parser.py); nothing of it is executed. Everything that takes time runs beside
@@ -49,7 +49,7 @@ Handler = Callable[["Request"], Awaitable["Response"]]
 
 
 class Refused(Exception):
-    """An answer that is an error."""
+    """An error response."""
 
     def __init__(self, status: int, text: str, **more: Any) -> None:
         super().__init__(text)
@@ -99,14 +99,14 @@ def application(
 
 
 class _Studio:
-    """What the routes lead to."""
+    """The handlers of the routes."""
 
     def __init__(self, sessions: Sessions, static: Path, catalogue: Catalogue, crew: Crew) -> None:
         self._sessions = sessions
         self._static = static
         self._catalogue = catalogue
         self._crew = crew
-        # All that is served from disk: a name that is not in here does not exist.
+        # All files that are served; other names do not exist.
         self.files = beside(static)
         self.files |= {f"lessons/{name}": path for name, path in catalogue.files.items()}
 
@@ -192,11 +192,11 @@ class _Studio:
         return _answer(await self._crew.run(lambda: _text(answers.walk(given))))
 
 
-# -- what comes in ---------------------------------------------------------------------------------
+# -- requests --------------------------------------------------------------------------------------
 
 
 async def _body(request: Request, limit: int) -> bytes:
-    """The body, counted while it arrives: what a header says of its length may be wrong."""
+    """The body, limited while it arrives: the length in the header may be wrong."""
     too_large = Refused(413, f"the request is larger than {limit >> 10:,} KiB")
     said = request.headers.get("content-length", "")
     if said.isdecimal() and int(said) > limit:
@@ -246,7 +246,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-# -- what goes out ---------------------------------------------------------------------------------
+# -- responses -------------------------------------------------------------------------------------
 
 
 def _text(value: Any) -> bytes:
@@ -274,7 +274,7 @@ async def _not_there(request: Request, error: Any) -> Response:
 
 
 def _safely(handler: Handler) -> Handler:
-    """Every error as an answer that says what is wrong."""
+    """Turn every error into a response that says what is wrong."""
 
     async def handled(request: Request) -> Response:
         from starlette.requests import ClientDisconnect
@@ -295,7 +295,7 @@ def _safely(handler: Handler) -> Handler:
         except NotBuilt as error:
             return _json({"error": str(error)}, 500)
         except (BadQuestion, FileError, ValueError, LookupError, TypeError) as error:
-            # The tools raise these with a message for whoever asked them.
+            # The tools raise these with a message for the user.
             text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
             return _json({"error": text}, 400)
         except ClientDisconnect:

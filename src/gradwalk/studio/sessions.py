@@ -1,4 +1,4 @@
-"""The traces that a server shows: those that Python showed, and files opened in the page."""
+"""The traces of a server: shown from Python, or opened as files in the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradwalk.studio.answers import AnswerTooLarge
 from gradwalk.studio.findings import findings
 
 MOST_NODES = 200_000
-MOST_UPLOADS = 8  # the oldest is forgotten
+MOST_UPLOADS = 8  # beyond it the oldest is removed
 LONGEST_TITLE = 200  # of a file that was opened in the page
 
 
@@ -33,7 +33,7 @@ class Session:
 
     @cached_property
     def findings(self) -> list[dict[str, Any]]:
-        """What is wrong with it; looked for once."""
+        """The findings about the trace; computed once."""
         return findings(self.trace)
 
     def summary(self) -> dict[str, Any]:
@@ -61,12 +61,13 @@ class Sessions:
         return self._add(Session(title, trace, text, arrays))
 
     def open(self, path: Path) -> Session:
-        """Add a trace file; what is wrong with one raises `gradwalk.io.FileError`."""
+        """Add a trace file; an invalid one raises `gradwalk.io.FileError`."""
         return self._read(path.read_bytes(), path, path.name)
 
     def upload(self, content: bytes, title: str = "") -> Session:
         """Add a trace file that was opened in the page, or a bare description."""
-        if content[:1] == b"{" and content[7:8] != b"\0":  # else the length of a file's header
+        # else these are the length of a file's header
+        if content[:1] == b"{" and content[7:8] != b"\0":
             content = _as_file(content)
         return self._read(content, Path("the file"), title[:LONGEST_TITLE], uploaded=True)
 
@@ -89,23 +90,23 @@ class Sessions:
         return self._found.get(name)
 
     def remove(self, session: Session) -> None:
-        """Forget a session."""
+        """Remove a session."""
         with self._lock:
             self._found.pop(session.id, None)
 
     def all(self) -> list[Session]:
-        """Oldest first."""
+        """All sessions, oldest first."""
         with self._lock:
             return list(self._found.values())
 
     @property
     def latest(self) -> Session | None:
-        """The one that Python showed last."""
+        """The session that Python showed last."""
         return next((s for s in reversed(self.all()) if not s.uploaded), None)
 
 
 def _as_file(description: bytes) -> bytes:
-    """A description whose numbers all stand in it, as a trace file."""
+    """A description without separate arrays, as a trace file."""
     text = description.decode(errors="replace")
     header = json.dumps({"__metadata__": {"gradwalk_trace": text}}).encode()
     return len(header).to_bytes(8, "little") + header

@@ -1,6 +1,6 @@
-"""The whole studio as files for any web server, or for a frame in another page.
+"""The studio as static files for any web server, or for a frame in another page.
 
-All addresses in it are relative, so it works under any path. What needs Python says so.
+All addresses are relative, so it works under any path. Features that need Python say so.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def write_site(
 ) -> list[Path]:
     """Write the site into a folder: a new one, an empty one, or one that holds a site already.
 
-    `lessons` are further folders of lessons. Each file is put in place whole, index.html last;
-    what an earlier site had and this one has not is removed, everything else is left alone.
+    `lessons` are further folders of lessons. Each file is written atomically, index.html last;
+    files of an earlier site that this one lacks are removed, all other files stay.
     """
     out = Path(out)
     catalogue = Catalogue([LESSONS, *map(Path, lessons)])
@@ -52,10 +52,10 @@ def _json(value: object) -> bytes:
 
 
 def _earlier(out: Path) -> list[str]:
-    """The files of a site that is there; a folder with anything else in it is not ours."""
+    """The files of an existing site; raise for a folder with other contents."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file, and the site is a folder")
-    # A folder that a version control system has just made has nothing of anyone's in it.
+    # A folder with only hidden files, as of a fresh checkout, counts as empty.
     if not out.exists() or not [p for p in out.iterdir() if not p.name.startswith(".")]:
         return []
     try:
@@ -69,10 +69,10 @@ def _earlier(out: Path) -> list[str]:
 
 
 def _remove(out: Path, name: str) -> None:
-    """A file of an earlier site, and its folder if that is empty then."""
+    """Remove a file of an earlier site, and its folder if that is then empty."""
     path = out / name
     if not path.resolve().is_relative_to(out.resolve()):
-        return  # the list was changed by someone: what lies elsewhere is not ours
+        return  # the list was edited: files outside the folder are not ours
     path.unlink(missing_ok=True)
     try:
         path.parent.rmdir()

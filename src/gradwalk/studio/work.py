@@ -1,8 +1,8 @@
-"""Work done beside the server: in threads, a few at once, each for a limited time.
+"""Work beside the server: a few threads at once, each for a limited time.
 
-What takes too long is interrupted: Python raises an exception in the thread at its next
-instruction. A single long call into NumPy ends first; until then it keeps its place, and the
-server goes on serving.
+A job that takes too long is interrupted: Python raises an exception in the thread at its next
+instruction. A single long call into NumPy ends first; until then the job keeps its slot, and the
+server continues to serve.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-_LOOK_AGAIN = 0.25  # seconds: a wake-up call may be lost with an interrupted thread
+_LOOK_AGAIN = 0.25  # seconds: an interrupted thread may lose its wake-up call
 
 
 class TooBusy(Exception):
@@ -25,7 +25,7 @@ class TooBusy(Exception):
 
 
 class TookTooLong(Exception):
-    """It was begun and not finished in time."""
+    """The job did not finish in time."""
 
 
 class _Interrupted(SystemExit):
@@ -33,7 +33,7 @@ class _Interrupted(SystemExit):
 
 
 class Crew:
-    """A few threads."""
+    """Runs functions in a few threads."""
 
     def __init__(self, seconds: float = 10.0, at_once: int = 4, waiting: int = 128) -> None:
         self.seconds = seconds
@@ -44,7 +44,7 @@ class Crew:
         self._lock = threading.Lock()
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """What the function returns or raises; or `TooBusy`, or `TookTooLong`."""
+        """Return or raise what the function does; or raise `TooBusy` or `TookTooLong`."""
         end = time.monotonic() + self.seconds
         job = _Job(function, asyncio.get_running_loop(), self._wake)
         while self._waiting or not self._begun(job):
@@ -85,7 +85,7 @@ class Crew:
 
 
 class _Job:
-    """One function in a thread of its own."""
+    """One function in its own thread."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _Job:
         try:
             self.loop.call_soon_threadsafe(self._deliver, result, failure)
         except RuntimeError:
-            pass  # the server has ended, and nobody waits for it
+            pass  # the server has ended
 
     def _deliver(self, result: Any, failure: BaseException | None) -> None:
         if not self.future.done():

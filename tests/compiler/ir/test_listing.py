@@ -7,7 +7,7 @@ import pytest
 
 from gradwalk.compiler.backends.llvm.backend import CAPABILITIES
 from gradwalk.compiler.ir.listing import kernel_listing, listing
-from gradwalk.compiler.ir.program import Call
+from gradwalk.compiler.ir.program import Argument, Call, Memory, Scalar
 from gradwalk.compiler.plan.schedule import plan
 from tests.compiler.programs import Written
 
@@ -28,7 +28,7 @@ def small() -> Written:
 
 
 def test_the_text_of_a_program() -> None:
-    text = listing(small().program, {"a0": "x", "m0": "weight", "n0": "lr"})
+    text = listing(small().program, {Argument(0): "x", Memory(0): "weight", Scalar(0): "lr"})
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines == [
         "a0 x float32 (5, 3)",

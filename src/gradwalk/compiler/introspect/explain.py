@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gradwalk.compiler.introspect.estimates import operations, traffic
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import WIDTH, columns, lines_of, shortened
-from gradwalk.compiler.ir.program import Argument, Call, Program
+from gradwalk.compiler.ir.program import Argument, Program
 from gradwalk.compiler.plan.buffers import ALIGNMENT
 from gradwalk.compiler.plan.loop_nest import Loops
 from gradwalk.compiler.plan.lowering import ProductSteps
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.function import Compiled
 
+# Of calls with a kernel of their own; all others scatter.
 CALL_KINDS = {
-    "conv": "convolve", "pool": "pool", "max": "pool", "gather": "pick", "cumsum": "scan",
-    "running": "scan", "sort": "sort", "topk": "sort",
+    "conv_weight": "convolve", "max_pool_indices": "pool", "pool_sum": "pool",
+    "pool_spread": "pool", "gather_last": "pick", "cumsum": "scan", "running_max": "scan",
+    "running_min": "scan", "sort": "sort", "topk": "sort",
 }  # fmt: skip
 
 
@@ -260,13 +262,7 @@ def kind_of_entry(entry: Entry) -> str:
         return "product" if work.call.op is matmul_op else "convolve"
     if isinstance(work, Loops):
         return "columns" if work.reduced else "rows" if work.reduces else "map"
-    return kind_of_call(work)
-
-
-def kind_of_call(call: Call) -> str:
-    """The same for a call that has a kernel of its own."""
-    start = call.op.name.partition("_")[0]
-    return CALL_KINDS.get(start, "scatter")
+    return CALL_KINDS.get(work.op.name, "scatter")
 
 
 def _indented(arrays: Sequence[Array]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import lines_of, listing
+from gradwalk.compiler.ir.program import Argument, Memory, Scalar, Source
 from gradwalk.graph.source import caller, source_line
 
 if TYPE_CHECKING:
@@ -129,15 +130,17 @@ def code_of(kernel: Any, form: str | None) -> str:
     return "\n".join(part.rstrip("\n") for part in parts)
 
 
-def meanings(compiled: Any, specialization: Specialization) -> dict[str, str]:
-    """What the sources of a program are to the user, by their names in a listing."""
+def meanings(compiled: Any, specialization: Specialization) -> dict[Source, str]:
+    """What the sources of a program are to the user."""
     trace = specialization.trace
-    names = {
-        "a": argument_names(compiled.names, trace),
-        "m": captured_names(compiled.function, trace),
-        "n": map(str, trace.scalars),
-    }
-    return {f"{kind}{i}": name for kind, listed in names.items() for i, name in enumerate(listed)}
+    names: dict[Source, str] = {}
+    for kind, listed in (
+        (Argument, argument_names(compiled.names, trace)),
+        (Memory, captured_names(compiled.function, trace)),
+        (Scalar, map(str, trace.scalars)),
+    ):
+        names |= {kind(number): name for number, name in enumerate(listed)}
+    return names
 
 
 def warn_of_numpy(name: str, executable: Any) -> bool:

@@ -10,11 +10,21 @@ a: argument, m: captured memory, n: runtime scalar, c: constant, t: computed.
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gradwalk.compiler.ir.program import Argument, Call, Constant, Memory, Program, Scalar, Term
+from gradwalk.compiler.ir.program import (
+    Argument,
+    Call,
+    Constant,
+    Memory,
+    Program,
+    Scalar,
+    Source,
+    Term,
+)
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Given,
@@ -33,7 +43,6 @@ from gradwalk.graph.source import SourceLine, source_line
 
 WIDTH = 80
 _STUCK = "\N{NO-BREAK SPACE}"
-_LETTERS = {Argument: "a", Memory: "m", Scalar: "n", Constant: "c"}
 
 
 class Listing:
@@ -42,19 +51,18 @@ class Listing:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.names: dict[Term, str] = {}
-        constants = 0
+        constants = itertools.count()
         for term in program.sources():
             match term.source:
                 case Argument(position):
                     self.names[term] = f"a{position}"
-                case Memory(number) | Scalar(number):
-                    self.names[term] = f"{_LETTERS[type(term.source)]}{number}"
+                case Memory(number):
+                    self.names[term] = f"m{number}"
+                case Scalar(number):
+                    self.names[term] = f"n{number}"
                 case Constant(array):
-                    if array.ndim:
-                        self.names[term] = f"c{constants}"
-                        constants += 1
-                    else:
-                        self.names[term] = repr(array.item())
+                    named = f"c{next(constants)}" if array.ndim else repr(array.item())
+                    self.names[term] = named
         outputs = (term for call in program.calls for term in call.outputs)
         for number, term in enumerate(outputs):
             self.names[term] = f"t{number}"
@@ -72,24 +80,19 @@ class Listing:
         kind = kinds[0] if len(set(kinds)) == 1 else ", ".join(kinds)
         return _aligned(f"{outputs} = {call.op.name}({', '.join(inside)})", kind)
 
-    def sources(self, meanings: dict[str, str]) -> list[str]:
+    def sources(self, meanings: dict[Source, str]) -> list[str]:
         """A row for each source: its name, what it is to the user, its type."""
         updated = {term for term, _ in self.program.updates}
         rows = []
-        for term in sorted(self.program.sources(), key=self._source_order):
+        for term in sorted(self.program.sources(), key=_source_order):
             if isinstance(term.source, Constant) and not term.ndim:
                 continue  # calls show it as a number
-            name = self.names[term]
+            meaning = meanings.get(term.source, "") if term.source is not None else ""
             note = "updated" if term in updated else ""
-            rows.append((name, meanings.get(name, ""), typed(term), note))
+            rows.append((self.names[term], meaning, typed(term), note))
         return columns(rows)
 
-    def _source_order(self, term: Term) -> tuple[int, int]:
-        name = self.names[term]
-        known = [*_LETTERS.values()]
-        return (known.index(name[0]), int(name[1:])) if name[0] in known else (len(known), 0)
-
-    def text(self, meanings: dict[str, str] | None = None) -> str:
+    def text(self, meanings: dict[Source, str] | None = None) -> str:
         """The whole program."""
         program = self.program
         lines = self.sources(meanings or {})
@@ -108,8 +111,19 @@ class Listing:
         return "\n".join(lines)
 
 
-def listing(program: Program, meanings: dict[str, str] | None = None) -> str:
-    """A program as text; `meanings` say what its sources are to the user, by a0, m0, n0."""
+def _source_order(term: Term) -> tuple[int, int]:
+    match term.source:
+        case Argument(number):
+            return 0, number
+        case Memory(number):
+            return 1, number
+        case Scalar(number):
+            return 2, number
+    return 3, 0  # constants, in order of use
+
+
+def listing(program: Program, meanings: dict[Source, str] | None = None) -> str:
+    """A program as text; `meanings` say what its sources are to the user."""
     return Listing(program).text(meanings)
 
 

@@ -111,7 +111,7 @@ class Call:
         self.op = op
         self.attrs = attrs
         self.line = line
-        self.kind: Any = None  # what loops it needs, once the planner asked (plan/loop_kinds.py)
+        self.kind: Any = None  # of its loops, once it is classified (plan/loop_kinds.py)
         self.take(args)
         self.outputs = tuple(
             [Term(shape, dtype, self, i) for i, (shape, dtype) in enumerate(metas)]

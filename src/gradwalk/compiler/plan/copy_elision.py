@@ -55,7 +55,7 @@ class Requests:
         if call.op is permute:
             (operand,) = call.terms
             return self.grant(operand, _unpermuted(target, call.attrs["axes"], operand.shape))
-        kind = kind_of(call)[0]
+        kind = kind_of(call)
         if kind is Kind.VIEW or (kind is Kind.SCATTER and not target.contiguous):
             return False
         self.slices[term] = target

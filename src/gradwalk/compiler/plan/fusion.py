@@ -343,7 +343,7 @@ _FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)
 def _needs_whole(call: Call) -> bool:
     """Whether a call reads its operands elsewhere than at the element it computes."""
     random = call.op in ELEMENTWISE_RANDOM  # from the state of a generator
-    return random or picking(call) is not None or kind_of(call)[0] is Kind.PRODUCT
+    return random or picking(call) is not None or kind_of(call) is Kind.PRODUCT
 
 
 def may_fail(call: Call) -> bool:
@@ -352,4 +352,4 @@ def may_fail(call: Call) -> bool:
 
 
 def _reduces(call: Call) -> bool:
-    return kind_of(call)[0] in (Kind.ROWS, Kind.COLUMNS)
+    return kind_of(call) in (Kind.ROWS, Kind.COLUMNS)

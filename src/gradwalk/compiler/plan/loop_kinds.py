@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Kind(enum.Enum):
 
 def is_map(call: Call) -> bool:
     """Whether native code computes each element from the elements at the same indices."""
-    return kind_of(call)[0] is Kind.MAP and call.op not in _ELSEWHERE
+    return kind_of(call) is Kind.MAP and call.op not in _ELSEWHERE
 
 
 def _is_map(call: Call, backend: Capabilities) -> bool:
@@ -129,42 +130,48 @@ def is_view(call: Call) -> bool:
     return call.op.view
 
 
-Classified = tuple[Kind, Shape, tuple[int, ...]]  # their shape, and the axes that are reduced
+class LoopClass(NamedTuple):
+    """The loops that a call needs: their kind, their shape, and the axes that are reduced."""
+
+    kind: Kind
+    shape: Shape
+    axes: tuple[int, ...] = ()
 
 
-def kind_of(call: Call) -> Classified:
-    """The kind of a call, the shape of its loops, and the axes it reduces."""
-    classified: Classified = call.kind
-    return classified
+def kind_of(call: Call) -> Kind:
+    """The kind of a call that was classified."""
+    kind: Kind = call.kind
+    return kind
 
 
-def classify(call: Call, backend: Capabilities) -> Classified:
-    """Decide on the kind of a call, which `kind_of` returns from now on."""
-    call.kind = _classified(call, backend)
-    return kind_of(call)
+def classify(call: Call, backend: Capabilities) -> LoopClass:
+    """Decide which loops a call needs."""
+    loops = _classified(call, backend)
+    call.kind = loops.kind
+    return loops
 
 
-def _classified(call: Call, backend: Capabilities) -> Classified:
+def _classified(call: Call, backend: Capabilities) -> LoopClass:
     out = call.outputs[0].shape
     if _is_map(call, backend) or (call.op in (getitem, embedding_op) and picking(call) is not None):
-        return Kind.MAP, out, ()
+        return LoopClass(Kind.MAP, out)
     if is_view(call):
-        return Kind.VIEW, out, ()
+        return LoopClass(Kind.VIEW, out)
     if call.op in REDUCTIONS:
         (x,) = call.terms
         if call.outputs[0].size and not x.size:
-            return Kind.ALONE, out, ()  # the largest of nothing: NumPy raises
+            return LoopClass(Kind.ALONE, out)  # the largest of nothing: NumPy raises
         axes = tuple(sorted(call.attrs["axis"]))
         long = [i for i, n in enumerate(x.shape) if n != 1]
         last = long[-1] if long else -1
         kind = Kind.ROWS if last in axes or not axes or last < 0 else Kind.COLUMNS
-        return kind, x.shape, axes
+        return LoopClass(kind, x.shape, axes)
     if (call.op is matmul_op and call.outputs[0].dtype.kind == "f") or (
         call.op in (conv, conv_input) and is_native_convolution(call)
     ):
-        return Kind.PRODUCT, out, ()
+        return LoopClass(Kind.PRODUCT, out)
     if call.op in (put, setitem, sum_rows) and picking(call) is not None:
-        return Kind.SCATTER, out, ()
+        return LoopClass(Kind.SCATTER, out)
     if call.op in (concatenate, pad_op) or writes_a_part(call):
-        return Kind.JOIN, out, ()
-    return Kind.ALONE, out, ()
+        return LoopClass(Kind.JOIN, out)
+    return LoopClass(Kind.ALONE, out)

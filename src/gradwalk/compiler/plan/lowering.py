@@ -58,7 +58,7 @@ class ProductSteps:
 
 def product_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> ProductSteps:
     """The product of a group, and what is done to its elements before they are stored."""
-    (product,) = (call for call in group.calls if kind_of(call)[0] is Kind.PRODUCT)
+    (product,) = (call for call in group.calls if kind_of(call) is Kind.PRODUCT)
     left, right = product.terms
     lowering = _Lowering(group.shape, where)
     (out,) = product.outputs

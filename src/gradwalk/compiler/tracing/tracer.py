@@ -31,10 +31,13 @@ from gradwalk.graph.versions import owner_of
 from gradwalk.ops.core.dtypes import float64, result_dtype
 from gradwalk.ops.core.op import Op, UnknownShapeError
 from gradwalk.ops.core.symbol import output_dtypes, output_shapes
+from gradwalk.ops.network.convolution import conv, conv_bias, conv_input, conv_weight
 from gradwalk.ops.shape import reshaping as shaping
 from gradwalk.tensors.apply import wrap
 
 Shape = tuple[int, ...]
+# The batch comes last in the memory of their results.
+_CONVOLUTIONS = (conv, conv_bias, conv_input, conv_weight)
 
 
 class ArgumentIsCaptured(BaseException):
@@ -122,7 +125,7 @@ class Tracer:
         outputs = self.call(op, args, attrs)
         arrays = [o for o in operands if isinstance(o, Traced)]
         straight = op is shaping.clone or (
-            all(a.contiguous for a in arrays) and not op.name.startswith("conv")
+            all(a.contiguous for a in arrays) and op not in _CONVOLUTIONS
         )
         if op.multiple:
             return tuple(Traced(self, t, straight) for t in outputs)

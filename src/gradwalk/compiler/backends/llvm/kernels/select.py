@@ -51,7 +51,7 @@ def kernel_of(entry: Entry, host: Host, threads: int) -> Kernel:
         kernel = _product(work, host)
         sharers = 1 if runs_alone(entry, threads) else threads
         return _with_scratch(entry, kernel, sharers, SCRATCH)
-    if isinstance(work, Call) and kind_of(work)[0] is Kind.SCATTER:
+    if isinstance(work, Call) and kind_of(work) is Kind.SCATTER:
         return _scatter(entry, work, host)
     if isinstance(work, Call) and work.op in (sort_op, topk_op):
         descending = work.attrs["descending" if work.op is sort_op else "largest"]
