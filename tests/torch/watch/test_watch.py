@@ -556,7 +556,7 @@ def test_an_update_in_the_last_step_is_found_at_the_end(tmp_path: Path) -> None:
     ):
         (model(torch.ones(2, 4)) * 0).sum().backward()  # 0 / (sqrt(0) + 0)
         optimizer.step()
-    assert "with eps=0 that is what it divides by" in stopped.value.report.seen
+    assert "with eps=0 it divides by them" in stopped.value.report.seen
 
 
 def test_sparse_gradients_and_float16(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ class _Search:
             return self.trace.sweep.grad(index, self.output)
         return gradient_of(self.live)
 
-    def _about(self, verdict: str, kind: str, reason: str, fix: str) -> WhyNoGrad:
+    def _about(self, kind: str, reason: str, fix: str, verdict: str = "none") -> WhyNoGrad:
         node = None if self.index is None else self.trace.nodes[self.index]
         line = getattr(self.live, "line", None) if node is None else node.line
         return WhyNoGrad(
@@ -160,7 +160,7 @@ class _Search:
         known = self.trace.statistics(grad)
         assert known is not None
         zeros = f", {known.zeros} of {known.count} elements are 0" if known.count > 1 else ""
-        answer = self._about("flows", "", f"its norm is {short(known.norm)}{zeros}.", "")
+        answer = self._about("", f"its norm is {short(known.norm)}{zeros}.", "", "flows")
         answer.line = None
         live = self.live
         if is_tensor(live) and gradient_of(live) is None and self.trace.sweeps:
@@ -195,21 +195,18 @@ class _Search:
                 return self._report("none", [self._cut(cause, node.index, [node.index])])
             sources = ", ".join(sorted({self.trace.name(i) for i in node.inputs})[:4])
             return self._about(
-                "none",
                 "no gradient below",
                 f"it is computed from {sources}, and none of these needs a gradient.",
                 "make what is to be learned with requires_grad=True before it is used.",
             )
         if "float" not in node.metas[0][1]:
             return self._about(
-                "none",
                 "integer leaf",
                 f"it holds {node.metas[0][1]}, and integers have no derivative.",
                 "make it with a float dtype, if it is to be learned.",
             )
         late = getattr(self.live, "requires_grad", False)
         return self._about(
-            "none",
             "requires_grad",
             "it needed no gradient when it was used; requires_grad was set later."
             if late
@@ -227,15 +224,13 @@ class _Search:
         if not self.trace.sweeps:
             loss = self.trace.nodes[self.root]
             if not loss.needs_grad and loss.index != node.index:
-                return self._about("none", "no graph", "the loss needs no gradient.", "")
+                return self._about("no graph", "the loss needs no gradient.", "")
             return self._about(
-                "none",
                 "no backward",
                 "the path to the loss is unbroken, and no backward pass was recorded.",
                 "call loss.backward(), inside the recording if there is one.",
             )
         return self._about(
-            "none",
             "not asked for",
             "the path to the loss is unbroken, but the backward pass went only to other tensors, "
             "or started elsewhere.",
@@ -246,14 +241,12 @@ class _Search:
         """backward() has run, but there is no .grad."""
         if not self.live.is_leaf:
             return self._about(
-                "none",
                 "not a leaf",
                 f"it is the result of {node.op or 'an operation'}, and only leaves keep what "
                 "arrives in .grad.",
                 "call retain_grad() on it before backward().",
             )
         return self._about(
-            "none",
             "cleared",
             "backward() has been called and the path to the loss is unbroken: its gradient was "
             "cleared since, or only those of other tensors were asked for.",
@@ -271,10 +264,10 @@ class _Search:
 
     def _freed(self) -> WhyNoGrad:
         return self._about(
-            "zero",
             "unknown",
             "backward has freed the values of this graph, so the cut is unknown.",
             f"compute inside {self.recording}, or backward(retain_graph=True).",
+            verdict="zero",
         )
 
     # -- no way to the loss ------------------------------------------------------------------------
@@ -284,13 +277,11 @@ class _Search:
         root = self.trace.nodes[self.root]
         if root.is_leaf and not root.needs_grad:
             return self._about(
-                "none",
                 "no graph",
                 "the loss itself needs no gradient: nothing behind it was recorded.",
                 f"compute the loss inside {self.recording} and ask again, to see the line.",
             )
         answer = self._about(
-            "none",
             "unused",
             "the loss is computed without it.",
             "use it in the computation of the loss.",
@@ -323,7 +314,7 @@ class _Search:
             back = came_back(self.trace, exit, self.leading)
             return self._left(exit, back, way(came, exit.node))
         answer = self._about(
-            "none", "unused", "no operation uses it.", "use it in the computation of the loss."
+            "unused", "no operation uses it.", "use it in the computation of the loss."
         )
         last = max(came)
         if last != node.index:
@@ -344,7 +335,7 @@ class _Search:
         if exit.how == "bool()":
             reason = f"{name} only decides which branch runs, and a choice has no derivative."
             fix = "compute both branches: where(condition, a, b), or a smooth weight."
-        answer = self._about("none", "left the graph", reason, fix)
+        answer = self._about("left the graph", reason, fix)
         answer.line = exit.line
         answer.node, answer.op = exit.node, self.trace.nodes[exit.node].op
         answer.path = steps_at(self.trace, path)
