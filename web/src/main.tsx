@@ -84,6 +84,6 @@ document.body.append(root);
 
 // Drawn once the fonts are there, so that nothing moves; a network that is slow is not waited for.
 void Promise.race([
-  Promise.allSettled(Array.from(document.fonts, (font) => font.load())),
+  Promise.allSettled([...document.fonts].map((font) => font.load())),
   new Promise((done) => setTimeout(done, 1000)),
 ]).then(() => render(<App />, root));

@@ -16,11 +16,11 @@ FAMILIES = [
     for name in (
         "elementwise.arithmetic",
         "elementwise.trigonometry",
-        "elementwise.activation",
         "elementwise.special",
         "elementwise.remainders",
         "elementwise.choice",
         "elementwise.comparison",
+        "elementwise.activation",
         "reduce.reduction",
         "reduce.sorting",
         "reduce.scan",

@@ -21,7 +21,7 @@ from gradwalk.compiler.ir.program import (
 )
 from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM, random_permutation
 from gradwalk.ops import TABLE
-from gradwalk.ops.elementwise.arithmetic import add, mul, pow
+from gradwalk.ops.elementwise.arithmetic import add, mul, pow_op
 from gradwalk.ops.shape.reshaping import cast, permute, reshape
 from tests.ops.samples.table import Sample, all_samples, each_sample
 
@@ -138,7 +138,7 @@ def test_late_numbers_are_python_numbers_until_they_meet_an_array() -> None:
     x = source((2,), Argument(0))
     build = Builder()
     after = build.apply(add, [step, 1])
-    small = build.apply(pow, [rate, after])
+    small = build.apply(pow_op, [rate, after])
     scaled = build.apply(mul, [x, build.apply(cast, [small], {"dtype": np.dtype(np.float32)})])
     run = reference.NumpyExecutable(Program(build.calls, [scaled], [(step, after), (rate, small)]))
     (found,), late = run([np.ones(2, np.float32)], [], [0.1, 2])

@@ -20,7 +20,7 @@ export async function saveCopy(): Promise<void> {
   link.href = URL.createObjectURL(new Blob([await copyOfPage()], { type: "text/html" }));
   link.download = `${titleOf(originNow()).replace(/[^\p{L}\p{N}]+/gu, "-")}.html`;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  setTimeout(URL.revokeObjectURL, 10_000, link.href);
 }
 
 export async function copyOfPage(): Promise<string> {
