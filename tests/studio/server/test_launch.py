@@ -349,6 +349,8 @@ def test_make_run_ends_in_the_studio_and_ctrl_c_ends_it(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # A suite that runs in the background ignores Ctrl+C, and what it starts would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         assert process.stdout is not None
