@@ -406,6 +406,8 @@ def test_an_error_after_changes_puts_them_back() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal to itself")
 def test_an_interrupt_leaves_no_half_step() -> None:
+    # A suite that runs in the background ignores Ctrl+C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     gw.manual_seed(0)
     model = nn.Sequential(nn.Linear(200, 800), nn.Tanh(), nn.Linear(800, 200))
     optimizer = gw.optim.Adam(model.parameters(), lr=0.1)
