@@ -30,8 +30,21 @@ def numbers(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 
-def built(w: Written, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """The program without and with it; both do exactly the same."""
+def assert_same_but_for_order(result: Any, expected: Any) -> None:
+    """Equal but for the rounding of float32 sums.
+
+    A product that moves into another kernel may be summed there in another order. Of random
+    networks one in a hundred differs, by 1 part in 8,000,000 where we looked (seeds 43 and 260).
+    """
+    for one, other in zip(result.arrays(), expected.arrays(), strict=True):
+        scale = max(1.0, float(np.abs(other).max(initial=0)))
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * scale)
+
+
+def built(
+    w: Written, monkeypatch: pytest.MonkeyPatch, same: Any = assert_same_bits
+) -> tuple[Any, Any]:
+    """The program without and with it; both give the same results, by default to the last bit."""
     with monkeypatch.context() as patch:
         patch.setattr(rematerialization, "WORTH_IT", NEVER)
         plain = build(w.program)
@@ -39,7 +52,7 @@ def built(w: Written, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     lean = build(w.program)
     expected = w.outcome(plain)
     for _ in range(2):
-        assert_same_bits(w.outcome(lean), expected)
+        same(w.outcome(lean), expected)
     return plain, lean
 
 
@@ -243,5 +256,5 @@ def test_networks_do_the_same_in_no_more_memory(seed: int) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         for name, value in (("WORTH_IT", 0), ("SMALL", 64), ("OWN_KERNEL", 0)):
             monkeypatch.setattr(rematerialization, name, value)
-        plain, lean = built(network(seed), monkeypatch)
+        plain, lean = built(network(seed), monkeypatch, assert_same_but_for_order)
         assert lean.plan.arena <= plain.plan.arena
