@@ -2,7 +2,7 @@
 
     git worktree add ../old v0.1.0
     python benchmarks/commits.py ../old            compiled and eager steps, Values, a recording
-    python benchmarks/commits.py ../old --rounds 31 gpt "eager mlp"
+    python benchmarks/commits.py ../old gpt "eager mlp" --rounds 31
 
 Each row runs in two processes, one per checkout, with that checkout's own benchmarks. They take
 turns, round by round, so that a busy machine slows both. The fastest round counts.
