@@ -31,10 +31,11 @@ def numbers(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Any:
 
 
 def assert_same_but_for_order(result: Any, expected: Any) -> None:
-    """Equal but for the rounding of float32 sums.
+    """Equal to 1e-6 of the largest element.
 
-    A product that moves into another kernel may be summed there in another order. Of random
-    networks one in a hundred differs, by 1 part in 8,000,000 where we looked (seeds 43 and 260).
+    A few random networks differ in the last bits, at seed 304 by 1.5e-7 and at 104584 by 1.3e-7 of
+    the largest element. Which kernel rounds differently was not found out; until it is, this test
+    cannot ask for equal bits, as the others here do.
     """
     for one, other in zip(result.arrays(), expected.arrays(), strict=True):
         scale = max(1.0, float(np.abs(other).max(initial=0)))
