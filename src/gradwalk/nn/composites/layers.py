@@ -8,9 +8,9 @@ from gradwalk.nn.composites.composite import composite
 from gradwalk.nn.functional import normalization
 from gradwalk.nn.functional.attention import scaled_dot_product_attention
 from gradwalk.nn.functional.pooling import (
-    _adaptive_avg,
-    _avg_pool,
-    adaptive_max_pool2d,
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
     interpolate,
 )
 from gradwalk.ops.core.op import Shape
@@ -56,7 +56,7 @@ def _averaged(
     include_pad: bool,
     divisor: int | None,
 ) -> Any:
-    return _avg_pool(len(kernel), x, kernel, stride, padding, ceil_mode, include_pad, divisor)
+    return avg_pool(len(kernel), x, kernel, stride, padding, ceil_mode, include_pad, divisor)
 
 
 def _upsample(
@@ -68,8 +68,8 @@ def _upsample(
 
 
 composite("avg_pool", _averaged, formula={"x": "g / elements of a window, to each of them"})
-composite("adaptive_avg_pool", lambda x, *, size: _adaptive_avg(len(size), x, size))
-composite("adaptive_max_pool", lambda x, *, size: adaptive_max_pool2d(x, size))
+composite("adaptive_avg_pool", lambda x, *, size: adaptive_avg_pool(len(size), x, size))
+composite("adaptive_max_pool", lambda x, *, size: adaptive_max_pool(2, x, size))
 composite("upsample", _upsample)
 
 # -- normalization ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.nn.functional.dimensions import check_rank
 from gradwalk.random.generator import default_generator
 from gradwalk.tensors.apply import wrap
 
@@ -44,22 +45,17 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     return _masked(input, tuple(input.shape), p, inplace)
 
 
-def _by_channel(x: Any, p: float, training: bool, inplace: bool, spatial: int) -> Any:
+def _by_channel(n: int, x: Any, p: float, training: bool, inplace: bool) -> Any:
     _check(p)
-    if x.ndim not in (spatial + 1, spatial + 2):
-        raise ValueError(
-            f"dropout{spatial}d takes {spatial + 1} or {spatial + 2} dimensions, "
-            f"this has shape {tuple(x.shape)}"
-        )
+    check_rank(f"dropout{n}d", x, n)
     if not training or p == 0:
         return x
-    lead = x.ndim - spatial
-    return _masked(x, (*x.shape[:lead], *(1,) * spatial), p, inplace)
+    return _masked(x, (*x.shape[: x.ndim - n], *(1,) * n), p, inplace)
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of (batch, channels, length)."""
-    return _by_channel(input, p, training, inplace, 1)
+    return _by_channel(1, input, p, training, inplace)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -70,13 +66,13 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     if input.ndim < 2:
         raise ValueError(f"dropout2d takes (batch, channels, ...), got {tuple(input.shape)}")
     if input.ndim == 3:  # PyTorch reads this as (batch, channels, length), for compatibility
-        return _by_channel(input, p, training, inplace, 1)
+        return _by_channel(1, input, p, training, inplace)
     return _masked(input, (*input.shape[:2], *(1,) * (input.ndim - 2)), p, inplace)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of (batch, channels, depth, height, width)."""
-    return _by_channel(input, p, training, inplace, 3)
+    return _by_channel(3, input, p, training, inplace)
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers.options import changed, several
-from gradwalk.nn.module import Module
+from gradwalk.nn.functional.convolution import conv, conv_transpose
+from gradwalk.nn.layers.options import Dimensional, changed, several
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
 
@@ -19,10 +18,8 @@ __all__ = [
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _Convolution(Module):
-    dimensions = 0
+class _Convolution(Dimensional):
     transposed = False
-    _function: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -124,12 +121,13 @@ class _Conv(_Convolution):
         if self.padding_mode != "zeros":
             input = functional.pad(input, self._border(), mode=self.padding_mode)
             padding = 0
-        return type(self)._function(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+        return conv(
+            self.dimensions, input, self.weight, self.bias, self.stride, padding, self.dilation,
+            self.groups,
+        )  # fmt: skip
 
 
-class Conv1d(_Conv):
+class Conv1d(_Conv, dimensions=1):
     r"""$y_{n,o,t} = b_o + \sum_{c,m} w_{o,c,m}\, x_{n,c,\,s t + d m}$ over (N, C, L).
 
     >>> import gradwalk as gw
@@ -137,11 +135,8 @@ class Conv1d(_Conv):
     (2, 8, 10)
     """
 
-    dimensions = 1
-    _function = functional.conv1d
 
-
-class Conv2d(_Conv):
+class Conv2d(_Conv, dimensions=2):
     r"""$y_{n,o,i,j} = b_o + \sum_{c,p,q} w_{o,c,p,q}\, x_{n,c,\,s i + d p,\,s j + d q}$.
 
     >>> import gradwalk as gw
@@ -149,15 +144,9 @@ class Conv2d(_Conv):
     (2, 8, 4, 4)
     """
 
-    dimensions = 2
-    _function = functional.conv2d
 
-
-class Conv3d(_Conv):
+class Conv3d(_Conv, dimensions=3):
     """Convolution over (N, C, D, H, W)."""
-
-    dimensions = 3
-    _function = functional.conv3d
 
 
 class _ConvTranspose(_Convolution):
@@ -189,8 +178,8 @@ class _ConvTranspose(_Convolution):
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
         """The transposed convolution with the weight, plus bias."""
-        return type(self)._function(
-            input, self.weight, self.bias, self.stride, self.padding,
+        return conv_transpose(
+            self.dimensions, input, self.weight, self.bias, self.stride, self.padding,
             self._output_padding(input, output_size), self.groups, self.dilation,
         )  # fmt: skip
 
@@ -216,14 +205,11 @@ class _ConvTranspose(_Convolution):
         return extra
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTranspose, dimensions=1):
     """The transpose of `Conv1d` as a linear map: it makes (N, C, L) longer by its stride."""
 
-    dimensions = 1
-    _function = functional.conv_transpose1d
 
-
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTranspose, dimensions=2):
     """The transpose of `Conv2d` as a linear map: it makes maps larger by its stride.
 
     >>> import gradwalk as gw
@@ -231,12 +217,6 @@ class ConvTranspose2d(_ConvTranspose):
     (2, 3, 8, 8)
     """
 
-    dimensions = 2
-    _function = functional.conv_transpose2d
 
-
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTranspose, dimensions=3):
     """The transpose of `Conv3d` as a linear map."""
-
-    dimensions = 3
-    _function = functional.conv_transpose3d

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers.options import Options, layer
+from gradwalk.nn.layers.options import Dimensional, OneInput, layer
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
@@ -35,10 +35,9 @@ class _Affine(Module):
         init.fill(init.zeros_, self.bias)
 
 
-class _TrackedNorm(_Affine):
+class _TrackedNorm(_Affine, Dimensional):
     """What batch and instance norm share: weights per channel and running statistics."""
 
-    ranks: tuple[int, ...] = ()  # how many dimensions an input may have
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -85,11 +84,11 @@ class _TrackedNorm(_Affine):
         self.reset_running_stats()
         super().reset_parameters()
 
-    def _check(self, x: Any) -> None:
-        if x.ndim not in self.ranks:
-            ranks = " or ".join(f"{n}" for n in self.ranks)
+    def _check(self, x: Any, *ranks: int) -> None:
+        if x.ndim not in ranks:
             raise ValueError(
-                f"{type(self).__name__} takes {ranks} dimensions, got shape {tuple(x.shape)}"
+                f"{type(self).__name__} takes {' or '.join(map(str, ranks))} dimensions, got shape "
+                f"{tuple(x.shape)}"
             )
 
     def extra_repr(self) -> str:
@@ -104,7 +103,7 @@ class _TrackedNorm(_Affine):
 class _BatchNorm(_TrackedNorm):
     def forward(self, input: Any) -> Any:
         """The normalized input; in training, the running statistics move towards the batch's."""
-        self._check(input)
+        self._check(input, *([2, 3] if self.dimensions == 1 else [self.dimensions + 2]))
         momentum = 0.0 if self.momentum is None else self.momentum
         count = self.num_batches_tracked
         if self.training and self.track_running_stats and count is not None:
@@ -124,7 +123,7 @@ class _BatchNorm(_TrackedNorm):
         )
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(_BatchNorm, dimensions=1):
     r"""$y = \gamma \frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} + \beta$.
 
     Per channel of (N, C) or (N, C, L). Statistics are those of the batch in training, and
@@ -135,10 +134,8 @@ class BatchNorm1d(_BatchNorm):
     (8, 3)
     """
 
-    ranks = (2, 3)
 
-
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(_BatchNorm, dimensions=2):
     """`BatchNorm1d` over (N, C, H, W).
 
     >>> import gradwalk as gw
@@ -146,13 +143,9 @@ class BatchNorm2d(_BatchNorm):
     (2, 3, 4, 4)
     """
 
-    ranks = (4,)
 
-
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(_BatchNorm, dimensions=3):
     """`BatchNorm1d` over (N, C, D, H, W)."""
-
-    ranks = (5,)
 
 
 class _InstanceNorm(_TrackedNorm):
@@ -174,8 +167,8 @@ class _InstanceNorm(_TrackedNorm):
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""
-        self._check(input)
-        batched = input.ndim == self.ranks[1]
+        self._check(input, self.dimensions + 1, self.dimensions + 2)
+        batched = input.ndim == self.dimensions + 2
         channels = input.shape[1 if batched else 0]
         if channels != self.num_features:
             raise ValueError(f"{channels} channels given to {self!r}")
@@ -192,22 +185,16 @@ class _InstanceNorm(_TrackedNorm):
         return out if batched else out.squeeze(0)
 
 
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, dimensions=1):
     """Every channel of every sample of (N, C, L) to mean 0 and variance 1."""
 
-    ranks = (2, 3)
 
-
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, dimensions=2):
     """Every channel of every sample of (N, C, H, W) to mean 0 and variance 1."""
 
-    ranks = (3, 4)
 
-
-class InstanceNorm3d(_InstanceNorm):
+class InstanceNorm3d(_InstanceNorm, dimensions=3):
     """Every channel of every sample of (N, C, D, H, W) to mean 0 and variance 1."""
-
-    ranks = (4, 5)
 
 
 class LayerNorm(_Affine):
@@ -319,20 +306,14 @@ class GroupNorm(_Affine):
         )
 
 
-@layer
-class LocalResponseNorm(Options):
+@layer(functional.local_response_norm, shown="alpha beta k")
+class LocalResponseNorm(OneInput):
     r"""$x_c \left(k + \frac{\alpha}{n} \sum_{c'} x_{c'}^2\right)^{-\beta}$ over $n$ channels."""
 
     size: int
     alpha: float = 1e-4
     beta: float = 0.75
     k: float = 1.0
-    _function = functional.local_response_norm
-    _shown = ("alpha", "beta", "k")
-
-    def forward(self, input: Any) -> Any:
-        """The normalized input."""
-        return self._apply(input)
 
     def extra_repr(self) -> str:
         """The size and the options."""
