@@ -23,7 +23,7 @@ def declared(cls: type[C]) -> type[C]:
     for name, annotation in inspect.get_annotations(cls, eval_str=True).items():
         if annotation is KW_ONLY:
             kind = inspect.Parameter.KEYWORD_ONLY
-        elif get_origin(annotation) is not ClassVar:
+        elif ClassVar not in (annotation, get_origin(annotation)):
             default = vars(cls).get(name, inspect.Parameter.empty)
             if isinstance(annotation, InitVar):
                 annotation = annotation.type

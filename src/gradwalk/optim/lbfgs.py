@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import InitVar as Option
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from gradwalk.engine.modes import enable_grad, quietly
 from gradwalk.graph.source import caller
 from gradwalk.graph.versions import touch
+from gradwalk.nn.constructors import declared
 from gradwalk.optim.line_search import strong_wolfe
 from gradwalk.optim.optimizer import Array, Optimizer
 from gradwalk.tensors.apply import wrap
 
 
+@declared
 class LBFGS(Optimizer):
     """L-BFGS, for small smooth problems; `step` needs a closure, which it calls many times.
 
@@ -33,25 +36,23 @@ class LBFGS(Optimizer):
 
     _flat_state = True
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
-        line_search_fn: str | None = None,
-    ) -> None:
-        if line_search_fn not in (None, "strong_wolfe"):
-            raise ValueError(f"line_search_fn is None or 'strong_wolfe', not {line_search_fn!r}")
-        defaults = dict(
-            lr=lr, max_iter=max_iter, max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
-            tolerance_grad=tolerance_grad, tolerance_change=tolerance_change,
-            history_size=history_size, line_search_fn=line_search_fn,
-        )  # fmt: skip
-        super().__init__(params, defaults)
+    params: Option[Iterable[Any]]
+    lr: Option[float] = 1
+    max_iter: Option[int] = 20
+    max_eval: Option[int | None] = None
+    tolerance_grad: Option[float] = 1e-7
+    tolerance_change: Option[float] = 1e-9
+    history_size: Option[int] = 100
+    line_search_fn: Option[str | None] = None
+
+    def _construct(self, **options: Any) -> None:
+        if options["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ValueError(
+                f"line_search_fn is None or 'strong_wolfe', not {options['line_search_fn']!r}"
+            )
+        if options["max_eval"] is None:
+            options["max_eval"] = options["max_iter"] * 5 // 4
+        super()._construct(**options)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS takes one group of parameters")
 

@@ -70,6 +70,14 @@ class LRScheduler:
         self._last_lr: list[float] = []
         self._initial_step()
 
+    def _construct(self, *, optimizer: Optimizer, last_epoch: int, **options: Any) -> None:
+        vars(self).update(options)
+        self._check()
+        LRScheduler.__init__(self, optimizer, last_epoch)
+
+    def _check(self) -> None:
+        """Reject options that make no sense; called by the constructor."""
+
     @staticmethod
     def _check_optimizer(optimizer: Any) -> None:
         if not isinstance(optimizer, Optimizer):

@@ -24,8 +24,9 @@ def for_dimensions(function: Callable[Concatenate[int, P], R], n: int, doc: str)
     made = FunctionType(
         fixed.__code__, own.__globals__, f"{own.__name__}{n}d", None, fixed.__closure__
     )
-    _, *parameters = inspect.signature(function).parameters.values()
-    made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    whole = inspect.signature(function)
+    _, *parameters = whole.parameters.values()
+    made.__signature__ = whole.replace(parameters=parameters)  # type: ignore[attr-defined]
     made.__qualname__, made.__doc__ = made.__name__, doc
     return made
 
