@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from gradwalk.cli.console import console, fail
+from gradwalk.cli.console import console, fail, reported
 from gradwalk.course.checker.check import CheckedFile, check_files, starter
 from gradwalk.course.checker.process import ProcessLimits, supported
 from gradwalk.course.checker.trials import OUT_OF, STAGES
@@ -56,13 +56,10 @@ def start(
     ] = Path("engine.py"),
 ) -> None:
     """Write the file to begin with: an empty class Value that says what is asked."""
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(starter())
-    except FileExistsError:
-        raise fail(f"{file} exists already. Fix: name another file.") from None
-    except OSError as error:
-        raise fail(f"cannot write {file}: {error.strerror}") from None
+    if file.exists():
+        raise fail(f"{file} exists already. Fix: name another file.")
+    with reported(), file.open("x", encoding="utf-8") as out:
+        out.write(starter())
     typer.echo(f"wrote {file}; when you have changed it: gradwalk course check {file}")
 
 
@@ -205,8 +202,6 @@ def quiz(
     """Draw a quiz from the question bank."""
     if format not in FORMATS:
         raise fail(f"--format is one of {', '.join(FORMATS)}, not '{format}'")
-    try:
+    with reported():
         made = make_quiz(seed, count)
-    except ValueError as error:
-        raise fail(str(error)) from None
     typer.echo(FORMATS[format](made, answers), nl=False)

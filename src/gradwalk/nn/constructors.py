@@ -46,6 +46,6 @@ def declared(cls: type[C]) -> type[C]:
     constructor: Callable[..., None] = __init__
     constructor.__signature__ = whole  # type: ignore[attr-defined]
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
-    cls.__init__ = constructor  # type: ignore[misc]
+    cls.__init__ = constructor  # type: ignore[method-assign]
     cls._declared = parameters  # type: ignore[attr-defined]
     return cls

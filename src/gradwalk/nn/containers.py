@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Self
 
 from gradwalk.nn.module import Module
@@ -15,17 +15,19 @@ from gradwalk.tensors.tensor import Tensor
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
+def _position(index: Any, count: int, what: str) -> int:
+    """An index counted from the front."""
+    position = operator.index(index)
+    if not -count <= position < count:
+        raise IndexError(f"index {position} is out of range: there are {count} {what}")
+    return position % count
+
+
 class _Listed(Module):
     """What Sequential and ModuleList share: modules named "0", "1", ..."""
 
-    def _position(self, index: Any) -> int:
-        position = operator.index(index)
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is out of range: there are {len(self)} modules")
-        return position % len(self)
-
     def _name(self, index: Any) -> str:
-        return list(self._modules)[self._position(index)]
+        return list(self._modules)[_position(index, len(self), "modules")]
 
     def _renumber(self, modules: Iterable[Module]) -> None:
         listed = list(modules)
@@ -39,6 +41,18 @@ class _Listed(Module):
 
     def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())  # type: ignore[arg-type]
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return self._part(index)
+        return self._modules[self._name(index)]
+
+    def _part(self, places: slice) -> Self:
+        """A new container of some of the modules."""
+        raise NotImplementedError
+
+    def __iadd__(self, other: Iterable[Module]) -> Self:
+        return self.extend(other)
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name(index), module)
@@ -76,7 +90,7 @@ class _Listed(Module):
 
     def pop(self, index: int) -> Module:
         """Remove a module and return it."""
-        module = list(self)[self._position(index)]
+        module: Module = self[index]
         del self[index]
         return module
 
@@ -97,12 +111,9 @@ class Sequential(_Listed):
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
-        if len(args) == 1 and isinstance(args[0], OrderedDict):
-            for name, module in args[0].items():
-                self.add_module(name, module)
-        else:
-            for i, module in enumerate(args):
-                self.add_module(str(i), module)
+        named = len(args) == 1 and isinstance(args[0], OrderedDict)
+        for name, module in args[0].items() if named else enumerate(args):
+            self.add_module(name if named else str(name), module)
 
     def forward(self, input: Any) -> Any:
         """Each module applied to the result of the one before."""
@@ -110,25 +121,20 @@ class Sequential(_Listed):
             input = module(input)  # type: ignore[misc]
         return input
 
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return list(self)[self._position(index)]
+    def _part(self, places: slice) -> Self:
+        return type(self)(OrderedDict(list(self._modules.items())[places]))
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"only a Sequential can be added to one, not {type(other).__name__}")
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Sequential) -> Self:
-        return self.extend(other)
-
     def __mul__(self, times: int) -> Sequential:
         if times <= 0:
             raise ValueError(
                 f"a Sequential can be repeated a positive number of times, not {times}"
             )
-        return Sequential(*chain.from_iterable([list(self)] * times))
+        return Sequential(*list(self) * times)
 
 
 class ModuleList(_Listed):
@@ -145,16 +151,11 @@ class ModuleList(_Listed):
         if modules is not None:
             self.extend(modules)
 
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(list(self)[index])
-        return list(self)[self._position(index)]
+    def _part(self, places: slice) -> Self:
+        return type(self)(list(self)[places])
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
-
-    def __iadd__(self, other: Iterable[Module]) -> Self:
-        return self.extend(other)
 
     def __repr__(self) -> str:
         """Equal neighbours are written once, with their number."""
@@ -245,11 +246,8 @@ class ModuleDict(_Keyed):
 
 
 def _as_parameter(value: Any) -> Any:
-    return (
-        Parameter(value)
-        if isinstance(value, Tensor) and not isinstance(value, Parameter)
-        else value
-    )
+    plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+    return Parameter(value) if plain else value
 
 
 def _described(value: Any) -> str:
@@ -276,10 +274,7 @@ class ParameterList(Module):
             self.extend(values)
 
     def _name(self, index: Any) -> str:
-        position = operator.index(index)
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is out of range: there are {len(self)} values")
-        return str(position % len(self))
+        return str(_position(index, len(self), "values"))
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):

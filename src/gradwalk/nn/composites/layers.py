@@ -67,7 +67,7 @@ def _upsample(
     return interpolate(x, scale_factor=scales, mode=mode, align_corners=align_corners)
 
 
-composite("avg_pool", _averaged, formula={"x": "g / elements of a window, to each of them"})
+composite("avg_pool", _averaged, x="g / elements of a window, to each of them")
 composite("adaptive_avg_pool", lambda x, *, size: adaptive_avg_pool(len(size), x, size))
 composite("adaptive_max_pool", lambda x, *, size: adaptive_max_pool(2, x, size))
 composite("upsample", _upsample)
@@ -116,22 +116,20 @@ _NORMALISED = {
     "x": "(h − mean(h) − n × mean(h × n)) / std({x}), h = g × weight, n = normalised {x}",
     "parameters": "weight: Σ g × n, n = normalised {x}; bias: Σ g",
 }
-composite("layer_norm", _layer_norm, formula=_NORMALISED)
+composite("layer_norm", _layer_norm, **_NORMALISED)
 composite(
     "rms_norm",
     _rms_norm,
-    formula={
-        "x": "(h − n × mean(h × n)) / rms({x}), h = g × weight, n = {x} / rms({x})",
-        "weight": "Σ g × n, n = {x} / rms({x})",
-    },
+    x="(h − n × mean(h × n)) / rms({x}), h = g × weight, n = {x} / rms({x})",
+    weight="Σ g × n, n = {x} / rms({x})",
 )
-composite("group_norm", _group_norm, formula=_NORMALISED)
-composite("batch_norm", _batch_norm, formula=_NORMALISED)
+composite("group_norm", _group_norm, **_NORMALISED)
+composite("batch_norm", _batch_norm, **_NORMALISED)
 composite(
     "batch_norm_update",
     _batch_norm_update,
     outputs=("out", "running_mean", "running_var"),
-    formula=_NORMALISED,
+    **_NORMALISED,
 )
 
 
@@ -166,7 +164,7 @@ composite("grouped_attention", _grouped_attention)
 composite(
     "dropout",
     lambda x, mask, *, p: x * mask * (1 / (1 - p) if p < 1 else 0.0),
-    formula={"x": "g × {mask} / (1 − p)"},
+    x="g × {mask} / (1 − p)",
 )
 
 

@@ -10,18 +10,14 @@ from gradwalk.nn.functional import loss
 composite(
     "mse_loss",
     lambda x, target, *, reduction: loss.mse_loss(x, target, reduction=reduction),
-    formula={
-        "x": "2 × g × ({x} − {target}), over the count if it is a mean",
-        "target": "−2 × g × ({x} − {target}), over the count if it is a mean",
-    },
+    x="2 × g × ({x} − {target}), over the count if it is a mean",
+    target="−2 × g × ({x} − {target}), over the count if it is a mean",
 )
 composite(
     "l1_loss",
     lambda x, target, *, reduction: loss.l1_loss(x, target, reduction=reduction),
-    formula={
-        "x": "g × sign({x} − {target}), over the count if it is a mean",
-        "target": "−g × sign({x} − {target}), over the count if it is a mean",
-    },
+    x="g × sign({x} − {target}), over the count if it is a mean",
+    target="−g × sign({x} − {target}), over the count if it is a mean",
 )
 composite(
     "smooth_l1_loss",
@@ -54,10 +50,10 @@ def _with_logits(x: Any, target: Any, *weights: Any, given: tuple[str, ...], red
     return loss.binary_cross_entropy_with_logits(x, target, reduction=reduction, **optional)
 
 
-composite("nll_loss", _nll_loss, formula={"x": "−g at {target}, over the count if it is a mean"})
+composite("nll_loss", _nll_loss, x="−g at {target}, over the count if it is a mean")
 composite("binary_cross_entropy_loss", _binary_cross_entropy)
 composite(
     "binary_cross_entropy_with_logits",
     _with_logits,
-    formula={"x": "g × (sigmoid({x}) − {target}), weighted, over the count if it is a mean"},
+    x="g × (sigmoid({x}) − {target}), weighted, over the count if it is a mean",
 )

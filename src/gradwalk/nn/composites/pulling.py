@@ -21,20 +21,19 @@ from gradwalk.ops.shape.reshaping import alias
 composite(
     "threshold_pull",
     lambda grad, x, *, threshold: where(x <= threshold, 0, grad),
-    formula={"grad": "g if {x} > threshold else 0"},
+    grad="g if {x} > threshold else 0",
 )
 composite(
     "tanh_pull",
     lambda grad, result: grad * (1 - result * result),
-    formula={"grad": "g × (1 − {result}²)", "result": "−2 × g × {grad} × {result}"},
+    grad="g × (1 − {result}²)",
+    result="−2 × g × {grad} × {result}",
 )
 composite(
     "sigmoid_pull",
     lambda grad, result: grad * (result * (1 - result)),
-    formula={
-        "grad": "g × {result} × (1 − {result})",
-        "result": "g × {grad} × (1 − 2 × {result})",
-    },
+    grad="g × {result} × (1 − {result})",
+    result="g × {grad} × (1 − 2 × {result})",
 )
 
 

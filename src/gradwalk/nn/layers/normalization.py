@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar
 from typing import Any
 
 import numpy as np
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.layers.options import Dimensional, OneInput, layer
+from gradwalk.nn.constructors import declared
+from gradwalk.nn.layers.options import Dimensional, OneInput, layer, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
@@ -235,24 +237,21 @@ class LayerNorm(_Affine):
         )
 
 
+@declared
 class RMSNorm(Module):
     r"""$y = \gamma\, x / \sqrt{\mathrm{mean}(x^2) + \epsilon}$ over the last dimensions."""
 
-    weight: Parameter | None
+    normalized_shape: Any
+    eps: float | None = None
+    elementwise_affine: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
 
-    def __init__(
-        self,
-        normalized_shape: Any,
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = shape = _as_shape(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        self.register_parameter("weight", empty_parameter(shape, dtype, elementwise_affine))
+    def _construct(self, *, device: Any, dtype: Any, **options: Any) -> None:
+        store(self, options)
+        self.normalized_shape = shape = _as_shape(self.normalized_shape)
+        self.weight: Parameter | None
+        self.register_parameter("weight", empty_parameter(shape, dtype, self.elementwise_affine))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -20,12 +20,10 @@ class Options(Module):
     _saved: ClassVar[tuple[str, ...]] = ()  # the options that are buffers
 
     def _construct(self, **options: Any) -> None:
-        Module.__init__(self)
-        for name, value in options.items():
-            if name in self._saved:
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
+        buffers = {name: options.pop(name) for name in self._saved}
+        store(self, options)
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
         self._check()
 
     def _check(self) -> None:
@@ -81,6 +79,13 @@ class Dimensional(Module):
         super().__init_subclass__(**keywords)
         if dimensions is not None:
             cls.dimensions = dimensions
+
+
+def store(layer: Module, options: dict[str, Any]) -> None:
+    """Begin a layer: initialize the module, and set its options."""
+    Module.__init__(layer)
+    for name, value in options.items():
+        setattr(layer, name, value)
 
 
 def changed(layer: Module, **defaults: Any) -> str:

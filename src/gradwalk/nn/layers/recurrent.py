@@ -12,7 +12,7 @@ from typing import Any
 
 from gradwalk.nn import functional, init
 from gradwalk.nn.constructors import declared
-from gradwalk.nn.layers.options import changed
+from gradwalk.nn.layers.options import changed, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.ops.network.recurrent import gru_op, lstm_op, lstm_step, rnn_op, times
@@ -74,9 +74,7 @@ class _Gated(Module):
 
     def _store(self, options: dict[str, Any]) -> None:
         """Set the options, and the mode of an RNN."""
-        Module.__init__(self)
-        for name, value in options.items():
-            setattr(self, name, value)
+        store(self, options)
         nonlinearity = options.get("nonlinearity")
         if nonlinearity is not None:
             if nonlinearity not in _MODES:
