@@ -169,12 +169,13 @@ def _write_files(
     quiet: bool,
 ) -> None:
     with reported():  # the graph may be too large to draw
-        if svg is not None:
-            write(picture.svg(), svg, "the drawing", quiet)
-        if dot is not None:
-            write(picture.dot(), dot, "draw it with dot -Tpdf", quiet)
-        if tikz is not None:
-            write(picture.tikz_frames(), tikz, "one page per step", quiet)
+        for path, draw, what in (
+            (svg, picture.svg, "the drawing"),
+            (dot, picture.dot, "draw it with dot -Tpdf"),
+            (tikz, picture.tikz_frames, "one page per step"),
+        ):
+            if path is not None:
+                write(draw(), path, what, quiet)
         if frames is not None:
             written = picture.frames(frames)
             if not quiet:

@@ -13,9 +13,10 @@ from gradwalk.tensors.apply import wrap
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d"]
 
 
-def _check(p: float) -> None:
+def check_probability(p: float) -> None:
+    """Reject what is no probability."""
     if not 0 <= p <= 1:
-        raise ValueError(f"the probability of dropout must be from 0 to 1, not {p}")
+        raise ValueError(f"a dropout probability lies between 0 and 1, not {p}")
 
 
 def _kept(shape: tuple[int, ...], p: float, dtype: Any) -> np.ndarray[Any, Any]:
@@ -39,14 +40,14 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> gw.nn.functional.dropout(gw.ones(3), training=False)
     tensor([1., 1., 1.])
     """
-    _check(p)
+    check_probability(p)
     if not training or p == 0:
         return input
     return _masked(input, tuple(input.shape), p, inplace)
 
 
 def _by_channel(n: int, x: Any, p: float, training: bool, inplace: bool) -> Any:
-    _check(p)
+    check_probability(p)
     check_rank(f"dropout{n}d", x, n)
     if not training or p == 0:
         return x
@@ -60,7 +61,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of (batch, channels, height, width)."""
-    _check(p)
+    check_probability(p)
     if not training or p == 0:
         return input
     if input.ndim < 2:
@@ -77,7 +78,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Dropout that keeps the mean and variance of selu's outputs."""
-    _check(p)
+    check_probability(p)
     if not training or p == 0:
         return input
     if p == 1:

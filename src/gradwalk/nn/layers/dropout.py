@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradwalk.nn import functional
+from gradwalk.nn.functional.dropout import check_probability
 from gradwalk.nn.layers.options import Options, layer
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
@@ -16,8 +17,7 @@ class _Dropout(Options):
     inplace: bool = False
 
     def _check(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise ValueError(f"a dropout probability lies between 0 and 1, not {self.p}")
+        check_probability(self.p)
 
     def forward(self, input: Any) -> Any:
         """The input with elements or channels dropped."""

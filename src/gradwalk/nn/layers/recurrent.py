@@ -12,6 +12,7 @@ from typing import Any
 
 from gradwalk.nn import functional, init
 from gradwalk.nn.constructors import declared
+from gradwalk.nn.functional.dropout import check_probability
 from gradwalk.nn.layers.options import changed, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
@@ -99,8 +100,7 @@ class _Recurrent(_Gated):
         input_size, hidden_size, num_layers = self.input_size, self.hidden_size, self.num_layers
         if input_size <= 0 or hidden_size <= 0 or num_layers <= 0:
             raise ValueError("input_size, hidden_size and num_layers must be positive")
-        if not 0 <= self.dropout <= 1:
-            raise ValueError(f"a dropout probability lies between 0 and 1, not {self.dropout}")
+        check_probability(self.dropout)
         if not 0 <= proj_size < hidden_size:
             raise ValueError(f"proj_size {proj_size} must be smaller than hidden_size")
         if self.dropout and num_layers == 1:
