@@ -34,13 +34,6 @@ _CHECK = (
     "  gradwalk course check engine.py\n"
     "  gradwalk course check submissions/*.py --csv > points.csv"
 )
-_QUIZ = (
-    "Draw a quiz from the question bank: the same ID gives the same quiz on every machine.\n\n"
-    "[bold]Examples[/bold]\n\n"
-    '  gradwalk course quiz --seed "Ada Lovelace"\n'
-    '  gradwalk course quiz --seed "Ada Lovelace" --answers\n'
-    "  gradwalk course quiz --seed autumn --count 40 --format gift > bank.gift"
-)
 
 course = typer.Typer(
     help="Write your own engine and have it checked; make quizzes.",
@@ -186,7 +179,7 @@ def _as_csv(checked: Sequence[CheckedFile]) -> str:
     return text.getvalue()
 
 
-@course.command(help=_QUIZ)
+@course.command()
 def quiz(
     seed: Annotated[
         str, typer.Option(metavar="ID", help="Any text, such as a student's name.")
@@ -199,7 +192,14 @@ def quiz(
         bool, typer.Option("--answers", help="With answers, and what wrong ones mean.")
     ] = False,
 ) -> None:
-    """Draw a quiz from the question bank."""
+    """Draw a quiz from the question bank: the same ID gives the same quiz on every machine.
+
+    [bold]Examples[/bold]
+
+      gradwalk course quiz --seed "Ada Lovelace"
+      gradwalk course quiz --seed "Ada Lovelace" --answers
+      gradwalk course quiz --seed autumn --count 40 --format gift > bank.gift
+    """
     if format not in FORMATS:
         raise fail(f"--format is one of {', '.join(FORMATS)}, not '{format}'")
     with reported():

@@ -51,10 +51,9 @@ Handler = Callable[["Request"], Awaitable["Response"]]
 class Refused(Exception):
     """An error response."""
 
-    def __init__(self, status: int, text: str, **more: Any) -> None:
+    def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-        self.more = more
 
 
 def application(
@@ -115,12 +114,8 @@ class _Studio:
     async def index(self, request: Request) -> Response:
         named = self._sessions.get(request.query_params.get("session", ""))
         session = named or self._sessions.latest
-        text = page(
-            "server",
-            session=session.id if session else None,
-            catalogue=self._catalogue,
-            static=self._static,
-        )
+        shown, lessons = session.id if session else None, self._catalogue
+        text = page("server", session=shown, catalogue=lessons, static=self._static)
         return _answer(text.encode(), _TYPES[".html"])
 
     async def file(self, request: Request) -> Response:
@@ -150,12 +145,7 @@ class _Studio:
 
     async def document(self, request: Request) -> Response:
         session = self._session(request)
-
-        def made() -> bytes:
-            document, _ = document_of(session.trace, session.title)
-            return _text(document)
-
-        return _answer(await self._crew.run(made))
+        return await self._computed(lambda: document_of(session.trace, session.title)[0])
 
     async def array(self, request: Request) -> Response:
         session = self._session(request)
@@ -163,11 +153,11 @@ class _Studio:
         if array is None:
             raise Refused(404, "there is no array of this name in the trace")
         query = dict(request.query_params)
-        return _json(await self._crew.run(lambda: answers.window(array, query)))
+        return await self._computed(lambda: answers.window(array, query))
 
     async def health(self, request: Request) -> Response:
         session = self._session(request)
-        return _json(await self._crew.run(lambda: session.findings))
+        return await self._computed(lambda: session.findings)
 
     def about(self, question: Callable[[Any, dict[str, Any]], Any]) -> Handler:
         """A question about the trace of a session."""
@@ -175,7 +165,7 @@ class _Studio:
         async def asked(request: Request) -> Response:
             session = self._session(request)
             given = await _question(request)
-            return _answer(await self._crew.run(lambda: _text(question(session.trace, given))))
+            return await self._computed(lambda: question(session.trace, given))
 
         return asked
 
@@ -189,7 +179,11 @@ class _Studio:
 
     async def walk(self, request: Request) -> Response:
         given = await _question(request)
-        return _answer(await self._crew.run(lambda: _text(answers.walk(given))))
+        return await self._computed(lambda: answers.walk(given))
+
+    async def _computed(self, compute: Callable[[], Any]) -> Response:
+        """The result of slow work, as JSON; both are made in a thread."""
+        return _answer(await self._crew.run(lambda: _text(compute())))
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -282,7 +276,7 @@ def _safely(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except Refused as error:
-            return _json({"error": str(error), **error.more}, error.status)
+            return _json({"error": str(error)}, error.status)
         except ExpressionError as error:
             place = {"line": error.line, "column": error.column, "hint": error.hint}
             return _json({"error": error.message, **place}, 400)

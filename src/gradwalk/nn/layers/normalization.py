@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar
+from dataclasses import KW_ONLY, InitVar
 from typing import Any
 
 import numpy as np
@@ -37,36 +37,33 @@ class _Affine(Module):
         init.fill(init.zeros_, self.bias)
 
 
-class _TrackedNorm(_Affine, Dimensional):
+@declared
+class _NormOptions(Module):
+    num_features: int
+    eps: float = 1e-5
+    momentum: float | None = 0.1
+    affine: bool = True
+    track_running_stats: bool = True
+    device: InitVar[Any] = None
+    dtype: InitVar[Any] = None
+    _: KW_ONLY
+    bias: InitVar[bool] = True  # the attribute is a parameter
+
+
+class _TrackedNorm(_Affine, Dimensional, _NormOptions):
     """What batch and instance norm share: weights per channel and running statistics."""
 
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-        self._new_parameters(num_features, affine, bias, dtype)
+    def _construct(self, *, device: Any, dtype: Any, bias: bool, **options: Any) -> None:
+        store(self, options)
+        self._new_parameters(self.num_features, self.affine, bias, dtype)
         mean = variance = count = None
-        if track_running_stats:
-            mean = creation.zeros(num_features, dtype=dtype)
-            variance = creation.ones(num_features, dtype=dtype)
+        if self.track_running_stats:
+            mean = creation.zeros(self.num_features, dtype=dtype)
+            variance = creation.ones(self.num_features, dtype=dtype)
             count = creation.tensor(0, dtype=np.int64)
         self.register_buffer("running_mean", mean)
         self.register_buffer("running_var", variance)
@@ -150,22 +147,10 @@ class BatchNorm3d(_BatchNorm, dimensions=3):
     """`BatchNorm1d` over (N, C, D, H, W)."""
 
 
+@declared
 class _InstanceNorm(_TrackedNorm):
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, dtype=dtype, bias=bias
-        )
+    affine: bool = False
+    track_running_stats: bool = False
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""
