@@ -51,7 +51,7 @@ def reported(*others: type[Exception]) -> Iterator[None]:
     """Report what is wrong with the input, and exit; the errors have messages for the user."""
     try:
         yield
-    except (ValueError, KeyError, *others) as error:
+    except (*others, ValueError, KeyError) as error:  # type: ignore[misc]
         raise fail(str(error.args[0]) if error.args else str(error)) from error
     except OSError as error:
         raise fail(f"cannot write {error.filename}: {error.strerror}") from error

@@ -111,9 +111,12 @@ class Sequential(_Listed):
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
-        named = len(args) == 1 and isinstance(args[0], OrderedDict)
-        for name, module in args[0].items() if named else enumerate(args):
-            self.add_module(name if named else str(name), module)
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            named = args[0]
+        else:
+            named = OrderedDict((str(i), module) for i, module in enumerate(args))
+        for name, module in named.items():
+            self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
         """Each module applied to the result of the one before."""

@@ -104,7 +104,7 @@ def _without_gradient(trace: Trace) -> list[dict[str, Any]]:
         why = next(iter(members.values()))
         cuts_here = [] if cut is None else [cut]
         nodes, line = list(dict.fromkeys([*cuts_here, *members])), _line(trace, why.line, cuts_here)
-        names = ", ".join(trace.name(index) for index in members)
+        layers = ", ".join(trace.name(index) for index in members)
         chain = " → ".join(step.name for step in why.path) if len(why.path) > 1 else ""
-        listed.append(_finding("no gradient", names, nodes, reason, line, chain, why.fix))
+        listed.append(_finding("no gradient", layers, nodes, reason, line, chain, why.fix))
     return listed

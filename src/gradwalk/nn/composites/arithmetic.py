@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradwalk.nn.composites.composite import composite
+from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import activation
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import comparison, remainders
@@ -72,12 +72,11 @@ composite("cross", lambda x, y, *, dim: joining.cross(x, y, dim))
 composite("trace", products.trace, input="g on the diagonal")
 
 
-def _addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float, alpha: float) -> Any:
+@composed()
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float, alpha: float) -> Any:
     product = sum_op(matmul.matmul(batch1, batch2), axis=(0,), keepdim=False)
     return products._added(input, product, beta, alpha)
 
-
-composite("addbmm", _addbmm)
 
 # -- statistics ------------------------------------------------------------------------------------
 
@@ -96,21 +95,18 @@ _with_mean("var_mean", var_op)
 _with_mean("std_mean", std_op)
 
 
-def _aminmax(x: Any, *, axis: Axes, keepdim: bool) -> tuple[Any, Any]:
+@composed(outputs=("min", "max"))
+def aminmax(x: Any, *, axis: Axes, keepdim: bool) -> tuple[Any, Any]:
     return amin_op(x, axis=axis, keepdim=keepdim), amax_op(x, axis=axis, keepdim=keepdim)
 
 
-composite("aminmax", _aminmax, outputs=("min", "max"))
-
-
-def _safe_softmax(x: Any, *, axis: int) -> Any:
+@composed(x="{out} × (g − Σ g × {out})")
+def safe_softmax(x: Any, *, axis: int) -> Any:
     """softmax, and zeros where all of a row is −inf."""
     top = amax_op(x, axis=(axis,), keepdim=True)
     blind = top == -math.inf
     return where(blind, 0, softmax_op(where(blind, 0, x), axis=axis))
 
-
-composite("safe_softmax", _safe_softmax, x="{out} × (g − Σ g × {out})")
 
 # -- order -----------------------------------------------------------------------------------------
 

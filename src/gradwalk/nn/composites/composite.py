@@ -71,6 +71,13 @@ def composite(
     return op
 
 
+def composed(
+    outputs: str | Sequence[str] | None = None, **formula: str
+) -> Callable[[Callable[..., Any]], Op]:
+    """Make `composite` of the function below, under its name."""
+    return lambda function: composite(function.__name__, function, outputs, **formula)
+
+
 def _tensor(operand: Any, requires_grad: bool = False) -> Any:
     """A leaf on an array; a plain number stays one."""
     if isinstance(operand, (bool, int, float)):

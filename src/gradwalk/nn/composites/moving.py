@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.nn.composites.composite import composite
+from gradwalk.nn.composites.composite import composed, composite
 from gradwalk.nn.functional import shuffle
 from gradwalk.ops.index import indexing as by_index
 from gradwalk.ops.index import picking
@@ -72,8 +72,6 @@ composite(
 )
 
 
-def _index_put_added(x: Any, values: Any, *indices: Any, index: tuple[Any, ...]) -> Any:
+@composed()
+def index_put_added(x: Any, values: Any, *indices: Any, index: tuple[Any, ...]) -> Any:
     return x + picking.put_addend(x, index, indices, values)
-
-
-composite("index_put_added", _index_put_added)
