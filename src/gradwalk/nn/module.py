@@ -228,19 +228,18 @@ class Module(_hooks.ModuleHooks):
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with a dotted name."""
-        path, _, name = target.rpartition(".")
-        parameter = self.get_submodule(path)._parameters.get(name)
-        if parameter is None:
-            raise AttributeError(f"there is no parameter '{target}' in {type(self).__name__}")
-        return parameter
+        return self._entry(target, "_parameters", "parameter")
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer with a dotted name."""
+        return self._entry(target, "_buffers", "buffer")
+
+    def _entry(self, target: str, register: str, kind: str) -> Any:
         path, _, name = target.rpartition(".")
-        buffer = self.get_submodule(path)._buffers.get(name)
-        if buffer is None:
-            raise AttributeError(f"there is no buffer '{target}' in {type(self).__name__}")
-        return buffer
+        value = getattr(self.get_submodule(path), register).get(name)
+        if value is None:
+            raise AttributeError(f"there is no {kind} '{target}' in {type(self).__name__}")
+        return value
 
     # -- contents ----------------------------------------------------------------------------------
 
@@ -282,12 +281,8 @@ class Module(_hooks.ModuleHooks):
         self, register: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
-        for path, module in modules:
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in modules if recurse else [(prefix, self)]:
             start = f"{path}." if path else ""
             for name, value in getattr(module, register).items():
                 if value is None or (remove_duplicate and id(value) in seen):

@@ -28,7 +28,7 @@ from gradwalk.nn.constructors import declared
 from gradwalk.optim.one_cycle import OneCycleLR
 from gradwalk.optim.optimizer import Optimizer
 from gradwalk.optim.plateau import ReduceLROnPlateau
-from gradwalk.optim.schedule import LRScheduler
+from gradwalk.optim.schedule import LRScheduler, per_group
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
@@ -59,10 +59,7 @@ class LambdaLR(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        groups = len(optimizer.param_groups)
-        self.lr_lambdas = [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda)
-        if len(self.lr_lambdas) != groups:
-            raise ValueError(f"{len(self.lr_lambdas)} functions for {groups} parameter groups")
+        self.lr_lambdas = per_group(lr_lambda, optimizer, "functions")
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:

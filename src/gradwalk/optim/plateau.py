@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat
 
 from gradwalk.nn.constructors import declared
 from gradwalk.optim.optimizer import Optimizer
-from gradwalk.optim.schedule import LRScheduler
+from gradwalk.optim.schedule import LRScheduler, per_group
 
 
 @declared
@@ -45,11 +45,8 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"factor must be below 1, and is {self.factor}")
         if self.mode not in ("min", "max") or self.threshold_mode not in ("rel", "abs"):
             raise ValueError("mode is 'min' or 'max', threshold_mode is 'rel' or 'abs'")
-        groups = len(optimizer.param_groups)
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * groups
-        if len(self.min_lrs) != groups:
-            raise ValueError(f"{len(self.min_lrs)} values of min_lr for {groups} parameter groups")
+        self.min_lrs = per_group(min_lr, optimizer, "values of min_lr")
         self.last_epoch = 0
         self.mode_worse = math.inf if self.mode == "min" else -math.inf
         self.best = self.mode_worse

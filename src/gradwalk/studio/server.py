@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gradwalk.course.catalogue import Catalogue
 from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.io.errors import FileError
+from gradwalk.io.tensors import unique_names
 from gradwalk.studio import answers
 from gradwalk.studio.answers import AnswerTooLarge, BadQuestion
 from gradwalk.studio.exporting import document_of
@@ -210,7 +211,7 @@ async def _body(request: Request, limit: int) -> bytes:
 async def _question(request: Request) -> dict[str, Any]:
     content = await _body(request, LONGEST_JSON)
     try:
-        question = json.loads(content, object_pairs_hook=_once, parse_constant=_no_constant)
+        question = json.loads(content, object_pairs_hook=unique_names, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         text = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refused(400, f"the request is not JSON: {text}") from None
@@ -219,13 +220,6 @@ async def _question(request: Request) -> dict[str, Any]:
     if _depth(question) > DEEPEST:
         raise Refused(400, f"the request is nested more than {DEEPEST} levels deep")
     return question
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        raise ValueError("a name is there twice")
-    return entries
 
 
 def _no_constant(name: str) -> None:

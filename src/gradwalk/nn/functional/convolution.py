@@ -33,9 +33,8 @@ def _batched(name: str, x: Any, n: int) -> tuple[Any, bool]:
     return (x, True) if x.ndim == n + 2 else (reshape(x, shape=(1, *x.shape)), False)
 
 
-def _finished(out: Any, bias: Any, n: int, batched: bool) -> Any:
-    if bias is not None:
-        out = out + reshape(bias, shape=(bias.shape[0], *(1,) * n))
+def _as_before(out: Any, batched: bool) -> Any:
+    """The result without a batch dimension that the input did not have."""
     return out if batched else reshape(out, shape=tuple(out.shape[1:]))
 
 
@@ -60,9 +59,9 @@ def conv(
     strides, dilations = sizes("stride", stride, n), sizes("dilation", dilation, n)
     pads = _padding(padding, kernel, strides, dilations)
     attrs = dict(stride=strides, padding=pads, dilation=dilations, groups=groups)
-    if bias is None:
-        return _finished(ops.conv(x, weight, **attrs), None, n, batched)
-    return _finished(ops.conv_bias(x, weight, bias, **attrs), None, n, batched)
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    op = ops.conv if bias is None else ops.conv_bias
+    return _as_before(op(*operands, **attrs), batched)
 
 
 conv1d = for_dimensions(
@@ -119,16 +118,12 @@ def conv_transpose(
     )
     if any(size < 1 for size in shape):
         raise ValueError(f"{name}: the output would have size {shape}")
-    out = ops.conv_input(
-        x,
-        weight,
-        shape=shape,
-        stride=strides,
-        padding=tuple((p, p) for p in pads),
-        dilation=dilations,
-        groups=groups,
-    )
-    return _finished(out, bias, n, batched)
+    padded = tuple((p, p) for p in pads)
+    attrs = dict(shape=shape, stride=strides, padding=padded, dilation=dilations, groups=groups)
+    out = ops.conv_input(x, weight, **attrs)
+    if bias is not None:
+        out = out + reshape(bias, shape=(bias.shape[0], *(1,) * n))
+    return _as_before(out, batched)
 
 
 conv_transpose1d = for_dimensions(
