@@ -150,7 +150,7 @@ def _header(path: Path, content: bytes) -> dict[str, Any]:
         raise wrong(path, f"it has only {len(content)} bytes")
     length = int.from_bytes(content[:8], "little")
     if length > _LONGEST_HEADER:
-        raise wrong(path, f"it is not a safetensors file: its header would have {length:,} bytes")
+        raise wrong(path, f"its header would be {length:,} bytes long: no safetensors file")
     if length > (left := len(content) - 8):
         cut = f"its header should have {length:,} bytes, and {left:,} are left"
         raise wrong(path, f"it is cut off or not a safetensors file: {cut}")
