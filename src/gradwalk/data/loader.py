@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
@@ -172,6 +171,8 @@ _END = object()
 
 def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
     """Prefetch up to `depth` items in a thread."""
+    from concurrent.futures import ThreadPoolExecutor  # importing it has effects on forks
+
     pool = ThreadPoolExecutor(1, thread_name_prefix="gradwalk batches")
     try:
         ready = deque(pool.submit(next, items, _END) for _ in range(depth + 1))

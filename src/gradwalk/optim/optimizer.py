@@ -22,6 +22,10 @@ from gradwalk.tensors.tensor import Tensor
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
 
+# PyTorch's choices of how a step runs on a device. They change no result and are ignored here;
+# state dicts contain them, as PyTorch's do.
+IGNORED = frozenset({"foreach", "differentiable", "capturable", "fused"})
+
 
 class Optimizer(OptimizerHooks):
     """Parameter groups with their options, and state per parameter; subclasses write `update`.
@@ -229,11 +233,7 @@ class Optimizer(OptimizerHooks):
 
 @declared
 class PerParameter(Optimizer):
-    """An optimizer that moves one parameter at a time; subclasses write `move`.
-
-    `foreach`, `capturable` and `fused` are PyTorch's choices of how a step runs on a device. They
-    change no result and are ignored; state dicts contain them, as PyTorch's do.
-    """
+    """An optimizer that moves one parameter at a time; subclasses write `move`."""
 
     # Zeros like a parameter that `state` begins with, each with the option that it is for.
     _zeros: ClassVar[dict[str, str | None]] = {}
