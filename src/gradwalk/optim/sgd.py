@@ -38,6 +38,10 @@ class SGD(PerParameter):
             raise ValueError("nesterov needs momentum, and no dampening")
         super()._construct(**options)
 
+    def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
+        """Nothing: the momentum begins with the first gradient."""
+        return {}
+
     def update(self, parameters: list[Tensor], group: Group) -> None:
         """p −= lr × direction."""
         lr, momentum = group["lr"], group["momentum"]
