@@ -15,7 +15,18 @@ from gradwalk.tensors.tensor import Tensor
 
 
 @declared
-class Adam(PerParameter):
+class _TwoMoments(PerParameter):
+    _zeros: ClassVar = {"exp_avg": None, "exp_avg_sq": None}
+    lr: Option[float] = 1e-3
+    betas: Option[tuple[float, float]] = (0.9, 0.999)
+    eps: Option[float] = 1e-8
+    weight_decay: Option[float] = 0
+    _: KW_ONLY
+    capturable: Option[bool] = False
+
+
+@declared
+class Adam(_TwoMoments):
     """Adam: steps of about lr in every direction, however large the gradients are.
 
     m and v are running means of the gradient and its square; each is divided by 1 − βᵗ to undo
@@ -30,13 +41,8 @@ class Adam(PerParameter):
     """
 
     _zeros: ClassVar = {"exp_avg": None, "exp_avg_sq": None, "max_exp_avg_sq": "amsgrad"}
-    lr: Option[float] = 1e-3
-    betas: Option[tuple[float, float]] = (0.9, 0.999)
-    eps: Option[float] = 1e-8
-    weight_decay: Option[float] = 0
     amsgrad: Option[bool] = False
     _: KW_ONLY
-    capturable: Option[bool] = False
     fused: Option[bool | None] = None
     decoupled_weight_decay: Option[bool] = False
 
@@ -109,7 +115,7 @@ class AdamW(Adam):
 
 
 @declared
-class NAdam(PerParameter):
+class NAdam(_TwoMoments):
     """Adam that looks ahead: the step uses the momentum the next step will have.
 
     >>> import gradwalk as gw
@@ -120,15 +126,9 @@ class NAdam(PerParameter):
     True
     """
 
-    _zeros: ClassVar = {"exp_avg": None, "exp_avg_sq": None}
     lr: Option[float] = 2e-3
-    betas: Option[tuple[float, float]] = (0.9, 0.999)
-    eps: Option[float] = 1e-8
-    weight_decay: Option[float] = 0
     momentum_decay: Option[float] = 4e-3
     decoupled_weight_decay: Option[bool] = False
-    _: KW_ONLY
-    capturable: Option[bool] = False
 
     def fresh_state(self, parameter: Tensor, group: Group) -> dict[str, Any]:
         """No steps, zeros, and the product of the momenta so far."""
@@ -151,7 +151,7 @@ class NAdam(PerParameter):
 
 
 @declared
-class RAdam(PerParameter):
+class RAdam(_TwoMoments):
     """Adam that starts as plain momentum, until the running mean of squares can be trusted.
 
     >>> import gradwalk as gw
@@ -162,14 +162,7 @@ class RAdam(PerParameter):
     tensor([0.8000], requires_grad=True)
     """
 
-    _zeros: ClassVar = {"exp_avg": None, "exp_avg_sq": None}
-    lr: Option[float] = 1e-3
-    betas: Option[tuple[float, float]] = (0.9, 0.999)
-    eps: Option[float] = 1e-8
-    weight_decay: Option[float] = 0
     decoupled_weight_decay: Option[bool] = False
-    _: KW_ONLY
-    capturable: Option[bool] = False
 
     def move(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Group) -> None:
         """One step, in place."""

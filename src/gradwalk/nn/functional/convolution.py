@@ -14,7 +14,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _padding(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape) -> ops.Pairs:
+def padding_pairs(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape) -> ops.Pairs:
+    """The padding before and after each dimension."""
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding == "same":
@@ -25,6 +26,14 @@ def _padding(padding: Size | str, kernel: Shape, stride: Shape, dilation: Shape)
     if isinstance(padding, str):
         raise ValueError(f"padding must be numbers, 'same' or 'valid', not {padding!r}")
     return tuple((p, p) for p in sizes("padding", padding, len(kernel), 0))
+
+
+def transposed_size(
+    size: Shape, stride: Shape, padding: Shape, dilation: Shape, kernel: Shape
+) -> Shape:
+    """The size of a transposed convolution's output, without output padding."""
+    each = zip(size, stride, padding, dilation, kernel, strict=True)
+    return tuple((length - 1) * s - 2 * p + d * (k - 1) + 1 for length, s, p, d, k in each)
 
 
 def _batched(name: str, x: Any, n: int) -> tuple[Any, bool]:
@@ -57,7 +66,7 @@ def conv(
         )
     kernel = tuple(weight.shape[2:])
     strides, dilations = sizes("stride", stride, n), sizes("dilation", dilation, n)
-    pads = _padding(padding, kernel, strides, dilations)
+    pads = padding_pairs(padding, kernel, strides, dilations)
     attrs = dict(stride=strides, padding=pads, dilation=dilations, groups=groups)
     operands = (x, weight) if bias is None else (x, weight, bias)
     op = ops.conv if bias is None else ops.conv_bias
@@ -110,12 +119,8 @@ def conv_transpose(
             f"{name}: output_padding {extra} must be smaller than stride {strides} or dilation "
             f"{dilations}"
         )
-    shape = tuple(
-        (size - 1) * s - 2 * p + d * (k - 1) + e + 1
-        for size, s, p, d, k, e in zip(
-            x.shape[2:], strides, pads, dilations, weight.shape[2:], extra, strict=True
-        )
-    )
+    smallest = transposed_size(x.shape[2:], strides, pads, dilations, weight.shape[2:])
+    shape = tuple(size + e for size, e in zip(smallest, extra, strict=True))
     if any(size < 1 for size in shape):
         raise ValueError(f"{name}: the output would have size {shape}")
     padded = tuple((p, p) for p in pads)

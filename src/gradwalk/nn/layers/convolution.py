@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gradwalk.nn import functional, init
-from gradwalk.nn.functional.convolution import conv, conv_transpose
+from gradwalk.nn.functional.convolution import conv, conv_transpose, padding_pairs, transposed_size
 from gradwalk.nn.layers.options import Dimensional, changed, several
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
@@ -45,8 +45,6 @@ class _Convolution(Dimensional):
             )
         if padding_mode not in _PADDING_MODES:
             raise ValueError(f"padding_mode is one of {_PADDING_MODES}, not {padding_mode!r}")
-        if isinstance(padding, str) and padding not in ("same", "valid"):
-            raise ValueError(f"padding is numbers, 'same' or 'valid', not {padding!r}")
         n = self.dimensions
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -57,8 +55,7 @@ class _Convolution(Dimensional):
         self.output_padding = several(output_padding, n, "output_padding")
         self.groups = groups
         self.padding_mode = padding_mode
-        if self.padding == "same" and any(s != 1 for s in self.stride):
-            raise ValueError("padding='same' is for stride 1")
+        padding_pairs(self.padding, self.kernel_size, self.stride, self.dilation)  # checks it
         channels = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (channels[0], channels[1] // groups, *self.kernel_size)
         self.weight = Parameter(creation.empty(shape, dtype=dtype))
@@ -108,12 +105,8 @@ class _Conv(_Convolution):
 
     def _border(self) -> list[int]:
         """The argument of `functional.pad`: two numbers per dimension, the last dimension first."""
-        if self.padding == "valid":
-            return [0] * (2 * self.dimensions)
-        if self.padding == "same":
-            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size)]
-            return [n for t in reversed(total) for n in (t // 2, t - t // 2)]
-        return [n for p in reversed(self.padding) for n in (p, p)]
+        pairs = padding_pairs(self.padding, self.kernel_size, self.stride, self.dilation)
+        return [n for pair in reversed(pairs) for n in pair]
 
     def forward(self, input: Any) -> Any:
         """The convolution with the weight, plus bias."""
@@ -189,12 +182,8 @@ class _ConvTranspose(_Convolution):
             return self.output_padding
         n = self.dimensions
         wanted = tuple(output_size)[-n:]
-        smallest = tuple(
-            (length - 1) * s - 2 * p + d * (k - 1) + 1
-            for length, s, p, d, k in zip(
-                x.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size
-            )
-        )
+        options = self.stride, self.padding, self.dilation, self.kernel_size
+        smallest = transposed_size(x.shape[-n:], *options)
         extra = tuple(w - m for w, m in zip(wanted, smallest, strict=True))
         if any(not 0 <= e < s for e, s in zip(extra, self.stride)):
             largest = tuple(m + s - 1 for m, s in zip(smallest, self.stride))
