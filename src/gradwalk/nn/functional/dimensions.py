@@ -17,13 +17,14 @@ Size = int | Sequence[int]
 def for_dimensions(function: Callable[Concatenate[int, P], R], n: int, doc: str) -> Callable[P, R]:
     """`function` for n dimensions: `conv2d` of `conv`."""
 
-    def fixed(*args: P.args, **keywords: P.kwargs) -> R:
-        return function(n, *args, **keywords)
-
     own = cast(FunctionType, function)
-    made = FunctionType(
-        fixed.__code__, own.__globals__, f"{own.__name__}{n}d", None, fixed.__closure__
-    )
+    name, places = f"{own.__name__}{n}d", own.__globals__
+    named: Any = FunctionType(own.__code__, places, name, own.__defaults__)  # for its error texts
+
+    def fixed(*args: P.args, **keywords: P.kwargs) -> R:
+        return named(n, *args, **keywords)
+
+    made = FunctionType(fixed.__code__, places, name, None, fixed.__closure__)
     whole = inspect.signature(function)
     _, *parameters = whole.parameters.values()
     made.__signature__ = whole.replace(parameters=parameters)  # type: ignore[attr-defined]
