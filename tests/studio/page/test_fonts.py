@@ -80,7 +80,7 @@ def browser(start_browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any
 
 
 def _write_blank_font(path: Path) -> None:
-    """A font whose only glyph is empty and has no width. With no font, Chromium's own UI crashes."""
+    """A font whose only glyph is empty, without width: with no font Chromium's own UI crashes."""
     font = FontBuilder(unitsPerEm=1000)
     font.setupGlyphOrder([".notdef"])
     font.setupCharacterMap({})
