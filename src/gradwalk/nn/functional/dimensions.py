@@ -19,7 +19,8 @@ def for_dimensions(function: Callable[Concatenate[int, P], R], n: int, doc: str)
 
     own = cast(FunctionType, function)
     name, places = f"{own.__name__}{n}d", own.__globals__
-    named: Any = FunctionType(own.__code__, places, name, own.__defaults__)  # for its error texts
+    named: Any = FunctionType(own.__code__, places, name, own.__defaults__)
+    named.__qualname__ = name  # for Python's errors about arguments
 
     def fixed(*args: P.args, **keywords: P.kwargs) -> R:
         return named(n, *args, **keywords)
