@@ -30,7 +30,7 @@ _HELP = (
     "An expression is made of names, numbers, + - * / ^ and functions (`gradwalk functions` lists "
     "them). Several are separated by ; and the last one is what is differentiated.\n\n"
     "Forward, every node is computed from its inputs. Backward begins at the last node with "
-    "gradient 1: each node, after all its consumers, hands every input its own gradient × the "
+    "gradient 1: each node, after all its consumers, passes to every input its own gradient × the "
     "local derivative. What arrives at a node adds up, and that sum is its gradient."
 )
 

@@ -320,7 +320,7 @@ def op_functions() -> str:
             raise OpError(f"op '{name}' cannot be written in JavaScript: {error}") from error
         rows.append(f"  {name}: [{', '.join([name_in_javascript(name), *pulls])}],")
     lines = [
-        "// Written by `python -m gradwalk.studio.generate` from gradwalk's op table.",
+        "// Written by `python -m tools.page_tables` from gradwalk's op table.",
         'import * as special from "../engine/special";',
         'import type { OpFunctions } from "../engine/ops";',
         "",
