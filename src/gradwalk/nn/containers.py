@@ -15,19 +15,39 @@ from gradwalk.tensors.tensor import Tensor
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
-def _position(index: Any, count: int, what: str) -> int:
-    """An index counted from the front."""
-    position = operator.index(index)
-    if not -count <= position < count:
-        raise IndexError(f"index {position} is out of range: there are {count} {what}")
-    return position % count
+class _Numbered(Module):
+    """What all lists share: values that are attributes named "0", "1", ..."""
 
+    _what = "modules"
 
-class _Listed(Module):
-    """What Sequential and ModuleList share: modules named "0", "1", ..."""
+    def _names(self) -> list[str]:
+        return list(self._modules)
 
     def _name(self, index: Any) -> str:
-        return list(self._modules)[_position(index, len(self), "modules")]
+        position, count = operator.index(index), len(self)
+        if not -count <= position < count:
+            raise IndexError(f"index {position} is out of range: there are {count} {self._what}")
+        return self._names()[position]
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([getattr(self, name) for name in self._names()])
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._part(index) if isinstance(index, slice) else getattr(self, self._name(index))
+
+    def _part(self, places: slice) -> Self:
+        """A new container of some of the values."""
+        return type(self)(list(self)[places])  # type: ignore[call-arg]
+
+    def __iadd__(self, other: Iterable[Any]) -> Self:
+        return self.extend(other)
+
+
+class _Listed(_Numbered):
+    """What Sequential and ModuleList share."""
 
     def _renumber(self, modules: Iterable[Module]) -> None:
         listed = list(modules)
@@ -36,30 +56,11 @@ class _Listed(Module):
         for i, module in enumerate(listed):
             self.add_module(str(i), module)
 
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())  # type: ignore[arg-type]
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return self._part(index)
-        return self._modules[self._name(index)]
-
-    def _part(self, places: slice) -> Self:
-        """A new container of some of the modules."""
-        raise NotImplementedError
-
-    def __iadd__(self, other: Iterable[Module]) -> Self:
-        return self.extend(other)
-
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name(index), module)
 
     def __delitem__(self, index: int | slice) -> None:
-        names = list(self._modules)
-        gone = names[index] if isinstance(index, slice) else [self._name(index)]
+        gone = self._names()[index] if isinstance(index, slice) else [self._name(index)]
         for name in gone:
             delattr(self, name)
         self._renumber(self)
@@ -153,9 +154,6 @@ class ModuleList(_Listed):
         super().__init__()
         if modules is not None:
             self.extend(modules)
-
-    def _part(self, places: slice) -> Self:
-        return type(self)(list(self)[places])
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
@@ -261,7 +259,7 @@ def _described(value: Any) -> str:
     return f"{kind} containing: [gradwalk.{value.dtype.name} of size {size}]"
 
 
-class ParameterList(Module):
+class ParameterList(_Numbered):
     """Parameters in a list that a Module finds; plain tensors become parameters.
 
     >>> import gradwalk as gw
@@ -270,31 +268,19 @@ class ParameterList(Module):
     ['0', '1']
     """
 
+    _what = "values"
+
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
             self.extend(values)
 
-    def _name(self, index: Any) -> str:
-        return str(_position(index, len(self), "values"))
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(self[i] for i in range(*index.indices(len(self))))
-        return getattr(self, self._name(index))
+    def _names(self) -> list[str]:
+        return [str(i) for i in range(self._size)]
 
     def __setitem__(self, index: int, value: Any) -> None:
         setattr(self, self._name(index), _as_parameter(value))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
-
-    def __iadd__(self, values: Iterable[Any]) -> Self:
-        return self.extend(values)
 
     def append(self, value: Any) -> Self:
         """Add a value at the end."""
