@@ -9,7 +9,7 @@ import numpy as np
 
 from gradwalk.nn import functional, init
 from gradwalk.nn.constructors import declared
-from gradwalk.nn.layers.options import Dimensional, OneInput, layer, store
+from gradwalk.nn.layers.options import Dimensional, OneInput, described, layer, store
 from gradwalk.nn.module import Module
 from gradwalk.nn.parameter import Parameter, empty_parameter
 from gradwalk.tensors import creation
@@ -92,11 +92,8 @@ class _TrackedNorm(_Affine, Dimensional, _NormOptions):
 
     def extra_repr(self) -> str:
         """The size, and the options."""
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
+        options = "eps", "momentum", "affine", "bias", "track_running_stats"
+        return f"{self.num_features}, {described(self, *options)}"
 
 
 class _BatchNorm(_TrackedNorm):
@@ -216,10 +213,8 @@ class LayerNorm(_Affine):
 
     def extra_repr(self) -> str:
         """The shape, and the options."""
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
+        options = described(self, "eps", "elementwise_affine", "bias")
+        return f"{self.normalized_shape}, {options}"
 
 
 @declared
@@ -249,9 +244,7 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         """The shape, and the options."""
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
+        return f"{self.normalized_shape}, {described(self, 'eps', 'elementwise_affine')}"
 
 
 class GroupNorm(_Affine):
@@ -284,10 +277,8 @@ class GroupNorm(_Affine):
 
     def extra_repr(self) -> str:
         """The sizes, and the options."""
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
+        options = described(self, "eps", "affine", "bias")
+        return f"{self.num_groups}, {self.num_channels}, {options}"
 
 
 @layer(functional.local_response_norm, shown="alpha beta k")

@@ -35,8 +35,7 @@ class Options(Module):
 
     def extra_repr(self) -> str:
         """The options as name=value."""
-        shown = [(name, getattr(self, name)) for name in self._shown]
-        return ", ".join(f"{k}={v!r}" if isinstance(v, str) else f"{k}={v}" for k, v in shown)
+        return described(self, *self._shown)
 
 
 class OneInput(Options):
@@ -86,6 +85,13 @@ def store(layer: Module, options: dict[str, Any]) -> None:
     Module.__init__(layer)
     for name, value in options.items():
         setattr(layer, name, value)
+
+
+def described(layer: Module, *names: str) -> str:
+    """Attributes of a layer as name=value; of a parameter, whether there is one."""
+    values = {name: getattr(layer, name) for name in names}
+    values |= {name: values[name] is not None for name in names if name in layer._parameters}
+    return ", ".join(f"{k}={v!r}" if isinstance(v, str) else f"{k}={v}" for k, v in values.items())
 
 
 def changed(layer: Module, **defaults: Any) -> str:
