@@ -144,8 +144,8 @@ print(Net().load_state_dict(torch.load(path)))
 OPENING = """\
 # Coming from PyTorch
 
-*`python -m tools.coming_from_pytorch` generates this page from PyTorch {version} and gradwalk; a test
-fails when it is out of date. [Where gradwalk differs](differences.md) lists what behaves
+*`python -m tools.coming_from_pytorch` generates this page from PyTorch {version} and gradwalk; a
+test fails when it is out of date. [Where gradwalk differs](differences.md) lists what behaves
 differently under the same name.*
 
 ## How to move

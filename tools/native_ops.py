@@ -39,15 +39,15 @@ This page lists the ops that a compiled function runs as native code. `python -m
 generates it from the compiler itself: it traces and plans every op on the samples of its tests.
 
 *Kernel* names the generator that emits the op: `map` (elementwise, fused with its neighbours),
-`rows` (a reduction along rows, fused with its neighbours), `columns` (a reduction that keeps the last
-axis), `product` (a matrix product, with elementwise work on its result), `convolve`, `pool`,
+`rows` (a reduction along rows, fused with its neighbours), `columns` (a reduction that keeps the
+last axis), `product` (a matrix product, with elementwise work on its result), `convolve`, `pool`,
 `pick`, `scatter`, `scan` (running sums), `sort`, `join` (pieces written into one array), `view` (no
 kernel: other strides on the same memory), or `NumPy`. An op with a definition in other ops
 (*opened*) has the kernels of those ops. *Dtypes* are those in which all its samples were native.
 *ulp* is the largest error found, in float32 and in float64, in units in the last place, for
 functions beyond arithmetic (`compiler/backends/llvm/emit/functions/`); all others are rounded as in
-NumPy. *Gradient* tells whether the derivative is native, or which of its ops are not; “–” means that
-there is no derivative.
+NumPy. *Gradient* tells whether the derivative is native, or which of its ops are not; “–” means
+that there is no derivative.
 
 Any other op runs in NumPy between native kernels, on the same memory and with the same results;
 `gradwalk.compile` warns once, with the lines. “NumPy (...)” names the ops inside it that have no
