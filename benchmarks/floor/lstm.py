@@ -85,7 +85,7 @@ class LstmFloor(Floor):
         return to_gates
 
     def slopes(self, gates: Array, cell: Array, cell_tanh: Array) -> tuple[Array, Array]:
-        """The derivatives of cell and hidden state by the gates, and of the hidden state by the cell.
+        """The derivatives of cell and hidden state by the gates, and of hidden state by cell.
 
         The gates i, f and g act on the cell, o on the hidden state.
         """
