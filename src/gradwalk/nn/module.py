@@ -156,8 +156,8 @@ class Module(_hooks.ModuleHooks):
         if value is not None and not isinstance(value, wanted):
             fix = " Fix: wrap it, nn.Parameter(...)." if wanted is Parameter else ""
             raise TypeError(
-                f"cannot register {type(value).__name__} as {kind} '{name}' ({wanted.__name__} or "
-                f"None expected).{fix}"
+                f"cannot register {type(value).__name__} as {kind} '{name}': it is not a "
+                f"{wanted.__name__} (or None).{fix}"
             )
         if not isinstance(name, str):
             raise TypeError(f"the name of a {kind} must be a string, not {type(name).__name__}")
