@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -288,26 +289,13 @@ def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None
     def unknown(optimizer: Any, args: Any, keywords: Any) -> None:
         raise NotRepeatable(f"an optimizer that is not watched ({type(optimizer).__name__}) steps")
 
-    changed: list[tuple[Any, str, Any]] = []
-
-    def replace(owner: Any, name: str) -> None:
-        changed.append((owner, name, vars(owner).get(name)))
-        setattr(owner, name, nothing)
-
-    for optimizer in optimizers:
-        replace(optimizer, "step")
-    for name in ("step", "unscale_", "update"):
-        replace(torch.amp.GradScaler, name)
-    handle = register_optimizer_step_pre_hook(unknown)
-    try:
+    with contextlib.ExitStack() as stack:
+        for optimizer in optimizers:
+            stack.enter_context(mock.patch.object(optimizer, "step", nothing))
+        for name in ("step", "unscale_", "update"):
+            stack.enter_context(mock.patch.object(torch.amp.GradScaler, name, nothing))
+        stack.callback(register_optimizer_step_pre_hook(unknown).remove)
         yield
-    finally:
-        handle.remove()
-        for owner, name, before in reversed(changed):
-            if before is None:  # inherited from the class
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
 
 
 _CALL = "output = module(*args, **kwargs)"

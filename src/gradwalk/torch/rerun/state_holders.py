@@ -33,6 +33,7 @@ import numpy as np
 import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from gradwalk.torch.rerun.rng_states import GENERATORS, generator_state, set_generator_state
 from gradwalk.torch.rerun.statements import NotRepeatable
 from gradwalk.torch.user_lines import USER, files
 
@@ -56,6 +57,7 @@ class Holder(NamedTuple):
     take: Callable[[Any], Any]  # copy the contents
     put: Callable[[Any, Any], None]  # restore them
     inside: Callable[[Any], Iterable[Any]]  # objects in the copy to look into
+    take_all: Callable[[Any], Any] | None = None  # copy what `take` omits because it is large
 
 
 def is_heavy(value: Any) -> bool:
@@ -84,7 +86,7 @@ def put_names(names: dict[Any, Any], kept: dict[Any, Any]) -> None:
             dict.__setitem__(names, name, value)
 
 
-NAMES = Holder(_light, put_names, lambda kept: kept.values())
+NAMES = Holder(_light, put_names, lambda kept: kept.values(), dict)
 
 
 def _slots(thing: Any) -> dict[str, Any]:
@@ -130,12 +132,19 @@ CELL = Holder(_in_cell, _put_in_cell, lambda kept: (kept,))
 # -- one after the other ---------------------------------------------------------------------------
 
 
-def _put_list(items: list[Any], kept: list[Any]) -> None:
-    items[:] = kept
+def _items(items: list[Any]) -> list[Any] | int:
+    return list(items) if len(items) <= LONGEST else len(items)
 
 
-def _shorten(items: list[Any], length: int) -> None:
-    del items[length:]  # drop what was appended since
+def _put_items(items: list[Any], kept: list[Any] | int) -> None:
+    if isinstance(kept, int):
+        del items[kept:]  # appended since
+    else:
+        items[:] = kept
+
+
+def _inside_items(kept: list[Any] | int) -> list[Any]:
+    return kept if isinstance(kept, list) and len(kept) <= LONGEST else []
 
 
 def _put_all(items: Any, kept: Any) -> None:
@@ -143,8 +152,7 @@ def _put_all(items: Any, kept: Any) -> None:
     (items.extend if isinstance(items, deque) else items.update)(kept)
 
 
-LIST = Holder(list, _put_list, lambda kept: kept)
-LONG_LIST = Holder(len, _shorten, lambda kept: ())
+LIST = Holder(_items, _put_items, _inside_items, list)
 DEQUE = Holder(list, _put_all, lambda kept: kept)
 SET = Holder(set, _put_all, lambda kept: ())
 
@@ -155,33 +163,7 @@ def _put_array(array: Any, kept: Any) -> None:
 
 
 ARRAY = Holder(np.copy, _put_array, lambda kept: ())
-
-
-# -- random numbers --------------------------------------------------------------------------------
-
-GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
-
-
-def state_of_generator(generator: Any) -> Any:
-    """The state of a random generator that the program made."""
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        return generator.get_state()
-    if isinstance(generator, random.Random):
-        return generator.getstate()
-    return generator.bit_generator.state
-
-
-def set_state_of_generator(generator: Any, state: Any) -> None:
-    """The inverse of `state_of_generator`."""
-    if isinstance(generator, torch.Generator | np.random.RandomState):
-        generator.set_state(state)
-    elif isinstance(generator, random.Random):
-        generator.setstate(state)
-    else:
-        generator.bit_generator.state = state
-
-
-RANDOM = Holder(state_of_generator, set_state_of_generator, lambda kept: ())
+RANDOM = Holder(generator_state, set_generator_state, lambda kept: ())
 
 
 # -- iterators -------------------------------------------------------------------------------------
@@ -244,7 +226,7 @@ def _short(holder: Holder) -> StateKind:
 
 
 _CONTAINERS: dict[type, StateKind] = {
-    list: StateKind(lambda items: ((LIST if len(items) <= LONGEST else LONG_LIST, items),)),
+    list: StateKind(lambda items: ((LIST, items),)),
     dict: _short(NAMES),
     set: _short(SET),
     deque: _short(DEQUE),
@@ -262,37 +244,29 @@ _FIXED: dict[type, StateKind] = {
 }
 
 
-class _StateKinds(dict[type, StateKind | None]):
-    """How objects of each type hold state; None: they hold none."""
+@functools.cache
+def kind_of_state(kind: type) -> StateKind | None:
+    """How objects of a type hold state; None: they hold none."""
+    # SystemRandom has no state.
+    if kind in PLAIN or issubclass(kind, (torch.Tensor, random.SystemRandom)):
+        return None
+    if kind in _FIXED:
+        return _FIXED[kind]
+    if issubclass(kind, GENERATORS):
+        return StateKind(lambda generator: ((RANDOM, generator),))
+    if issubclass(kind, _BaseDataLoaderIter):
+        return StateKind(is_iterator=True)
+    simple = kind in (SimpleNamespace, argparse.Namespace)
+    # Library objects (loggers, progress bars) may be shared with other threads.
+    if not (simple or is_users(kind) or issubclass(kind, torch.nn.Module)):
+        return None
+    content = next((of.holds for base, of in _CONTAINERS.items() if issubclass(kind, base)), None)
 
-    def __missing__(self, kind: type) -> StateKind | None:
-        self[kind] = way = self._way(kind)
-        return way
+    def holds(thing: Any) -> Held:
+        attributes = (NAMES, vars(thing)) if kind.__dictoffset__ else (SLOTS, thing)
+        return (attributes, *content(thing)) if content else (attributes,)
 
-    def _way(self, kind: type) -> StateKind | None:
-        # SystemRandom has no state.
-        if kind in PLAIN or issubclass(kind, (torch.Tensor, random.SystemRandom)):
-            return None
-        if kind in _FIXED:
-            return _FIXED[kind]
-        if issubclass(kind, GENERATORS):
-            return StateKind(lambda generator: ((RANDOM, generator),))
-        if issubclass(kind, _BaseDataLoaderIter):
-            return StateKind(is_iterator=True)
-        simple = kind in (SimpleNamespace, argparse.Namespace)
-        # Library objects (loggers, progress bars) may be shared with other threads.
-        if not (simple or is_users(kind) or issubclass(kind, torch.nn.Module)):
-            return None
-        attributes = StateKind(
-            lambda thing: ((NAMES, vars(thing)),) if kind.__dictoffset__ else ((SLOTS, thing),)
-        )
-        of = next((way for base, way in _CONTAINERS.items() if issubclass(kind, base)), None)
-        return (
-            attributes if of is None else StateKind(lambda t: (*attributes.holds(t), *of.holds(t)))
-        )
-
-
-ways = _StateKinds()
+    return StateKind(holds)
 
 
 def is_users(kind: type) -> bool:
