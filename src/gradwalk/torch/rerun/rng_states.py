@@ -64,7 +64,7 @@ class Randomness:
 
 
 class _NumpyGenerator:
-    """NumPy's global generator. Its state is slow to read, so read it only if its memory changed."""
+    """NumPy's global generator. Reading its state is slow; do so only if its memory changed."""
 
     def __init__(self) -> None:
         self._generator: Any = None  # keeps the memory alive
