@@ -211,30 +211,19 @@ _original: Any = None
 @contextmanager
 def told_of_backward(listener: Listener) -> Iterator[None]:
     """Enter `listener(call)` around every backward pass of the process."""
-    _install()
+    global _original
+    if not _listeners:
+        _original = getattr(torch.autograd, "_engine_run_backward", None)
+        if _original is None:
+            raise missing("torch.autograd._engine_run_backward")
+        torch.autograd._engine_run_backward = _run_backward  # type: ignore[attr-defined, assignment]
     _listeners.append(listener)
     try:
         yield
     finally:
         _listeners.remove(listener)
         if not _listeners:
-            _uninstall()
-
-
-def _install() -> None:
-    global _original
-    if _original is not None:
-        return
-    _original = getattr(torch.autograd, "_engine_run_backward", None)
-    if _original is None:
-        raise missing("torch.autograd._engine_run_backward")
-    torch.autograd._engine_run_backward = _run_backward  # type: ignore[attr-defined, assignment]
-
-
-def _uninstall() -> None:
-    global _original
-    torch.autograd._engine_run_backward = _original  # type: ignore[attr-defined]
-    _original = None
+            torch.autograd._engine_run_backward = _original  # type: ignore[attr-defined]
 
 
 def _run_backward(
@@ -401,17 +390,14 @@ def has_rng(device: torch.device) -> bool:
 
 def rng_state(device: torch.device) -> torch.Tensor:
     """The state of a device's generator."""
-    of_kind = torch.get_device_module(device)
-    return of_kind.get_rng_state() if device.type == "mps" else of_kind.get_rng_state(device)
+    which = () if device.type == "mps" else (device,)
+    return torch.get_device_module(device).get_rng_state(*which)
 
 
 def set_rng_state(device: torch.device, state: torch.Tensor) -> None:
     """Restore the state of a device's generator."""
-    of_kind = torch.get_device_module(device)
-    if device.type == "mps":
-        of_kind.set_rng_state(state)
-    else:
-        of_kind.set_rng_state(state, device)
+    which = () if device.type == "mps" else (device,)
+    torch.get_device_module(device).set_rng_state(state, *which)
 
 
 # -- for import_graph: how arguments lie in one another --------------------------------------------

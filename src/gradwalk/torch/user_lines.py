@@ -27,15 +27,13 @@ class _Files(dict[str, int]):
     """File name -> owner of the file."""
 
     def __missing__(self, filename: str) -> int:
-        self[filename] = owner = self._whose(filename)
-        return owner
-
-    def _whose(self, filename: str) -> int:
+        owner = NOBODY if filename.startswith(_PYTHON) else USER
         if filename.startswith(("<frozen", "<eval_with_key", _TORCH)) or own_files[filename]:
-            return NOBODY
-        if any(part in filename for part in _LIBRARIES):
-            return LIBRARY
-        return NOBODY if filename.startswith(_PYTHON) else USER
+            owner = NOBODY
+        elif any(part in filename for part in _LIBRARIES):
+            owner = LIBRARY
+        self[filename] = owner
+        return owner
 
 
 files = _Files()

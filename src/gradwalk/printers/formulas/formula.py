@@ -66,7 +66,7 @@ def derivative_expression(
     rule = op.rule(position)
     if rule is None:
         return None
-    unknown = {name: _Any(name) for name in op.attributes}
+    unknown = {name: SymbolicAttribute(name) for name in op.attributes}
     attrs = {**unknown, **op.defaults, **attrs}
     env = symbolic_env(op, ((),) * len(op.inputs), attrs)
     env |= {key: Symbol(name) for key, name in zip(op.inputs, names, strict=False)}
@@ -74,13 +74,19 @@ def derivative_expression(
     return rule.local(env, 1)
 
 
-class _Any(Symbol):
-    """A symbolic attribute: different from every number a rule may compare it with."""
+class SymbolicAttribute(Symbol):
+    """An attribute: different from every number; records those that a rule compares it with."""
 
-    __slots__ = ()
+    __slots__ = ("compared",)
     __hash__ = object.__hash__
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.compared: list[float] = []
+
     def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        if isinstance(other, (int, float)) and other not in self.compared:
+            self.compared.append(other)
         return self is other
 
 

@@ -15,7 +15,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.check import symbolic_env
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.ops.core.symbol import Symbol
-from gradwalk.printers.formulas.formula import INFIX
+from gradwalk.printers.formulas.formula import INFIX, SymbolicAttribute
 from gradwalk.printers.formulas.javascript_source import (
     Unwritable,
     function_text,
@@ -119,22 +119,6 @@ class TooLong(Exception):
     """A formula too long to read."""
 
 
-class _Attribute(Symbol):
-    """A symbolic attribute; records the numbers that a rule compares it with."""
-
-    __slots__ = ("compared",)
-    __hash__ = object.__hash__
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.compared: list[float] = []
-
-    def __eq__(self, other: object) -> bool:  # type: ignore[override]
-        if isinstance(other, (int, float)) and other not in self.compared:
-            self.compared.append(other)
-        return self is other
-
-
 def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any = None) -> Any:
     """A rule written out, with a case for every attribute value that it distinguishes."""
     fixed = fixed or {}
@@ -144,18 +128,18 @@ def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any 
         if may_be_none(op, name) and name not in fixed and name in rule.names:
             without, given = (
                 _by_case(op, position, write, choose, g, fixed | {name: value})
-                for value in (None, _Attribute(name))
+                for value in (None, SymbolicAttribute(name))
             )
             return choose(name, None, without, given)
-    attrs = {name: fixed.get(name, _Attribute(name)) for name in op.attributes}
+    attrs = {name: fixed.get(name, SymbolicAttribute(name)) for name in op.attributes}
     expression = _run(op, position, attrs, g)
-    if not any(isinstance(a, _Attribute) and a.compared for a in attrs.values()):
+    if not any(isinstance(a, SymbolicAttribute) and a.compared for a in attrs.values()):
         # Plain symbols keep their side of a comparison.
-        plain = {n: Symbol(n) if isinstance(a, _Attribute) else a for n, a in attrs.items()}
+        plain = {n: Symbol(n) if isinstance(a, SymbolicAttribute) else a for n, a in attrs.items()}
         expression = _run(op, position, plain, g)
     written = write(expression)
     for name, attribute in attrs.items():
-        for number in reversed(attribute.compared if isinstance(attribute, _Attribute) else ()):
+        for number in reversed(attribute.compared if isinstance(attribute, SymbolicAttribute) else ()):
             special = write(_run(op, position, attrs | {name: number}, g))
             written = choose(name, number, special, written)
     return written

@@ -117,20 +117,11 @@ def told_of_modules(recorder: Any) -> Iterator[None]:
         known[1] is not None and known[1].pattern == _NEEDLESS for known in warnings.filters
     ):
         warnings.filterwarnings("ignore", _NEEDLESS)
-    entering = register_module_forward_pre_hook(enters)
-    leaving = register_module_forward_hook(leaves, always_call=True)
-    with _removed(entering, leaving):
+    with (  # the hooks are removed at the end
+        register_module_forward_pre_hook(enters),
+        register_module_forward_hook(leaves, always_call=True),
+    ):
         yield
-
-
-@contextmanager
-def _removed(*handles: Any) -> Iterator[None]:
-    """Remove these hooks at the end."""
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def end_failed_steps(stepping: list[Any]) -> None:
@@ -165,6 +156,5 @@ def told_of_steps(recorder: Any) -> Iterator[None]:
         if silent and threading.get_ident() == recorder.thread:
             silent.pop()[1].__exit__(None, None, None)
 
-    beginning = register_optimizer_step_pre_hook(begins)
-    with _removed(beginning, register_optimizer_step_post_hook(ends)):
+    with register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends):
         yield

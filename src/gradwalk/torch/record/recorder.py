@@ -303,16 +303,12 @@ class TorchRecorder(Recorder):
 
     # -- forward -----------------------------------------------------------------------------------
 
-    @property
-    def _listening(self) -> bool:
-        return not self._silent and not self._computing_again
-
     def dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operation and record it."""
         number = private.nodes_made() - 1
         newest, self._last_number = number > self._last_number, number
         end_failed_steps(self.stepping)
-        if not self._listening:
+        if self._silent or self._computing_again:
             return func(*args, **kwargs)
         given = list(tensors_in((args, kwargs)))
         if any(is_lazy(tensor) for tensor in given):  # a lazy parameter

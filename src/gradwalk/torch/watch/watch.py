@@ -38,8 +38,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
-from gradwalk.torch.watch.check_step import Checked, WatchLimits
-from gradwalk.torch.watch.faults import StepFault
+from gradwalk.torch.watch.check_step import Checked, StepFault, WatchLimits
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     gradients_of,
@@ -208,7 +207,7 @@ class Watch:
             [snapshot.globals for snapshot in frames if files[snapshot.code.co_filename] == USER],
             given_to(frames, args, kwargs),
         )
-        self._call = ModelCall.now(model, args, kwargs, frames, state)
+        self._call = ModelCall(model, args, kwargs, frames, state)
         self._names.note(module, frames)
         self._seconds += perf_counter() - began
 
