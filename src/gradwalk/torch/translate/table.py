@@ -133,10 +133,13 @@ def direct(
     entry(*names.split())(known)
 
 
-def same(names: str, operands: str) -> None:
-    """Register overloads that are our op of the same name."""
+def same(
+    names: str, operands: str, outputs: tuple[int, ...] = (0,), attrs: str = "", **more: Any
+) -> None:
+    """Register overloads that are our op of the same name; `attrs` keep their names, too."""
     for name in names.split():
-        direct(name, name.partition(".")[0], operands)
+        given = {attr: attr for attr in attrs.split()}
+        direct(name, name.partition(".")[0], operands, outputs, **given, **more)
 
 
 # -- dtypes ----------------------------------------------------------------------------------------
