@@ -39,6 +39,7 @@ try:
         _pop_mode,
         _push_mode,
     )
+    from torch.utils._pytree import tree_flatten, tree_unflatten
 except ImportError as error:
     raise missing(f"dispatch modes and weak references to memory ({error.name})") from error
 
@@ -400,23 +401,10 @@ def set_rng_state(device: torch.device, state: torch.Tensor) -> None:
     torch.get_device_module(device).set_rng_state(state, *which)
 
 
-# -- for import_graph: how arguments lie in one another --------------------------------------------
+# -- for import_graph ------------------------------------------------------------------------------
 
-
-def flattened(given: Any) -> tuple[list[Any], Any]:
-    """Flatten nested tuples, lists and dicts; return the leaves and the structure."""
-    try:
-        from torch.utils._pytree import tree_flatten
-    except ImportError:
-        raise missing("torch.utils._pytree") from None
-    return tree_flatten(given)
-
-
-def rebuilt(leaves: Sequence[Any], spec: Any) -> Any:
-    """The inverse of `flattened`."""
-    from torch.utils._pytree import tree_unflatten
-
-    return tree_unflatten(leaves, spec)
+flattened = tree_flatten  # nested tuples, lists and dicts -> leaves, structure
+rebuilt = tree_unflatten  # the inverse
 
 
 def is_overload(func: Any) -> bool:

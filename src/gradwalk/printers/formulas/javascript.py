@@ -139,7 +139,9 @@ def _by_case(op: Op, position: int, write: Any, choose: Any, g: Any, fixed: Any 
         expression = _run(op, position, plain, g)
     written = write(expression)
     for name, attribute in attrs.items():
-        for number in reversed(attribute.compared if isinstance(attribute, SymbolicAttribute) else ()):
+        for number in reversed(
+            attribute.compared if isinstance(attribute, SymbolicAttribute) else ()
+        ):
             special = write(_run(op, position, attrs | {name: number}, g))
             written = choose(name, number, special, written)
     return written

@@ -173,7 +173,8 @@ class Keeper:
         self._known: dict[int, Any] = {}  # modules and other owners
         self._roots: list[Any] = []  # hooks and methods of models, for their closures
         self._far: list[Any] = []  # methods of the user's other classes
-        self._files = UsersFiles()
+        self._imported = 0  # number of imported modules at the last look
+        self._users: dict[int, dict[str, Any]] = {}  # globals of the user's imported files
 
     def now(
         self,
@@ -218,7 +219,7 @@ class Keeper:
         globals_: Sequence[dict[str, Any]],
         given: Sequence[Any],
     ) -> None:
-        users = self._files.globals_with(globals_)
+        users = self._globals_with(globals_)
         # Modules that are not watched, such as a loss, are reached by name.
         named = (v for names in (*users, *given) if isinstance(names, dict) for v in names.values())
         others = [value for value in named if isinstance(value, torch.nn.Module)]
@@ -244,6 +245,17 @@ class Keeper:
         self._roots = [root for root in self._roots if _leads_anywhere(root)]
         self._far = [root for root in self._far if _leads_anywhere(root)]
 
+    def _globals_with(self, others: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The globals of the user's imported files, and `others`."""
+        if len(sys.modules) != self._imported:
+            self._imported = len(sys.modules)
+            for module in list(sys.modules.values()):
+                names = vars(module) if isinstance(module, ModuleType) else {}
+                file = names.get("__file__")
+                if isinstance(file, str) and files[file] == USER:
+                    self._users[id(names)] = names
+        return list({**{id(names): names for names in others}, **self._users}.values())
+
     def _own(
         self, names: Mapping[str, Any], put: Callable[[str, Any], None], wanted: Iterable[str]
     ) -> None:
@@ -261,22 +273,3 @@ def _leads_anywhere(value: Any) -> bool:
     if isinstance(value, FunctionType):
         return bool(value.__closure__ or value.__dict__ or value.__defaults__)
     return True
-
-
-class UsersFiles:
-    """The globals of the user's imported files."""
-
-    def __init__(self) -> None:
-        self._imported = 0  # number of modules at the last look
-        self._found: dict[int, dict[str, Any]] = {}
-
-    def globals_with(self, others: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The globals of all of them, and `others`."""
-        if len(sys.modules) != self._imported:
-            self._imported = len(sys.modules)
-            for module in list(sys.modules.values()):
-                names = vars(module) if isinstance(module, ModuleType) else {}
-                file = names.get("__file__")
-                if isinstance(file, str) and files[file] == USER:
-                    self._found[id(names)] = names
-        return list({**{id(names): names for names in others}, **self._found}.values())

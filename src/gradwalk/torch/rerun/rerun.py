@@ -7,7 +7,6 @@ process, such as a written file, cannot be undone.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import textwrap
@@ -111,7 +110,7 @@ class Rerun:
         """
         outcome = RerunOutcome()
         with self._leaving_no_mark(run):
-            for attempt in (self._statements, self._model):
+            for how, attempt in (("statements", self._statements), ("model", self._model)):
                 recorder = TorchRecorder(budget=self.budget)
                 made = self._try(attempt, run, recorder, outcome)
                 if made is None:
@@ -119,8 +118,7 @@ class Rerun:
                 told, notes = made
                 was_run = outcome.trace is not None  # the statements ran without the fault
                 if shows_fault(self.losses) and not (self._only_pushed and was_run):
-                    outcome.trace, outcome.told = recorder.trace, told
-                    outcome.how = attempt.__name__.strip("_")
+                    outcome.trace, outcome.told, outcome.how = recorder.trace, told, how
                     outcome.notes += notes
                     break
                 outcome.notes.append(f"{told}, and the fault did not occur again")
@@ -132,10 +130,11 @@ class Rerun:
         self, attempt: Attempt, run: Run, recorder: TorchRecorder, outcome: RerunOutcome
     ) -> tuple[str, list[str]] | None:
         """Make one attempt and return its description; None, and a note, if it fails."""
-        self._without_gradients()
+        for tensor, _ in self._gradients.values():
+            tensor.grad = None
         self.losses.clear()
         self._only_pushed = False
-        what = _WHAT[attempt.__name__]
+        what = "the model alone" if attempt == self._model else "the statements"
         try:
             return attempt(run, recorder)
         except NotRepeatable as error:
@@ -253,10 +252,6 @@ class Rerun:
     def _keep_gradient(self, tensor: torch.Tensor) -> None:
         self._gradients.setdefault(id(tensor), (tensor, tensor.grad))
 
-    def _without_gradients(self) -> None:
-        for tensor, _ in self._gradients.values():
-            tensor.grad = None
-
     @contextlib.contextmanager
     def _around_backward(self, call: private.BackwardCall) -> Iterator[None]:
         """Also keep the gradients of leaves that are not parameters."""
@@ -276,7 +271,6 @@ class Rerun:
 
 
 Attempt = Callable[[Run, TorchRecorder], tuple[str, list[str]]]
-_WHAT = {"_statements": "the statements", "_model": "the model alone"}
 
 
 @contextlib.contextmanager
@@ -298,20 +292,14 @@ def _nothing_steps(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[None
         yield
 
 
-_CALL = "output = module(*args, **kwargs)"
-
-
 def _called(call: ModelCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a model from the user's line, so that the recording shows that line."""
-    names: dict[str, Any] = {"module": call.model.module, "args": args, "kwargs": kwargs}
-    tree = ast.parse(_CALL)
-    snapshot = call.frames[0] if call.frames else None
-    position = None if snapshot is None else snapshot.position
-    if snapshot is None or position is None:
+    position = call.frames[0].position if call.frames else None
+    if position is None:
         return call.model.module(*args, **kwargs)
-    ast.increment_lineno(tree, position[0] - 1)
-    exec(compile(tree, snapshot.code.co_filename, "exec"), names)
-    return names["output"]
+    text = "\n" * (position[0] - 1) + "module(*args, **kwargs)"
+    code = compile(text, call.frames[0].code.co_filename, "eval")
+    return eval(code, {"module": call.model.module, "args": args, "kwargs": kwargs})
 
 
 def _detached(given: Any) -> Any:
