@@ -17,17 +17,18 @@ from typing import Any
 
 import torch
 
-from gradwalk.torch.rerun.state_holders import (
+from gradwalk.torch.rerun.state_by_type import (
+    ITERATOR,
     NAMES,
     NOT_KEPT,
     NOTHING,
     PLAIN,
     Holder,
     copied,
+    holders_of,
     is_heavy,
     is_plain,
     is_users,
-    kind_of_state,
 )
 from gradwalk.torch.user_lines import USER, files
 
@@ -54,7 +55,7 @@ class _Owner:
             value = names[name]
             if is_plain(value):
                 plain.append(name)
-            elif kind_of_state(type(value)) is not None or isinstance(value, torch.Tensor):
+            elif holders_of(type(value)) or isinstance(value, torch.Tensor):
                 followed.append(name)
         # itemgetter of one name returns no tuple.
         self.plain = tuple(plain * 2 if len(plain) == 1 else plain)
@@ -93,7 +94,6 @@ class State:
         self._plain = [owner.get(owner.names) for owner in owners]
         self._lengths = [len(owner.names) for owner in owners]
         self._held: list[tuple[Holder, Any, Any]] = []  # how, which object, its contents
-        self._iterators: dict[int, tuple[Any, Any]] = {}  # by `id`: itself, a copy
         self._seen: dict[int, Any] = {}
         self._most = sys.maxsize if exact else MOST
         self._exact = exact
@@ -103,23 +103,19 @@ class State:
         waiting = list(things)
         seen = self._seen
         for thing in waiting:  # grows meanwhile
-            kind = kind_of_state(type(thing))
-            if kind is None or id(thing) in seen or id(thing) in known:
+            holders = holders_of(type(thing))
+            if not holders or id(thing) in seen or id(thing) in known:
                 continue
             if len(seen) >= self._most:
                 return
             seen[id(thing)] = thing
-            if kind.is_iterator:
-                if not self._exact:
-                    self._iterators[id(thing)] = thing, copied(thing)
-                continue
-            for how, holder in kind.holds(thing):
+            for how in holders:
                 try:
-                    kept = self._hold(how, holder)
+                    kept = self._hold(how, thing)
                 except Exception:  # looking at a user's object must never break the program
                     continue
-                waiting += [inner for inner in how.inside(kept) if type(inner) not in PLAIN]
-            waiting += kind.leads_to(thing)
+                if kept is not NOT_KEPT:
+                    waiting += [inner for inner in how.inside(kept) if type(inner) not in PLAIN]
 
     def look_at_names(self, known: Mapping[int, Any]) -> None:
         """Continue from names bound to more than numbers and text."""
@@ -134,17 +130,18 @@ class State:
                 self._hold(NAMES, owner.names)
             else:  # the namespace of a class
                 self._hold(OWNER, owner)
-        for how, holder, _ in () if other is self else other._held:
-            self._hold(how, holder)
+        for how, thing, _ in () if other is self else other._held:
+            self._hold(how, thing)
 
-    def _hold(self, how: Holder, holder: Any) -> Any:
-        kept = (how.take_all if self._exact and how.take_all else how.take)(holder)
-        self._held.append((how, holder, kept))
+    def _hold(self, how: Holder, thing: Any) -> Any:
+        kept = (how.take_all if self._exact and how.take_all else how.take)(thing)
+        if kept is not NOT_KEPT:
+            self._held.append((how, thing, kept))
         return kept
 
     def restore(self) -> None:
         """Restore everything and remove names added since; copies replace iterators."""
-        copies = {at: copied(kept) for at, (_, kept) in self._iterators.items()}
+        copies = {id(it): copied(kept) for how, it, kept in self._held if how is ITERATOR}
 
         def own(value: Any) -> Any:
             return copies.get(id(value), value)
@@ -154,12 +151,12 @@ class State:
                 for name in list(owner.names)[length:]:  # added since
                     del owner.names[name]
             owner.restore(dict(zip(owner.plain, values)))
-        for how, holder, kept in self._held:
+        for how, thing, kept in self._held:
             if copies and isinstance(kept, dict):
                 kept = {name: own(value) for name, value in kept.items()}
             elif copies and isinstance(kept, list):
                 kept = [own(value) for value in kept]
-            how.put(holder, own(kept))
+            how.put(thing, own(kept))
 
 
 class Keeper:
