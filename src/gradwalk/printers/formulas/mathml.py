@@ -44,9 +44,9 @@ def _row(expression: Any) -> str:
     return markup if one else f"<mrow>{markup}</mrow>"
 
 
-def in_brackets(markup: str) -> str:
+def in_brackets(text: str) -> str:
     """In parentheses, as one element."""
-    return f"<mrow>{operator('(')}{markup}{operator(')')}</mrow>"
+    return f"<mrow>{operator('(')}{text}{operator(')')}</mrow>"
 
 
 def operator(sign: str) -> str:

@@ -53,9 +53,10 @@ class _Owner:
         plain, followed = [], []
         for name in wanted:
             value = names[name]
+            kind: Any = type(value)
             if is_plain(value):
                 plain.append(name)
-            elif holders_of(type(value)) or isinstance(value, torch.Tensor):
+            elif holders_of(kind) or issubclass(kind, torch.Tensor):
                 followed.append(name)
         # itemgetter of one name returns no tuple.
         self.plain = tuple(plain * 2 if len(plain) == 1 else plain)
@@ -103,7 +104,8 @@ class State:
         waiting = list(things)
         seen = self._seen
         for thing in waiting:  # grows meanwhile
-            holders = holders_of(type(thing))
+            kind: Any = type(thing)
+            holders = holders_of(kind)
             if not holders or id(thing) in seen or id(thing) in known:
                 continue
             if len(seen) >= self._most:

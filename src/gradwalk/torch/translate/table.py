@@ -137,9 +137,9 @@ def same(
     names: str, operands: str, outputs: tuple[int, ...] = (0,), attrs: str = "", **more: Any
 ) -> None:
     """Register overloads that are our op of the same name; `attrs` keep their names, too."""
+    more |= {attr: attr for attr in attrs.split()}
     for name in names.split():
-        given = {attr: attr for attr in attrs.split()}
-        direct(name, name.partition(".")[0], operands, outputs, **given, **more)
+        direct(name, name.partition(".")[0], operands, outputs, **more)
 
 
 # -- dtypes ----------------------------------------------------------------------------------------
