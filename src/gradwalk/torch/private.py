@@ -165,7 +165,7 @@ def memory_of(tensor: torch.Tensor) -> int | None:
         return None
 
 
-# -- who looks on ----------------------------------------------------------------------------------
+# -- hiding from modes -----------------------------------------------------------------------------
 
 
 @contextmanager

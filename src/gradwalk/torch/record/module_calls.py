@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -91,6 +91,31 @@ class ModuleNames:
             if parameter.is_leaf and (larger or self.of(parameter) is None):
                 self._names[id(parameter)] = weakref.ref(parameter), name
             yield parameter
+
+
+class ModelNames:
+    """The names that the program gives its models; a parameter has it if there are several."""
+
+    def __init__(self) -> None:
+        self._called: dict[int, str] = {}
+
+    def note(self, module: nn.Module, variables: Mapping[str, Any]) -> None:
+        """Name a model that is being called: by the variable that holds it, else by its class."""
+        if id(module) not in self._called:
+            own = (name for name, value in variables.items() if value is module)
+            self._called[id(module)] = next(own, type(module).__name__)
+
+    def of_parameters(self, modules: Sequence[nn.Module]) -> dict[int, str]:
+        """The name of each parameter of these models, by `id`."""
+        inner = {id(m) for module in modules for m in module.modules() if m is not module}
+        outer = [module for module in modules if id(module) not in inner]
+        names: dict[int, str] = {}
+        for module in outer:
+            called = self._called.get(id(module), type(module).__name__)
+            prefix = f"{called}." if len(outer) > 1 else ""
+            for name, parameter in module.named_parameters():
+                names.setdefault(id(parameter), prefix + name)
+        return names
 
 
 @contextmanager

@@ -46,11 +46,8 @@ class FrameSnapshot:
     @property
     def position(self) -> tuple[int, int, int, int] | None:
         """The expression in the file: line, last line, column, last column."""
-        positions = list(self.code.co_positions())
-        line, last, column, end = positions[max(self.instruction, 0) // 2]
-        if line is None or last is None or column is None or end is None:
-            return None
-        return line, last, column, end
+        position = list(self.code.co_positions())[max(self.instruction, 0) // 2]
+        return None if None in position else position  # type: ignore[return-value]
 
 
 Wanted = Callable[[int, FrameSnapshot], Container[str] | None]

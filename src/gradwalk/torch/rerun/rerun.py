@@ -304,13 +304,10 @@ def _called(call: ModelCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 def _detached(given: Any) -> Any:
     """Turn arguments with a history into leaves."""
-    if isinstance(given, torch.Tensor):
-        return given.detach().requires_grad_() if given.grad_fn is not None else given
-    if type(given) in (list, tuple):
-        return type(given)(_detached(item) for item in given)
-    if type(given) is dict:
-        return {name: _detached(item) for name, item in given.items()}
-    return given
+    leaves, spec = private.flattened(given)
+    return private.rebuilt(
+        [t.detach().requires_grad_() if getattr(t, "grad_fn", None) else t for t in leaves], spec
+    )
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

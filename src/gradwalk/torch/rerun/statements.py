@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Any
 
 from gradwalk.torch.rerun.call_stack import FrameSnapshot
 
@@ -43,12 +42,8 @@ class Statements:
 
     def run(self, snapshot: FrameSnapshot) -> None:
         """Run them with copies of the frame's globals and variables."""
-        names: dict[str, Any] = {
-            **snapshot.globals,
-            **(snapshot.variables or {}),
-            LEFT: LeftTheBlock,
-        }
-        exec(self.code, names)
+        variables = snapshot.variables or {}
+        exec(self.code, {**snapshot.globals, **variables, LEFT: LeftTheBlock})
 
 
 def statements_between(start: FrameSnapshot, end: FrameSnapshot) -> Statements:
@@ -193,14 +188,11 @@ class _Leaves(ast.NodeTransformer):
         raised = ast.Raise(exc=ast.Name(id=LEFT, ctx=ast.Load()), cause=None)
         return ast.fix_missing_locations(ast.copy_location(raised, node))
 
-    def visit_Return(self, node: ast.Return) -> ast.stmt:
-        return self._left(node)
-
-    def visit_Break(self, node: ast.Break) -> ast.stmt:
+    def _left_unless_in_loop(self, node: ast.stmt) -> ast.stmt:
         return node if self.loops else self._left(node)
 
-    def visit_Continue(self, node: ast.Continue) -> ast.stmt:
-        return node if self.loops else self._left(node)
+    visit_Return = _left
+    visit_Break = visit_Continue = _left_unless_in_loop
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, _SUSPENDS):

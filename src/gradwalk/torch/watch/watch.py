@@ -26,6 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.torch import private
+from gradwalk.torch.record.module_calls import ModelNames
 from gradwalk.torch.rerun.call_sites import Sites
 from gradwalk.torch.rerun.call_stack import frames_from
 from gradwalk.torch.rerun.python_state import Keeper
@@ -46,7 +47,6 @@ from gradwalk.torch.watch.gradient_checks import (
     norm_of,
     unrecorded,
 )
-from gradwalk.torch.watch.parameter_names import ModelNames
 from gradwalk.torch.watch.recorded_steps import StepRecordings
 from gradwalk.torch.watch.step_report import GROWN, StepReport, StepStopped, StepWarning
 
@@ -208,7 +208,7 @@ class Watch:
             given_to(frames, args, kwargs),
         )
         self._call = ModelCall(model, args, kwargs, frames, state)
-        self._names.note(module, frames)
+        self._names.note(module, (frames[0].variables or {}) if frames else {})
         self._seconds += perf_counter() - began
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
