@@ -47,6 +47,11 @@ class Run:
     before: torch.Tensor | None  # norm of the gradients before it; None if there were none
     recorded: Trace | None = None  # filled on demand
 
+    @property
+    def batch(self) -> list[tuple[int, ...]]:
+        """The shapes of the tensors that the first model was called with."""
+        return [tuple(tensor.shape) for call in self.calls[:1] for tensor in call.tensors]
+
     def began_at(self, loss: torch.Tensor) -> bool:
         """Whether this is the backward pass of `loss`."""
         return self.loss is not None and self.loss.data_ptr() == loss.data_ptr()

@@ -25,6 +25,7 @@ from gradwalk.torch.watch.gradient_checks import (
     parameters_of,
     scale_of,
 )
+from gradwalk.torch.watch.step_report import GROWN, StepReport
 
 WINDOW = 64  # steps whose norms define the usual norm
 FEWEST = 3  # steps to see before judging any
@@ -153,6 +154,17 @@ class Checked:
             return fault("explosion", _largest(runs, norm))
         history.add(norm)
         return None
+
+    def report(self, fault: StepFault, names: dict[int, str], step: int) -> StepReport:
+        """Report a fault; `names` are those of parameters, by `id`."""
+        report = StepReport(fault.kind, step, self.kind, loss=fault.loss, growth=self.growth)
+        report.gradient_norm, report.usual_norm = fault.norm, fault.usual
+        report.seen = fault.in_words(self.optimizer, names, step)
+        report.gradients = [names.get(id(p), "a parameter") for p in fault.bad_gradients]
+        if report.growth > GROWN:
+            times = f"{short(report.growth)} times the norm of the first step"
+            report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
+        return report
 
     def _begin(self) -> GradientHistory:
         self._start = norm_of([p.detach() for p in self.parameters]).item()
