@@ -178,7 +178,7 @@ def code(expression: Any) -> str:
     '1 - out * out'
     """
     names: dict[int, str] = {}  # of shared operations, by `id`
-    lines = []
+    lines: list[str] = []
     for shared in _shared(expression):
         lines.append(f"const t{len(lines)} = {_code(shared, names)[0]};")
         names[id(shared)] = f"t{len(names)}"
