@@ -53,8 +53,9 @@ def trace_of(root: Any, keep: str | None = None, budget: int | None = None) -> T
     """Trace the operations behind `root` and its backward pass; no `.grad` changes."""
     trace = structure_of(root, keep, budget)
     recorder: TorchRecorder = trace.recorder  # type: ignore[attr-defined]
-    leaves = [fn.variable for fn in inputs_first([root.grad_fn]) if is_leaf(fn)]
-    if root.grad_fn is None or not leaves:
+    nodes = inputs_first([root.grad_fn] if root.grad_fn is not None else [])
+    leaves = [fn.variable for fn in nodes if is_leaf(fn)]
+    if not leaves:
         return trace
     try:
         with private.told_of_backward(recorder._around_backward):
