@@ -32,15 +32,6 @@ FEWEST = 3  # steps to see before judging any
 SAME = 0.5  # a re-run shows an explosion if it reaches this part of the norm
 
 
-@dataclass(frozen=True)
-class WatchLimits:
-    """The thresholds beyond which a gradient counts as exploded; see `watch`."""
-
-    explosion: float = 1e3
-    warmup: int = 10
-    floor: float | None = None
-
-
 class GradientHistory:
     """The gradient norms of one optimizer, step after step.
 
@@ -50,10 +41,10 @@ class GradientHistory:
     applies.
     """
 
-    def __init__(self, factor: float, warmup: int, floor: float) -> None:
+    def __init__(self, factor: float, warmup: int, floor: float | None) -> None:
         self.factor = factor
         self.warmup = max(warmup, FEWEST)
-        self.floor = floor
+        self.floor = floor  # None: the norm of the parameters at the first step
         self._recent: deque[float] = deque(maxlen=WINDOW)
         self._first: list[float] = []
 
@@ -67,7 +58,7 @@ class GradientHistory:
     def has_exploded(self, norm: float) -> bool:
         """Whether a gradient of this norm has exploded."""
         # Almost always this decides, without computing a median.
-        if len(self._first) < FEWEST or norm <= self.floor:
+        if len(self._first) < FEWEST or norm <= (self.floor or 0.0):
             return False
         judged = len(self._first) >= self.warmup
         factor = self.factor if judged else self.factor**2
@@ -83,12 +74,13 @@ class GradientHistory:
 class Checked:
     """An optimizer with its number of steps and the history of its gradient norms."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, limits: WatchLimits) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, explosion: float, warmup: int, floor: float | None
+    ) -> None:
         self.optimizer = optimizer
-        self.limits = limits
         self.steps = 0
-        self._start = 0.0  # norm of all parameters at the first step
-        self._history: GradientHistory | None = None
+        self._start: float | None = None  # norm of all parameters at the first step
+        self._history = GradientHistory(explosion, warmup, floor)
 
     @property
     def kind(self) -> str:
@@ -117,19 +109,22 @@ class Checked:
         losses = [run.loss for run in runs if run.loss is not None]
         norm, *values = numbers_in([norm_of(gradients), *losses])
         norm /= scale_of(self.optimizer)
-        history = self._history or self._begin()
+        history = self._history
+        if self._start is None:
+            self._start = norm_of([p.detach() for p in self.parameters]).item()
+            history.floor = self._start if history.floor is None else history.floor
         healthy = math.isfinite(norm) and all(map(math.isfinite, values))
         if healthy and not (explodes and history.has_exploded(norm)):
             history.add(norm)
             return None
-        return self._examine(runs, norm, history)
+        return self._examine(runs, norm)
 
-    def _examine(self, runs: list[Run], norm: float, history: GradientHistory) -> StepFault | None:
+    def _examine(self, runs: list[Run], norm: float) -> StepFault | None:
         """Examine a step that the quick check found suspicious; return None if it is healthy.
 
         The quick check adds squares, which can overflow although the norm is finite.
         """
-        parameters = self.parameters
+        parameters, history = self.parameters, self._history
         runs = _since_gradients_were_zero(runs)
         bad_parameters = [p for p in parameters if not all_finite(p)]
         bad = [p for p in parameters if p.grad is not None and not all_finite(p.grad)]
@@ -165,12 +160,6 @@ class Checked:
             times = f"{short(report.growth)} times the norm of the first step"
             report.notes.append(f"the norm of all parameters is {times}: the steps are too large")
         return report
-
-    def _begin(self) -> GradientHistory:
-        self._start = norm_of([p.detach() for p in self.parameters]).item()
-        floor = self._start if self.limits.floor is None else self.limits.floor
-        self._history = GradientHistory(self.limits.explosion, self.limits.warmup, floor)
-        return self._history
 
 
 # -- a fault ---------------------------------------------------------------------------------------

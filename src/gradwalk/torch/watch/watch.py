@@ -39,7 +39,7 @@ from gradwalk.torch.rerun.snapshots import (
     outputs_in,
 )
 from gradwalk.torch.user_lines import USER, files
-from gradwalk.torch.watch.check_step import Checked, StepFault, WatchLimits
+from gradwalk.torch.watch.check_step import Checked, StepFault
 from gradwalk.torch.watch.gradient_checks import (
     all_finite,
     gradients_of,
@@ -110,7 +110,7 @@ class Watch:
             raise ValueError(f"explosion is a factor above 1, not {explosion!r}")
         models = _several(model, torch.nn.Module)
         optimizers = _several(optimizer, torch.optim.Optimizer)
-        self.limits = WatchLimits(explosion, warmup, floor)
+        self._limits = explosion, warmup, floor
         self.folder = Path(folder)
         self.action = action
         self.budget = budget
@@ -362,8 +362,8 @@ class Watch:
             self._recordings.begin(self.steps)
 
     def _checked(self, optimizer: torch.optim.Optimizer) -> Checked:
-        checked = self.optimizers.get(id(optimizer))
-        return checked or _keep(self.optimizers, optimizer, Checked(optimizer, self.limits))
+        known = self.optimizers.get(id(optimizer))
+        return known or _keep(self.optimizers, optimizer, Checked(optimizer, *self._limits))
 
     def _watched_closure(self, checked: Checked, closure: Any) -> Any:
         """Wrap the closure of a step: check the gradients after each call of it."""
