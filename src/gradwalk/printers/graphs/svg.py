@@ -45,11 +45,11 @@ _STYLE = (
 )
 
 
-def graph_svg(graph: Any, drawing: str = "nodes", frame: Frame | None = None) -> str:
+def graph_svg(graph: Any, drawing: str = "nodes") -> str:
     """The drawing of a trace, or of the graph behind a Value, as SVG text.
 
     A Value shows the gradients it has: call backward() first. `drawing` says where the operations
-    stand, on the "nodes" or on the "edges"; `frame` is one step of a walk (see printers.frames).
+    stand, on the "nodes" or on the "edges".
 
     >>> from gradwalk import Value
     >>> a = Value(3.0, label="a")
@@ -58,7 +58,7 @@ def graph_svg(graph: Any, drawing: str = "nodes", frame: Frame | None = None) ->
     """
     if drawing not in DRAWINGS:
         raise ValueError(f"drawing is one of {', '.join(map(repr, DRAWINGS))}, not {drawing!r}")
-    return Sheet(view_of(graph), drawing).svg(frame)
+    return Sheet(view_of(graph), drawing).svg()
 
 
 @dataclass(slots=True)

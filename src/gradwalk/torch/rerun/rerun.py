@@ -73,7 +73,6 @@ class RerunPlan:
 
     depth: int  # of the frame, counted outwards from the call of the model
     start: FrameSnapshot
-    end: FrameSnapshot
     statements: Statements
 
 
@@ -85,7 +84,7 @@ def plan_of(run: Run) -> RerunPlan:
         for end in run.frames:
             # The innermost frame only: a statement further out does much more than this step.
             if start.is_same_frame(end):
-                return RerunPlan(depth, start, end, statements_between(start, end))
+                return RerunPlan(depth, start, statements_between(start, end))
     raise NotRepeatable("no function of the program calls both the model and backward")
 
 
