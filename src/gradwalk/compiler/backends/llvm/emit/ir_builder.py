@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 I64 = str | int  # an i64 operand: the name of a value, or a constant
 
@@ -61,15 +61,15 @@ class Loop:
     After the loop, `results` has their last values.
     """
 
-    def __init__(self, index: str, carried: list[str]) -> None:
+    def __init__(self, index: str, carried: list[Any]) -> None:
         self.index = index
         self.carried = carried
         self.following = list(carried)
-        self.results: list[str] = []
+        self.results: list[Any] = []
 
-    def carry(self, *values: I64) -> None:
+    def carry(self, *values: Any) -> None:
         """Set the carried values of the next iteration."""
-        self.following = [str(value) for value in values]
+        self.following = list(values)
 
 
 class IRBuilder:
@@ -225,12 +225,13 @@ class IRBuilder:
         first: I64,
         end: I64,
         step: I64 = 1,
-        carried: Sequence[tuple[str, I64]] = (),
+        carried: Sequence[Any] = (),
         at_least_once: bool = False,
     ) -> Iterator[Loop]:
-        """for index from `first`, below `end`, by `step` (i64); `carried` are (type, first value).
+        """for index from `first`, below `end`, by `step` (i64); `carried` are the first values.
 
-        The body sets their next values with `carry`. `at_least_once` omits the first test.
+        A carried value is a `Vector`, or a pair (type, value) whose value is a name. The body sets
+        the next values with `carry`. `at_least_once` omits the first test.
         """
         name = self.fresh("loop")
         head, body, done = f"{name}.head", f"{name}.body", f"{name}.done"
@@ -238,7 +239,8 @@ class IRBuilder:
         start = body if at_least_once else head
         self.do(f"br label %{start}")
         index, following = f"%{name}.i", f"%{name}.next"
-        values = [f"%{name}.v{k}" for k in range(len(carried))]
+        names = [f"%{name}.v{k}" for k in range(len(carried))]
+        values = [n if isinstance(v, tuple) else v.named(n) for n, v in zip(names, carried)]
         self.begin(start)
         phis_at = len(self._lines)  # they are written once their second value is known
         if not at_least_once:
@@ -255,11 +257,20 @@ class IRBuilder:
         else:
             self.do(f"br label %{head}")
         phis = [f"  {index} = phi i64 [{first}, %{before}], [{following}, %{back}]"]
-        for value, (kind, given), after in zip(values, carried, loop.following, strict=True):
-            phis.append(f"  {value} = phi {kind} [{given}, %{before}], [{after}, %{back}]")
+        for value, given, after in zip(values, carried, loop.following, strict=True):
+            kind, start = given if isinstance(given, tuple) else (given.type.text, given)
+            phis.append(f"  {value} = phi {kind} [{start}, %{before}], [{after}, %{back}]")
         self._lines[phis_at:phis_at] = phis
         self.begin(done)
         loop.results = loop.following if at_least_once else values
+
+    def in_groups(self, sizes: Sequence[int], count: I64) -> Iterator[tuple[int, str]]:
+        """Loop over `count` items in groups of these sizes, the largest first; each is a loop."""
+        done: I64 = 0
+        for size in sizes:
+            with self.loop(done, self.subtract(count, size - 1), size) as item:
+                yield size, item.index
+            done = item.index
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:

@@ -67,6 +67,10 @@ class KernelBuilder(VectorBuilder):
         self._sizes.append(size)
         return self.size(len(self._sizes) - 1)
 
+    def runtimes(self, *sizes: int) -> list[str]:
+        """Several sizes or strides."""
+        return [self.runtime(size) for size in sizes]
+
     def kernel(self, *helpers: IRBuilder, **facts: Any) -> Kernel:
         """The finished kernel, with private functions that it calls (`helper_name`)."""
         parts = (*helpers, self)

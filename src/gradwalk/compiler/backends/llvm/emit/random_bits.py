@@ -27,14 +27,7 @@ from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import sine_of_turn
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import (
-    INT64,
-    Type,
-    Vector,
-    pairs,
-    renamed,
-    spread,
-)
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, spread
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
 from gradwalk.compiler.ir import random_ops
 from gradwalk.compiler.plan.loop_nest import Loops, Sample
@@ -173,13 +166,13 @@ class RandomStream:
             return [self._recalled(index, shift, lanes) for shift in shifts]
         f = self.f
         start = [Vector(f, Type(self.bits, lanes), "poison")] * len(shifts)
-        with f.loop(0, lanes, carried=pairs(start), at_least_once=True) as loop:
+        with f.loop(0, lanes, carried=start, at_least_once=True) as loop:
             here = f.add(index, f.multiply(loop.index, stride))
             self._remember(here, 1)
             numbers = [self._recalled(here, shift, 1) for shift in shifts]
-            vectors = zip(renamed(start, loop.carried), numbers, strict=True)
-            loop.carry(*(v.with_lane(loop.index, number).text for v, number in vectors))
-        return renamed(start, loop.results)
+            vectors = zip(loop.carried, numbers, strict=True)
+            loop.carry(*(v.with_lane(loop.index, number) for v, number in vectors))
+        return loop.results
 
     def _remember(self, index: I64, count: int) -> None:
         """Put blocks into the memory, beginning with the one that an element is in."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,8 +109,12 @@ class Vector:
         self.type = kind
         self.text = str(text)
 
-    def __repr__(self) -> str:
-        return f"{self.type.text} {self.text}"
+    def __str__(self) -> str:
+        return self.text
+
+    def named(self, text: str) -> Vector:
+        """A vector of this type under another name."""
+        return Vector(self.function, self.type, text)
 
     def _made(self, instruction: str, kind: Type | None = None) -> Vector:
         return Vector(self.function, kind or self.type, self.function.set(instruction))
@@ -289,16 +293,6 @@ def counting(function: IRBuilder, kind: Type, step: int = 1) -> Vector:
     """0, step, 2 · step, ... of an integer type."""
     listed = ", ".join(f"{kind.element} {i * step}" for i in range(kind.lanes))
     return Vector(function, kind, f"<{listed}>")
-
-
-def pairs(vectors: Iterable[Vector]) -> list[tuple[str, I64]]:
-    """(type, value) of vectors, as loops carry them."""
-    return [(v.type.text, v.text) for v in vectors]
-
-
-def renamed(vectors: Iterable[Vector], names: Iterable[str]) -> list[Vector]:
-    """Vectors of these types under other names: those that a loop carries."""
-    return [Vector(v.function, v.type, name) for v, name in zip(vectors, names, strict=True)]
 
 
 def _conversion(source: Type, target: Type) -> str:

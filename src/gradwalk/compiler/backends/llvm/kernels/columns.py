@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gradwalk.compiler.backends.llvm.emit.combine import combine
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, reductions_of
 from gradwalk.compiler.plan.loop_nest import Apply, Load, Loops, Number, Store
@@ -85,10 +85,9 @@ class Columns(LoopsBuilder):
         if len(indices) == len(self.reduced):
             parts = enumerate(self._by_vector(given))
             return [total for u, totals in parts for total in self._vector(indices, u, totals)]
-        with self.loop(0, self.reduced[len(indices)], carried=pairs(given)) as loop:
-            inside = renamed(given, loop.carried)
-            loop.carry(*(v.text for v in self._nest([*indices, loop.index], inside)))
-        return renamed(given, loop.results)
+        with self.loop(0, self.reduced[len(indices)], carried=given) as loop:
+            loop.carry(*self._nest([*indices, loop.index], loop.carried))
+        return loop.results
 
     def _vector(self, indices: list[I64], u: int, totals: dict[int, Vector]) -> list[Vector]:
         values: dict[int, Vector] = {}

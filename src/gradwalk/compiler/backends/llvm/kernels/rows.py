@@ -23,7 +23,7 @@ from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.random_bits import random_streams
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, reductions_of
 from gradwalk.compiler.plan.loop_nest import (
@@ -209,11 +209,9 @@ class Rows(LoopsBuilder):
         if len(indices) == len(self.loops.row) - 1:
             self.row_indices = indices
             return self._vectors(given, first, end)
-        with self.loop(0, self.lengths[len(indices)], carried=pairs(given)) as loop:
-            inside = renamed(given, loop.carried)
-            totals = self._nest([*indices, loop.index], inside, first, end)
-            loop.carry(*(v.text for v in totals))
-        return renamed(given, loop.results)
+        with self.loop(0, self.lengths[len(indices)], carried=given) as loop:
+            loop.carry(*self._nest([*indices, loop.index], loop.carried, first, end))
+        return loop.results
 
     def _vectors(self, totals: list[Vector], first: I64, end: I64) -> list[Vector]:
         lanes = self.lanes
@@ -255,11 +253,9 @@ class Rows(LoopsBuilder):
         if isinstance(first, int) and end == first + step:
             totals = vectors(first, accumulators)
         else:
-            carried = pairs(accumulators)
-            with self.loop(first, end, step, carried, at_least_once=length_known) as loop:
-                inside = renamed(accumulators, loop.carried)
-                loop.carry(*(v.text for v in vectors(loop.index, inside)))
-            totals = renamed(accumulators, loop.results)
+            with self.loop(first, end, step, accumulators, at_least_once=length_known) as loop:
+                loop.carry(*vectors(loop.index, loop.carried))
+            totals = loop.results
         hows = [s.how for s in self.reductions.values()]
         sums = totals[:count]
         for u in range(1, unrolled):

@@ -25,7 +25,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit, is_native
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
@@ -92,26 +92,25 @@ def fold(vectors: int, lanes: int) -> Kernel:
     kind = Type(DOUBLE, lanes)
     row, start, count = f.argument(0), f.word("%arguments", 1, "double"), f.argument(2)
     first = [Vector(f, Type(DOUBLE), start).spread(lanes)] * vectors
-    with f.loop(0, count, carried=pairs(first), at_least_once=True) as pair:
+    with f.loop(0, count, carried=first, at_least_once=True) as pair:
         twice = f.set(f"shl i64 {pair.index}, 1")
         a = f.place(f.argument(f.add(twice, 3)))
         b = f.argument(f.add(twice, 4))
-        sums = renamed(first, pair.carried)
         if lanes == 1:
             one = f.load(f.place(b), kind)
-            pair.carry(*[(s + f.load(a, kind) * one).text for s in sums])
+            pair.carry(*[s + f.load(a, kind) * one for s in pair.carried])
         else:
-            pair.carry(*_add_products(f, sums, a, b))
-    for n, total in enumerate(renamed(first, pair.results)):
+            pair.carry(*_add_products(f, pair.carried, a, b))
+    for n, total in enumerate(pair.results):
         f.store(total, f.place(row, n * lanes))
     return f.done()
 
 
-def _add_products(f: _ScalarKernel, sums: list[Vector], a: str, b: str) -> list[str]:
+def _add_products(f: _ScalarKernel, sums: list[Vector], a: str, b: str) -> list[Vector]:
     """Each sum + a × b, where b is a row if its offset is marked, else one number."""
     kind = sums[0].type
 
-    def row(start: str) -> list[Vector]:
+    def vectors(start: str) -> list[Vector]:
         return [f.load(f.element(start, DOUBLE, n * kind.lanes), kind) for n in range(len(sums))]
 
     name = f.fresh("pair")
@@ -121,16 +120,16 @@ def _add_products(f: _ScalarKernel, sums: list[Vector], a: str, b: str) -> list[
     for way in ("row", "number"):
         f.begin(f"{name}.{way}")
         if way == "row":
-            factors = row(f.place(f.subtract(b, ROW_MARK)))
+            factors = vectors(f.place(f.subtract(b, ROW_MARK)))
         else:
             factors = [f.load(f.place(b), Type(DOUBLE)).spread(kind.lanes)] * len(sums)
-        terms = zip(sums, row(a), factors, strict=True)
-        ends.append([(total + x * factor).text for total, x, factor in terms])
+        terms = zip(sums, vectors(a), factors, strict=True)
+        ends.append([total + x * factor for total, x, factor in terms])
         f.do(f"br label %{name}.after")
     f.begin(f"{name}.after")
     return [
-        f.set(f"phi {kind.text} [{row_end}, %{name}.row], [{number_end}, %{name}.number]")
-        for row_end, number_end in zip(*ends, strict=True)
+        sums[0].named(f.set(f"phi {kind.text} [{row}, %{name}.row], [{number}, %{name}.number]"))
+        for row, number in zip(*ends, strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 
 SINGLE = np.dtype(np.float32)
 DOUBLE = np.dtype(np.float64)
@@ -91,10 +91,10 @@ def all_lanes(name: str, *operands: Vector) -> Vector:
         for index in range(kind.lanes):
             out = out.with_lane(index, one_lane(index))
         return out
-    with function.loop(0, kind.lanes, carried=pairs([out]), at_least_once=True) as loop:
-        (inside,) = renamed([out], loop.carried)
-        loop.carry(inside.with_lane(loop.index, one_lane(loop.index)).text)
-    return renamed([out], loop.results)[0]
+    with function.loop(0, kind.lanes, carried=[out], at_least_once=True) as loop:
+        (inside,) = loop.carried
+        loop.carry(inside.with_lane(loop.index, one_lane(loop.index)))
+    return loop.results[0]
 
 
 def c_library_in_double(name: str) -> Callable[[Callable[..., Vector]], Callable[..., Vector]]:

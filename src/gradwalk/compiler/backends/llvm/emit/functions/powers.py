@@ -14,7 +14,7 @@ from gradwalk.compiler.backends.llvm.emit.functions.building_blocks import (
 from gradwalk.compiler.backends.llvm.emit.functions.division import is_signed
 from gradwalk.compiler.backends.llvm.emit.functions.exponential import exp
 from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
-from gradwalk.compiler.backends.llvm.emit.vector import Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
 
 MOST_PRODUCTS = 64  # largest whole exponent that is taken as products
 
@@ -42,12 +42,12 @@ def integer_pow(x: Vector, y: Vector) -> Vector:
     negative = y < 0
     start = [x.constant(1), x, negative.choose(y.constant(0), y)]
     bits = 8 * x.type.dtype.itemsize
-    with function.loop(0, bits, carried=pairs(start), at_least_once=True) as loop:
-        out, square, exponent = renamed(start, loop.carried)
+    with function.loop(0, bits, carried=start, at_least_once=True) as loop:
+        out, square, exponent = loop.carried
         odd = (exponent & 1).compare("ne", 0)
         out = odd.choose(out * square, out)
-        loop.carry(out.text, (square * square).text, exponent.unsigned_shift(1).text)
-    out = renamed(start, loop.results)[0]
+        loop.carry(out, square * square, exponent.unsigned_shift(1))
+    out = loop.results[0]
     if not is_signed(x):
         return out
     odd = (y & 1).compare("ne", 0)

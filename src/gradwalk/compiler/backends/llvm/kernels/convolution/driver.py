@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
 from gradwalk.compiler.backends.llvm.emit.vector import Type
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.convolution.parts import part_library, part_name
-from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import up
+from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import Convolution, up
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
@@ -38,9 +35,9 @@ class Driver(VectorBuilder):
     Arrays: two operands, scratch memory, then outputs and extras, which only the epilogue uses.
     """
 
-    def __init__(self, name: str, dtype: Any, host: Host) -> None:
-        dtype = np.dtype(dtype)
-        self.vector = Type(dtype, host.lanes(dtype.itemsize))
+    def __init__(self, name: str, conv: Convolution, host: Host) -> None:
+        self.conv = conv
+        self.vector = Type(conv.dtype, host.lanes(conv.dtype.itemsize))
         super().__init__(part_name(self.vector, name), PARAMETERS)
         self.many_registers = host.has_many_registers
         self.lanes = self.vector.lanes

@@ -9,20 +9,16 @@ from __future__ import annotations
 import functools
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import Type
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.convolution.narrow_tiles import (
-    DOTS,
-    OUTPUTS,
-    VECTORS,
-    dots_function,
-    rows_function,
-    sum_function,
-)
 from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import ROWS
-from gradwalk.compiler.backends.llvm.kernels.convolution.tile import tile_function
 from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function, transposed
+from gradwalk.compiler.backends.llvm.kernels.products.tile import add_products, store_sums
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
+
+OUTPUTS = (4, 2, 1)  # of a rows tile
+VECTORS = {True: (6, 1), False: (3, 1)}  # of a rows tile, by whether there are many registers
+DOTS = (9, 3, 1)  # sums of a dots tile: nine places of the most common kernel
 
 
 def part_name(vector: Type, name: str) -> str:
@@ -134,4 +130,141 @@ def transpose_function(name: str, kind: Type) -> VectorBuilder:
         for vector in transposed(vectors):
             f.store(vector, place)
             place = f.element(place, dtype, "%target_row")
+    return f
+
+
+# -- tiles -----------------------------------------------------------------------------------------
+
+
+def tile_function(name: str, kind: Type, rows: int, vectors: int) -> VectorBuilder:
+    """The register tile of a convolution: a matrix product whose left matrix is read by offsets.
+
+        void tile(ptr a, ptr rows, ptr steps, i64 depth, ptr b, ptr out, ptr places, i64 second,
+                  i1 adds)
+
+    sums a[rows[r] + steps[k]] · b[k, :] for k = 0, 1, ... depth − 1 in registers, and stores sum r
+    at out[places[r]] (its second vector at out[places[r] + second]), or (`adds`) adds it to what is
+    there.
+
+    A patch of an image is such a matrix: pixel and place in the kernel each add an offset of their
+    own, so no patch is ever copied. Each number of `a` is spread over a vector and multiplied by
+    the rows of b, which are contiguous. Every sum is one chain of fused multiply-adds in the order
+    of k.
+    """
+    f = VectorBuilder(
+        name, "ptr noalias %a, ptr noalias %rows, ptr noalias %steps, i64 %depth, ptr noalias %b, "
+        "ptr %out, ptr noalias %places, i64 %second, i1 %adds",
+    )  # fmt: skip
+    element = kind.element
+
+    # `freeze` keeps LLVM from forming each pointer anew inside the loop.
+    starts = [f.set(f"freeze i64 {f.word('%rows', row)}") for row in range(rows)]
+    pointers = [f.pointer(element, "%a", start) for start in starts]
+    zeros = [Vector(f, kind, "zeroinitializer")] * (rows * vectors)
+    with f.loop(0, "%depth", carried=[("ptr", "%b"), *zeros]) as loop:
+        row_of_b, *sums = loop.carried
+        step = f.word("%steps", loop.index)
+        places = (f.pointer(element, pointer, step) for pointer in pointers)
+        following = add_products(f, kind, places, row_of_b, vectors, sums)
+        next_row = f.pointer(element, row_of_b, kind.lanes * vectors)
+        loop.carry(next_row, *following)
+
+    targets = []
+    for row in range(rows):
+        targets.append(f.pointer(element, "%out", f.word("%places", row)))
+        if vectors == 2:
+            targets.append(f.pointer(element, targets[-1], "%second"))
+    store_sums(f, targets, loop.results[1:])
+    return f
+
+
+def _starts(f: VectorBuilder, kind: Type, table: str, count: int) -> list[str]:
+    """Where the vectors of x at the offsets of a table begin."""
+    starts = []
+    for number in range(count):
+        offset = f.set(f"freeze i64 {f.word(table, number)}")
+        starts.append(f.element("%x", kind.dtype, offset))
+    return starts
+
+
+def rows_function(name: str, kind: Type, outputs: int, vectors: int) -> VectorBuilder:
+    """A tile whose vectors run along the pixels of a row.
+
+        void rows(ptr x, ptr places, ptr steps, i64 depth, ptr weight, i64 weight_row,
+                  ptr out, ptr targets, i64 out_row)
+
+    sums weight[o, k] · x[places[u] + steps[k] : + a vector] over k, for some outputs o and some
+    vectors u, and stores each at out[o · out_row + targets[u]].
+    """
+    f = VectorBuilder(
+        name, "ptr noalias %x, ptr noalias %places, ptr noalias %steps, i64 %depth, "
+        "ptr noalias %weight, i64 %weight_row, ptr noalias %out, ptr noalias %targets, "
+        "i64 %out_row",
+    )  # fmt: skip
+    dtype = kind.dtype
+
+    def lines(base: str, row: I64) -> list[str]:
+        return [f.element(base, dtype, f.multiply(o, row)) for o in range(outputs)]
+
+    starts = _starts(f, kind, "%places", vectors)
+    weights = lines("%weight", "%weight_row")
+    zeros = [Vector(f, kind, "zeroinitializer")] * (outputs * vectors)
+    with f.loop(0, "%depth", carried=zeros) as k:
+        step = f.word("%steps", k.index)
+        pixels = [f.load(f.element(start, dtype, step), kind) for start in starts]
+        following = []
+        for o, line in enumerate(weights):
+            weight = f.load(f.element(line, dtype, k.index), Type(dtype)).spread(kind.lanes)
+            for v, pixel in enumerate(pixels):
+                following.append(weight.fused(pixel, k.carried[o * vectors + v]))
+        k.carry(*following)
+    # In the order of the pixels: what a vector has beyond the end of a row, the next one replaces.
+    sums = iter(k.results)
+    for line in lines("%out", "%out_row"):
+        for v in range(vectors):
+            f.store(next(sums), f.element(line, dtype, f.word("%targets", v)))
+    return f
+
+
+def dots_function(name: str, kind: Type, rows: int) -> VectorBuilder:
+    """A tile of products of vectors along the pixels of a row.
+
+        void dots(ptr x, ptr rows, ptr x_steps, ptr y, ptr y_steps, i64 count, i64 valid, ptr sums)
+
+    adds x[rows[r] + x_steps[n] : ] · y[y_steps[n] : ] over n to the vector sums[r]; the first
+    `valid` lanes count.
+    """
+    f = VectorBuilder(
+        name, "ptr noalias %x, ptr noalias %rows, ptr noalias %x_steps, ptr noalias %y, "
+        "ptr noalias %y_steps, i64 %count, i64 %valid, ptr noalias %sums",
+    )  # fmt: skip
+    dtype = kind.dtype
+    starts = _starts(f, kind, "%rows", rows)
+    mask = f.first_lanes("%valid", kind.lanes)
+    targets = [f.element("%sums", dtype, r * kind.lanes) for r in range(rows)]
+    before = [f.load(target, kind) for target in targets]
+    with f.loop(0, "%count", carried=before) as n:
+        factor = f.load(f.element("%y", dtype, f.word("%y_steps", n.index)), kind, mask)
+        step = f.word("%x_steps", n.index)
+        following = []
+        for start, total in zip(starts, n.carried, strict=True):
+            pixel = f.load(f.element(start, dtype, step), kind, mask)
+            following.append(pixel.fused(factor, total))
+        n.carry(*following)
+    for target, total in zip(targets, n.results, strict=True):
+        f.store(total, target)
+    return f
+
+
+def sum_function(name: str, kind: Type) -> VectorBuilder:
+    """void lanes(ptr vectors, i64 count, ptr sums): the lanes of each vector added up, in order."""
+    f = VectorBuilder(name, "ptr noalias %vectors, i64 %count, ptr noalias %sums")
+    one = Type(kind.dtype)
+    with f.loop(0, "%count") as n:
+        vector = f.load(f.pointer(kind.text, "%vectors", n.index), kind)
+        total = f.call(
+            one.text, f"llvm.vector.reduce.fadd.{kind.suffix}",
+            (one.text, one.constant(0.0)), (kind.text, vector.text),
+        )  # fmt: skip
+        f.store(Vector(f, one, total), f.element("%sums", kind.dtype, n.index))
     return f

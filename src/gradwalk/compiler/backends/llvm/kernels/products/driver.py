@@ -193,13 +193,10 @@ class _ProductDriver(VectorBuilder):
     ) -> None:  # fmt: skip
         """The sums of `rows` rows: by the largest tile, then by smaller ones."""
         a_m, a_k = self.size["a m"], self.size["a k"]
-        done: I64 = 0
-        for step in self.tile.rows:
-            with self.loop(done, self.subtract(rows, step - 1), step) as row:
-                mine = self._element(a, self.multiply(row.index, a_m))
-                target = self._element(sums, self.multiply(row.index, sums_row))
-                self.do(
-                    f"call void {functions[step]}(ptr {mine}, i64 {a_m}, i64 {a_k}, ptr {b}, "
-                    f"i64 {b_k}, i64 {depth}, ptr {target}, i64 {sums_row}, i1 {adds})"
-                )
-            done = row.index
+        for step, row in self.in_groups(self.tile.rows, rows):
+            mine = self._element(a, self.multiply(row, a_m))
+            target = self._element(sums, self.multiply(row, sums_row))
+            self.do(
+                f"call void {functions[step]}(ptr {mine}, i64 {a_m}, i64 {a_k}, ptr {b}, "
+                f"i64 {b_k}, i64 {depth}, ptr {target}, i64 {sums_row}, i1 {adds})"
+            )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, pairs, renamed
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
 
 PARAMETERS = (
@@ -39,10 +39,10 @@ def tile_function(name: str, kind: Type, rows: int, vectors: int) -> VectorBuild
 
     # One iteration per k: the vectors of b's row, each times one number of every row of a.
     zeros = [Vector(f, kind, "zeroinitializer")] * (rows * vectors)
-    pointers_at_first = [("ptr", "%b"), *(("ptr", p) for p in groups)]
-    with f.loop(0, "%depth", carried=[*pointers_at_first, *pairs(zeros)]) as loop:
+    pointers_at_first = [("ptr", p) for p in ("%b", *groups)]
+    with f.loop(0, "%depth", carried=[*pointers_at_first, *zeros]) as loop:
         row_of_b, *pointers = loop.carried[: 1 + len(groups)]
-        sums = renamed(zeros, loop.carried[1 + len(groups) :])
+        sums = loop.carried[1 + len(groups) :]
         places = (
             f.pointer(element, pointers[row // ROWS_PER_POINTER], steps[row % ROWS_PER_POINTER])
             for row in range(rows)
@@ -50,12 +50,12 @@ def tile_function(name: str, kind: Type, rows: int, vectors: int) -> VectorBuild
         following = add_products(f, kind, places, row_of_b, vectors, sums)
         next_b = f.pointer(element, row_of_b, "%b_k")
         next_a = [f.pointer(element, p, "%a_k") for p in pointers]
-        loop.carry(next_b, *next_a, *(v.text for v in following))
+        loop.carry(next_b, *next_a, *following)
     targets = []
     for row in range(rows):
         line = f.pointer(element, "%out", f.multiply(row, "%out_row"))
         targets += [f.pointer(kind.text, line, v) for v in range(vectors)]
-    store_sums(f, targets, renamed(zeros, loop.results[1 + len(groups) :]))
+    store_sums(f, targets, loop.results[1 + len(groups) :])
     return f
 
 
