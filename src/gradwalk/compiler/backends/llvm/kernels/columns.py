@@ -54,7 +54,7 @@ class Columns(LoopsBuilder):
     def _last_block(self, column: I64, block: int) -> None:
         """A whole block, or what is left: vector by vector, the lanes beyond the end masked."""
         left = self.subtract(self.length, column)
-        whole = self.set(f"icmp sge i64 {left}, {block}")
+        whole = self.compare("sge", left, block)
         if self.length >= block:
             with self.when(whole):
                 self._block(column, [None] * self.width)

@@ -180,10 +180,6 @@ class _PoolBuilder(KernelBuilder):
         place = self.multiply(inner, self.dilation[dimension])
         return self.add(moved, place, -self.before[dimension])
 
-    def _inside(self, pixel: I64, size: str) -> str:
-        """0 ≤ pixel < size, as an i1: one unsigned comparison."""
-        return self.set(f"icmp ult i64 {pixel}, {size}")
-
     def _spread(self, number: I64, kind: Type) -> Vector:
         """An i64 in every lane, as this type."""
         return Vector(self, INT64, number).to(kind.dtype).spread(kind.lanes)
@@ -250,7 +246,10 @@ class _PoolBuilder(KernelBuilder):
         indices: list[tuple[I64, str | None]] = []
         for d in (0, 1):
             pixel = self._pixel(d, row[1 + d], inner[d])
-            inside_row = self._inside(pixel, self.pixels[d]) if self._reaches_out(d) else None
+            # 0 ≤ pixel < size is one unsigned comparison.
+            inside_row = None
+            if self._reaches_out(d):
+                inside_row = self.compare("ult", pixel, self.pixels[d])
             indices.append((pixel, inside_row))
         line, exists = self._start(row[0], indices, self.x)
         column = self._pixel(2, start, inner[2])
@@ -294,8 +293,8 @@ class _PoolBuilder(KernelBuilder):
         d = dimension
         moved = self.add(pixel, self.before[d], self.subtract(0, inner))
         window = self.set(f"sdiv i64 {moved}, {self.stride[d]}")
-        whole = self.set(f"icmp eq i64 {self.multiply(window, self.stride[d])}, {moved}")
-        inside = self._inside(window, self.outputs[d])
-        not_before = self.set(f"icmp sge i64 {moved}, 0")
+        whole = self.compare("eq", self.multiply(window, self.stride[d]), moved)
+        inside = self.compare("ult", window, self.outputs[d])
+        not_before = self.compare("sge", moved, 0)
         inside = self.set(f"and i1 {inside}, {not_before}")
         return window, self.set(f"and i1 {inside}, {whole}")

@@ -92,7 +92,7 @@ class Rows(LoopsBuilder):
                 self.indices = self.unravel(row.index, sizes)
                 self._row(0, self.lengths[-1])
         elif loops.reduces or len(loops.row) > 1 or self.lanes == 1:  # one row, or one number
-            with self.when(self.set("icmp eq i64 %thread, 0")):
+            with self.when(self.compare("eq", "%thread", 0)):
                 self._row(0, self.lengths[-1])
         else:
             self._row(*self.share(self.lengths[-1], unit=4 * self.lanes))

@@ -65,25 +65,15 @@ class _ScalarKernel(VectorBuilder):
 
 def _run() -> str:
     """A function that calls the kernel of each entry, up to one with the address 0."""
-    return f"""define void @{RUN}(ptr %arena, ptr %tape) {{
-entry:
-  br label %next
-next:
-  %at = phi ptr [%tape, %entry], [%after, %call]
-  %kernel = load ptr, ptr %at, align 8
-  %end = icmp eq ptr %kernel, null
-  br i1 %end, label %done, label %call
-call:
-  %place = getelementptr i64, ptr %at, i64 1
-  %length = load i64, ptr %place, align 8
-  %arguments = getelementptr i64, ptr %at, i64 2
-  call void %kernel(ptr %arena, ptr %arguments)
-  %after = getelementptr i64, ptr %at, i64 %length
-  br label %next
-done:
-  ret void
-}}
-"""
+    f = IRBuilder(RUN, "ptr %arena, ptr %tape")
+    with f.repeat(("ptr", "%tape")) as loop:
+        (entry,) = loop.carried
+        kernel = f.word(entry, 0, "ptr")
+        f.leave_if(loop, f.set(f"icmp eq ptr {kernel}, null"))
+        length = f.word(entry, 1)
+        f.call_pointer("void", kernel, ("ptr", "%arena"), ("ptr", f.pointer("i64", entry, 2)))
+        loop.carry(f.pointer("i64", entry, length))
+    return f.finish()
 
 
 def fold(vectors: int, lanes: int) -> Kernel:

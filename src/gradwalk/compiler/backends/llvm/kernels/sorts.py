@@ -172,9 +172,9 @@ class _SortBuilder(KernelBuilder):
             i, j = loop.carried
             left, right = (self._key(self.source[0], self.smaller(n, last)) for n in (i, j))
             before = self._before(right, left).text
-            used_up = self.set(f"icmp sge i64 {i}, {middle}")
+            used_up = self.compare("sge", i, middle)
             wanted = self.set(f"or i1 {used_up}, {before}")
-            there = self.set(f"icmp slt i64 {j}, {end}")
+            there = self.compare("slt", j, end)
             takes = Vector(self, Type(np.dtype(np.bool_)), self.set(f"and i1 {there}, {wanted}"))
             place = self.select(takes.text, "i64", j, i)
             self._put(self.target[0], loop.index, takes.choose(right, left))
@@ -194,7 +194,7 @@ class _SortBuilder(KernelBuilder):
         with self.loop(0, self.length) as loop:
             element = self._element(loop.index)
             better = self._before(element, self._key(keys, last)).text
-            fills = self.set(f"icmp slt i64 {loop.index}, {self.count}")
+            fills = self.compare("slt", loop.index, self.count)
             with self.when(self.set(f"or i1 {better}, {fills}")):
                 self._insert(keys, places, element, loop.index)
 
@@ -212,7 +212,7 @@ class _SortBuilder(KernelBuilder):
             self._put(keys, loop.index, swaps.choose(held, here))
             self._put(places, loop.index, swaps.choose(held_place, here_place))
             loop.carry(swaps.choose(here, held), swaps.choose(here_place, held_place))
-        with self.when(self.set(f"icmp slt i64 {known}, {self.count}")):
+        with self.when(self.compare("slt", known, self.count)):
             for base, last in zip((keys, places), loop.results, strict=True):
                 self._put(base, known, last)
 

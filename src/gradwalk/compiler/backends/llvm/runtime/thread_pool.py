@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwalk.compiler.backends.llvm import target
-from gradwalk.compiler.backends.llvm.runtime import calling, object_code, parking, tape_loop
+from gradwalk.compiler.backends.llvm.runtime import calling, object_code, system, tape_loop
+from gradwalk.compiler.backends.llvm.runtime.runtime_function import module_text
 from gradwalk.engine import threads
 
 SPIN_SECONDS = 200e-6  # after a call; waking a sleeping thread takes 15 to 60 µs
@@ -97,7 +98,7 @@ def native() -> NativePool:
     with _lock:
         if _native is None:
             # GRADWALK_POOL=python is how Linux tests what other systems do.
-            futex = parking.has_futex(target.host())
+            futex = system.has_futex(target.host())
             _native = NativePool(futex and os.environ.get("GRADWALK_POOL") != "python")
             _apply(_native)
             if hasattr(os, "register_at_fork"):
@@ -159,7 +160,9 @@ class NativePool:
         if not futex:
             self._parking = _PythonParking()
             symbols |= self._parking.symbols()
-        text = tape_loop.pool_text(target.host(), futex) + calling.call_text(object.__basicsize__)
+        host = target.host()
+        functions = [*tape_loop.POOL, *system.system_functions(host, futex), *calling.CALL]
+        text = tape_loop.STATE + module_text(functions, host)
         for name in calling.SYMBOLS:
             symbols[name] = _address(getattr(ctypes.pythonapi, name))
         names = (*tape_loop.FUNCTIONS, calling.FUNCTION)
@@ -167,8 +170,8 @@ class NativePool:
         self.method = calling.method(self.library[calling.FUNCTION])
         number = ctypes.c_int64
         function = self.library.function
-        self.run = function("gradwalk_run", ctypes.c_int32, ctypes.c_void_p)
-        self.own = function("gradwalk_own", ctypes.c_int32)
+        self.run = function("gradwalk_run", number, ctypes.c_void_p)
+        self.own = function("gradwalk_own", number)
         self.disown = function("gradwalk_disown", None)
         self.alive = function("gradwalk_alive", number)
         self.limits = function("gradwalk_limits", None, number, number, number)

@@ -112,13 +112,8 @@ def c_library_in_double(name: str) -> Callable[[Callable[..., Vector]], Callable
 
 def unless_any(condition: Vector, usual: Vector, otherwise: Callable[[], Vector]) -> Vector:
     """`usual`; but if the condition holds in any lane, what `otherwise` writes, for all lanes."""
-    function = usual.function
-    before = function.block
-    with function.when(condition.across("or")):
-        rare = otherwise().text
-        last = function.block
-    text = function.set(f"phi {usual.type.text} [{usual.text}, %{before}], [{rare}, %{last}]")
-    return Vector(function, usual.type, text)
+    any_lane = condition.across("or")
+    return usual.named(usual.function.either(any_lane, usual.type.text, usual.text, otherwise))
 
 
 def through_double(function: Callable[..., Vector], *operands: Vector) -> Vector:

@@ -79,7 +79,7 @@ def copy_function(name: str, kind: Type) -> VectorBuilder:
     numbers = [f"i64 %{what}{d}" for what in ("count", "from", "to") for d in range(4)]
     f = VectorBuilder(name, f"ptr noalias %source, ptr noalias %target, {', '.join(numbers)}")
     dtype = kind.dtype
-    to_one = f.set("icmp eq i64 %to3, 1")
+    to_one = f.compare("eq", "%to3", 1)
     in_order, second = (
         f.set(f"and i1 {to_one}, {f.set(f'icmp eq i64 %from3, {step}')}") for step in (1, 2)
     )

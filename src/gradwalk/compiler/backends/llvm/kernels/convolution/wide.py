@@ -63,7 +63,7 @@ class WideDriver(Driver):
         """One panel of so many columns in all."""
         start = self.multiply(number, self.width)
         count = self.smaller(self.subtract(columns, start), self.width)
-        wide = self.set(f"icmp sgt i64 {count}, {self.lanes}")
+        wide = self.compare("sgt", count, self.lanes)
         return Panel(start, count, wide, self.select(wide, "i64", self.width, self.lanes))
 
     # -- tables ------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class WideDriver(Driver):
 
         single = function = of(1)
         for count in ROWS[self.many_registers]:
-            same = self.set(f"icmp eq i64 {rows}, {count}")
+            same = self.compare("eq", rows, count)
             function = self.select(same, "ptr", of(count), function)
         return function, single
 
@@ -216,7 +216,7 @@ def forward_driver(conv: Convolution, host: Host) -> Driver:
             b = f.at(area["weight"], f.multiply(each.index, panel_size))
             with f.loop(0, n_patch, DEPTH, at_least_once=True) as stretch:
                 depth = f.smaller(f.subtract(n_patch, stretch.index), DEPTH)
-                adds = f.set(f"icmp sgt i64 {stretch.index}, 0")
+                adds = f.compare("sgt", stretch.index, 0)
                 f.tiles(
                     functions, n_rows, count, a, pixels, f.entry(area["patch"], stretch.index),
                     depth, f.at(b, f.multiply(stretch.index, panel.width)), area["sums"], width,
@@ -275,7 +275,7 @@ def input_driver(conv: Convolution, host: Host) -> Driver:
     pair_size = f.multiply(n_outputs, width)
 
     def is_pair(vector: I64) -> str:
-        return f.set(f"icmp slt i64 {f.add(vector, 1)}, {n_count}")
+        return f.compare("slt", f.add(vector, 1), n_count)
 
     units = f.runtime(conv.groups * cuts * conv.batch)
     with f.loop(*f.share(units), carried=[("i64", -1)]) as unit:

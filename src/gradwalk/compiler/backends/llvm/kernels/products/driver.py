@@ -106,7 +106,7 @@ class _ProductDriver(VectorBuilder):
         first, end = self.share(count)
         first_column = self.set(f"udiv i64 {first}, {tiles}")
         last_column = self.set(f"sdiv i64 {self.subtract(end, 1)}, {tiles}")
-        nothing = self.set(f"icmp eq i64 {first}, {end}")
+        nothing = self.compare("eq", first, end)
         end_column = self.select(nothing, "i64", first_column, self.add(last_column, 1))
         with self.loop(first_column, end_column) as column:
             start = self.multiply(column.index, tiles)
@@ -129,9 +129,9 @@ class _ProductDriver(VectorBuilder):
         )
         j = self.multiply(panel, tile.width)
         columns = self.smaller(self.subtract(size["n"], j), tile.width)
-        wide = self.set(f"icmp sgt i64 {columns}, {tile.lanes}")
+        wide = self.compare("sgt", columns, tile.lanes)
         width = self.select(wide, "i64", tile.width, tile.lanes)
-        whole = self.set(f"icmp eq i64 {columns}, {width}")
+        whole = self.compare("eq", columns, width)
         functions = {
             rows: self.select(
                 wide, "ptr", *(f"@{self.tiles[rows, vectors].name}" for vectors in (2, 1))
@@ -147,7 +147,7 @@ class _ProductDriver(VectorBuilder):
         packs = self.set(f"xor i1 {in_place}, true")
         b_k = self.select(in_place, "i64", size["b k"], width)
         # Scratch memory: the sums of one tile, or of all tiles if k is cut; after it the panel.
-        deep = self.set(f"icmp sgt i64 {size['k']}, {DEPTH}")
+        deep = self.compare("sgt", size["k"], DEPTH)
         tile_numbers = tile.rows[0] * tile.width
         held = self.select(deep, "i64", size["tiles"], 1)
         packed = self._element(self.scratch, self.multiply(held, tile_numbers))
@@ -165,9 +165,9 @@ class _ProductDriver(VectorBuilder):
                     f"i64 {depth}, i64 {columns}, ptr {packed}, i64 {width})"
                 )
             used = self.select(in_place, "ptr", source, packed)
-            adds = self.set(f"icmp sgt i64 {k}, 0")
+            adds = self.compare("sgt", k, 0)
             next_k = self.add(k, DEPTH)
-            last = self.set(f"icmp sge i64 {next_k}, {size['k']}")
+            last = self.compare("sge", next_k, size["k"])
             goes_on = self.set(f"xor i1 {stored}, true")
             finishes = self.set(f"and i1 {last}, {goes_on}")
             with self.loop(first_tile, end_tile) as turn:

@@ -39,7 +39,7 @@ def pack_function(
 
 def _copy_rows(f: VectorBuilder, kind: Type) -> None:
     """Copy contiguous rows in vectors."""
-    wide = f.set(f"icmp sgt i64 %columns, {kind.lanes}")
+    wide = f.compare("sgt", "%columns", kind.lanes)
     narrow = f.set(f"xor i1 {wide}, true")
     for condition, vectors in ((wide, 2), (narrow, 1)):
         with f.when(condition):

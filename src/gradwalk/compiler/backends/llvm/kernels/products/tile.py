@@ -76,12 +76,10 @@ def add_products(
 
 def store_sums(f: VectorBuilder, targets: Sequence[str], sums: Sequence[Vector]) -> None:
     """Store sums, or if %adds add them to what is there; the function ends here."""
-    f.do("br i1 %adds, label %to_old, label %fresh")
-    f.begin("to_old")
-    for target, total in zip(targets, sums, strict=True):
-        # One after the other: two sums of a tile may belong to the same place.
-        f.store(f.load(target, total.type) + total, target)
-    f.do("ret void")
-    f.begin("fresh")
+    with f.when("%adds"):
+        for target, total in zip(targets, sums, strict=True):
+            # One after the other: two sums of a tile may belong to the same place.
+            f.store(f.load(target, total.type) + total, target)
+        f.give()
     for target, total in zip(targets, sums, strict=True):
         f.store(total, target)
