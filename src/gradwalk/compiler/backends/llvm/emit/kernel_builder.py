@@ -19,8 +19,7 @@ import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration, IRBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 from gradwalk.compiler.ir import index_ops
 from gradwalk.ops.core.op import Op
 
@@ -99,8 +98,7 @@ class KernelBuilder(VectorBuilder):
             return emit(op, given, attrs, dtype, self, lanes)
         (index,) = given
         if not isinstance(index, Vector):  # a constant of one element
-            kind = Type(dtype, lanes)
-            index = Vector(self, kind, kind.constant(index))
+            index = self.constant(Type(dtype, lanes), index)
         return self.checked_index(index, attrs["length"], mask)
 
     def checked_index(self, index: Vector, length: I64, mask: str | None = None) -> Vector:

@@ -27,8 +27,7 @@ from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import sine_of_turn
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, spread
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, VectorBuilder, spread
 from gradwalk.compiler.ir import random_ops
 from gradwalk.compiler.plan.loop_nest import Loops, Sample
 from gradwalk.random.philox import FLOATS
@@ -227,9 +226,8 @@ class RandomStream:
 
     def _bernoulli(self, bits: Vector) -> Vector:
         limit = math.ceil(self.attrs["p"] * 2.0**32)
-        kind = bits.type.of(np.bool_)
         if not 0 < limit < 2**32:
-            return Vector(self.f, kind, kind.constant(limit > 0))
+            return self.f.constant(bits.type.of(np.bool_), limit > 0)
         return bits.below(bits.constant(limit if limit < 2**31 else limit - 2**32))
 
     def _integers(self, words: Vector) -> Vector:

@@ -87,7 +87,7 @@ class _PoolBuilder(KernelBuilder):
 
     def index_of_largest(self, row: _Row, start: str, mask: str) -> None:
         """Indices count in the flat image; of equal numbers the first wins, of NaNs the last."""
-        lowest = Vector(self, self.vector, self.vector.constant(-math.inf))
+        lowest = self.constant(self.vector, -math.inf)
 
         def place(carried: list[Vector], inner: _Inner) -> list[Vector]:
             best, chosen = carried
@@ -163,8 +163,7 @@ class _PoolBuilder(KernelBuilder):
         self, strides: list[str], row: _Row, start: str, place: _AtPlace, mask: str
     ) -> None:
         """Store what `place` adds up over the places of a window in the first array."""
-        zero = Vector(self, self.vector, self.vector.constant(0))
-        (total,) = self._over_places([zero], place)
+        (total,) = self._over_places([self.constant(self.vector, 0)], place)
         offset = self._offset(strides, row, start)
         self.store(total, self.element(self.bases[0], self.vector.dtype, offset), mask)
 

@@ -18,14 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.combine import combine, identity
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.random_bits import random_streams
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
-from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, reductions_of
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, lanes_for
+from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine, identity
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Load,
@@ -35,6 +33,7 @@ from gradwalk.compiler.plan.loop_nest import (
     Position,
     Reduce,
     Sample,
+    Step,
     Store,
 )
 
@@ -65,8 +64,7 @@ class Rows(LoopsBuilder):
         ]
         self.inner = len(loops.outer) + len(loops.row) - 1  # the vectorized loop
         self.lanes = 1 if loops.row[-1] == 1 else lanes_for(moving, vector_bytes)
-        self.mask: str | None = None
-        self.all_reductions = reductions_of(self.steps)
+        self.all_reductions = self.reductions
         self.indices: list[I64] = []  # of the outer loops
         self.numbers: dict[int, Vector] = {}  # values that are one per row, once computed
 
@@ -125,7 +123,7 @@ class Rows(LoopsBuilder):
                 offset = self._picked_offset(k, step, numbers)
                 numbers[k] = self.load(self._start(access, dtype, offset.text), Type(dtype))
             case Number(value, dtype):
-                numbers[k] = Vector(self, Type(dtype), Type(dtype).constant(value))
+                numbers[k] = self.constant(Type(dtype), value)
             case Position(dimension):
                 numbers[k] = Vector(self, INT64, self.indices[dimension])
             case Apply():
@@ -267,55 +265,44 @@ class Rows(LoopsBuilder):
 
     def _vector(self, index: I64, accumulators: list[Vector], mask: str | None) -> list[Vector]:
         """Compute, reduce and store at one place of the row; returns the new accumulators."""
-        self.values: dict[int, Vector] = {}
+        self.values = {}
         self.at, self.mask = index, mask
         totals = []
         for step, total in zip(self.reductions.values(), accumulators, strict=True):
-            value = self._value(step.arg).to(total.type.dtype)
+            value = self.value(step.arg).to(total.type.dtype)
             if mask is not None:
                 kept = Vector(self, value.type.of(np.bool_), mask)
                 value = kept.choose(value, value.constant(identity(step.how, total.type.dtype)))
             totals.append(combine(step.how, total, value))
         for k, scratch in self.scratch.items():
-            value = self._value(k)
+            value = self.value(k)
             self.store(value, self.element(scratch, value.type.dtype, index))
         # All is read before anything is written: one of these may be the memory of another.
-        for access, value in [(s.access, self._value(s.arg)) for s in self.stores]:
-            self.store_access(access, value, *self._place(access), mask)
+        for store, value in [(s, self.value(s.arg)) for s in self.stores]:
+            self.store_access(store, value)
         return totals
 
-    def _value(self, k: int) -> Vector:
-        """The value of a step at this place, in all lanes."""
-        if k not in self.values:
-            self.values[k] = self._compute(k)
-        return self.values[k]
-
-    def _compute(self, k: int) -> Vector:
+    def compute(self, k: int, step: Step) -> Vector:
         if not self.varies[k]:
             return self.numbers[k].spread(self.lanes)
-        step = self.steps[k]
         if k in self.kept and self.phases[k] < self.phase:
             kind, kept = Type(step.dtype, self.lanes), self.kept[k]  # type: ignore[union-attr]
             if kept.access is None:
                 return self.load(self.element(kept.scratch, kind.dtype, self.at), kind)
-            return self.load_access(kept.access, kind.dtype, *self._place(kept.access), self.mask)
+            return self.load_access(kept.access, kind.dtype)
         match step:
-            case Load(access, dtype):
-                return self.load_access(access, dtype, *self._place(access), self.mask)
             case Pick():
                 return self._pick(k, step)
-            case Position(dimension):
-                index = [*self.row_indices, self.at][dimension - len(self.loops.outer)]
-                return self.position(index, dimension == self.inner)
-            case Apply():
-                return self.apply(step, self._value, self.lanes, self.mask)
             case Sample(access, _, args):
-                chances = [self._value(a) for a in args]
-                return self.random[k].numbers(*self._place(access), self.lanes, chances)
-        raise TypeError(f"{step} has no value along the row")
+                chances = [self.value(a) for a in args]
+                return self.random[k].numbers(*self.place(access), self.lanes, chances)
+        return super().compute(k, step)
 
-    def _place(self, access: int) -> tuple[I64, I64]:
-        """The offset of this place in an array, and the array's stride along the row."""
+    def position(self, dimension: int) -> Vector:
+        index = [*self.row_indices, self.at][dimension - len(self.loops.outer)]
+        return self.index(index, dimension == self.inner)
+
+    def place(self, access: int) -> tuple[I64, I64]:
         strides = self.strides[access][len(self.loops.outer) :]
         inside = self.dot([*self.row_indices, self.at], strides)
         return self.add(self.starts[access], inside), strides[-1]
@@ -323,9 +310,9 @@ class Rows(LoopsBuilder):
     def _pick(self, k: int, step: Pick) -> Vector:
         """Elements at indices that were loaded: one after the other, or gathered."""
         apart = any(self.varies[p.index] for p in step.picked)
-        read: Callable[[int], Vector] = self._value if apart else self.numbers.__getitem__
+        read: Callable[[int], Vector] = self.value if apart else self.numbers.__getitem__
         given = {p.index: read(p.index) for p in step.picked}
-        start, stride = self._place(step.access)
+        start, stride = self.place(step.access)
         pointer = self.element(self.bases[step.access], step.dtype, start)
         offset = self._picked_offset(k, step, given)
         kind = Type(step.dtype, self.lanes)

@@ -25,8 +25,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit, is_native
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.ops import TABLE

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.combine import combine, identity
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
+from gradwalk.compiler.backends.llvm.emit.vector import Type, lanes_for
+from gradwalk.compiler.backends.llvm.kernels.loops import combine, identity
 from gradwalk.compiler.plan.buffers import Slice
 
 
@@ -51,7 +50,7 @@ def scan_kernel(how: str, out: Slice, x: Slice, axis: int, vector_bytes: int) ->
         first = f.multiply(block, lanes)
         mask = f.first_lanes(f.subtract(count, first), lanes) if lanes > 1 else None
         starts = [f.dot([*at, first], each) for each in strides]
-        start = Vector(f, kind, kind.constant(_start(how, kind.dtype)))
+        start = f.constant(kind, _start(how, kind.dtype))
         with f.loop(0, length, carried=[start]) as loop:
             to, source = (
                 f.element(base, place.dtype, f.add(begin, f.multiply(loop.index, each[-1])))

@@ -14,8 +14,7 @@ import functools
 from collections.abc import Sequence
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
-from gradwalk.compiler.backends.llvm.emit.vector import Type
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.convolution.parts import part_library, part_name
 from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import Convolution, up
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import ROWS
 from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function, transposed
 from gradwalk.compiler.backends.llvm.kernels.products.tile import add_products, store_sums

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
-from gradwalk.compiler.backends.llvm.emit.vector import Type
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     DEPTH,

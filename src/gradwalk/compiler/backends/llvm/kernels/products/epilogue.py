@@ -14,8 +14,7 @@ from typing import Any
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder, helper_name
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import DIMENSIONS, Product, first_stride
 from gradwalk.compiler.plan.loop_nest import Apply, Given, Load, Loops, Number, Store
 from gradwalk.compiler.plan.lowering import ProductSteps

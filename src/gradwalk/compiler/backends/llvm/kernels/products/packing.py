@@ -11,8 +11,7 @@ that are never used.
 from __future__ import annotations
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 
 PARAMETERS = (
     "ptr noalias %source, i64 %source_k, i64 %source_n, i64 %depth, i64 %columns, "

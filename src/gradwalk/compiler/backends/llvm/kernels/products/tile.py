@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
-from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
-from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
+from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 
 PARAMETERS = (
     "ptr noalias %a, i64 %a_row, i64 %a_k, ptr noalias %b, i64 %b_k, i64 %depth, "
