@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,11 +27,8 @@ from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, lan
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine, identity
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
-    Load,
     Loops,
-    Number,
     Pick,
-    Position,
     Reduce,
     Sample,
     Step,
@@ -100,37 +98,24 @@ class Rows(LoopsBuilder):
         self.numbers = {}
         self.starts = [self.dot(self.indices, strides) for strides in self.strides]
         for phase in range(max(self.phases, default=0) + 1):
-            for k in range(len(self.steps)):
-                if not self.varies[k] and self.phases[k] == phase and k not in self.numbers:
-                    self._compute_number(k)
+            with self._one_per_row():
+                for k, step in enumerate(self.steps):
+                    known = k in self.numbers or isinstance(step, (Reduce, Store))
+                    if not (known or self.varies[k]) and self.phases[k] == phase:
+                        self.numbers[k] = self.compute(k, step)
             self._phase(phase, first, end)
-        for k, step in enumerate(self.steps):
-            if isinstance(step, Store) and not self.varies[k]:
-                dtype = self.loops.accesses[step.access].dtype
-                self.store(self.numbers[step.arg].to(dtype), self._start(step.access, dtype))
+        with self._one_per_row():
+            for k, step in enumerate(self.steps):
+                if isinstance(step, Store) and not self.varies[k]:
+                    self.store_access(step, self.numbers[step.arg])
 
-    def _start(self, access: int, dtype: np.dtype[Any], *more: I64) -> str:
-        """The address of an array's first element in this row."""
-        return self.element(self.bases[access], dtype, self.starts[access], *more)
-
-    def _compute_number(self, k: int) -> None:
-        """Compute a value that is one per row."""
-        step, numbers = self.steps[k], self.numbers
-        match step:
-            case Load(access, dtype):
-                numbers[k] = self.load(self._start(access, dtype), Type(dtype))
-            case Pick(access, _, dtype):
-                offset = self._picked_offset(k, step, numbers)
-                numbers[k] = self.load(self._start(access, dtype, offset.text), Type(dtype))
-            case Number(value, dtype):
-                numbers[k] = self.constant(Type(dtype), value)
-            case Position(dimension):
-                numbers[k] = Vector(self, INT64, self.indices[dimension])
-            case Apply():
-                numbers[k] = self.apply(step, numbers.__getitem__, 1)
-            case Sample(access, _, args):
-                chances = [numbers[a] for a in args]
-                numbers[k] = self.random[k].numbers(self.starts[access], 0, 1, chances)
+    @contextmanager
+    def _one_per_row(self) -> Iterator[None]:
+        """Compute single numbers, at the beginning of the row."""
+        lanes, self.lanes, self.mask, self.values = self.lanes, 1, None, {}
+        self.at, self.row_indices = 0, [0] * (len(self.loops.row) - 1)
+        yield
+        self.lanes = lanes
 
     # -- one pass over the row ---------------------------------------------------------------------
 
@@ -283,7 +268,7 @@ class Rows(LoopsBuilder):
         return totals
 
     def compute(self, k: int, step: Step) -> Vector:
-        if not self.varies[k]:
+        if k in self.numbers:
             return self.numbers[k].spread(self.lanes)
         if k in self.kept and self.phases[k] < self.phase:
             kind, kept = Type(step.dtype, self.lanes), self.kept[k]  # type: ignore[union-attr]
@@ -299,7 +284,7 @@ class Rows(LoopsBuilder):
         return super().compute(k, step)
 
     def position(self, dimension: int) -> Vector:
-        index = [*self.row_indices, self.at][dimension - len(self.loops.outer)]
+        index = [*self.indices, *self.row_indices, self.at][dimension]
         return self.index(index, dimension == self.inner)
 
     def place(self, access: int) -> tuple[I64, I64]:
@@ -311,10 +296,15 @@ class Rows(LoopsBuilder):
         """Elements at indices that were loaded: one after the other, or gathered."""
         apart = any(self.varies[p.index] for p in step.picked)
         read: Callable[[int], Vector] = self.value if apart else self.numbers.__getitem__
-        given = {p.index: read(p.index) for p in step.picked}
+        given = [read(p.index) for p in step.picked]
         start, stride = self.place(step.access)
         pointer = self.element(self.bases[step.access], step.dtype, start)
-        offset = self._picked_offset(k, step, given)
+        parts = []
+        for number, index in enumerate(given):
+            size, length = self.pick_sizes[k, number]
+            index = self.checked_index(index.to(np.int64), length, self.mask)
+            parts.append(index * Vector(self, INT64, size).spread(index.type.lanes))
+        offset = functools.reduce(Vector.__add__, parts)
         kind = Type(step.dtype, self.lanes)
         if not apart or self.lanes == 1:
             pointer = self.element(pointer, step.dtype, offset.text)
@@ -322,15 +312,6 @@ class Rows(LoopsBuilder):
         if stride != 0:
             offset = offset + self.lane_offsets(stride, self.lanes)
         return self.gather(pointer, offset, kind, self.mask)
-
-    def _picked_offset(self, k: int, step: Pick, given: dict[int, Vector]) -> Vector:
-        """How many elements further the indices lead."""
-        parts = []
-        for number, p in enumerate(step.picked):
-            stride, length = self.pick_sizes[k, number]
-            index = self.checked_index(given[p.index].to(np.int64), length, self.mask)
-            parts.append(index * Vector(self, INT64, stride).spread(index.type.lanes))
-        return functools.reduce(Vector.__add__, parts)
 
 
 def _across(how: str, value: Vector) -> Vector:
