@@ -21,8 +21,7 @@ pytest.importorskip("llvmlite")
 
 from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.kernels.products import sizes as product_sizes
-from gradwalk.compiler.backends.llvm.kernels.products.driver import driver
-from gradwalk.compiler.backends.llvm.kernels.products.kernel import product_kernel
+from gradwalk.compiler.backends.llvm.kernels.products.driver import driver, product_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import Schedule, product_of
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
 

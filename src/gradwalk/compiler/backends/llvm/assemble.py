@@ -23,19 +23,18 @@ from gradwalk.compiler.backends.llvm.runtime.tape import (
 )
 from gradwalk.compiler.ir.program import Constant, Term, forward
 from gradwalk.compiler.plan.buffers import ALIGNMENT, Slice
-from gradwalk.compiler.plan.schedule import ARENA, SCALARS, STATUS, Entry, Plan
+from gradwalk.compiler.plan.schedule import ARENA, SCALARS, STATUS, Entry
 from gradwalk.compiler.plan.synchronization import sharing
 
 Array = np.ndarray[Any, Any]
 
 
-def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
+def assemble(made: NativeExecutable, designed: Design) -> None:
     """Fill in slots, argument blocks and tapes."""
     plan = designed.plan
-    made.threads = threads
     arena = np.empty(plan.arena + ALIGNMENT, np.uint8)
-    last = max([SCALARS, *(s for _, s in _all_slots(plan))])
-    slots = made.slots = np.zeros(last + 1, np.int64)
+    used = (*plan.arguments, *plan.memories, *plan.constants, *plan.results)
+    slots = made.slots = np.zeros(max([SCALARS, *(slot for _, slot in used)]) + 1, np.int64)
     slots[ARENA] = -(-arena.ctypes.data // ALIGNMENT) * ALIGNMENT
     slots[STATUS] = made.status.ctypes.data
     slots[SCALARS] = made.scalars.ctypes.data
@@ -53,32 +52,31 @@ def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
     made.memory_kinds = [
         _expected(term, slot, slot in written, made) for term, slot in plan.memories
     ]
-    shared = sharing(plan.entries, threads)
+    shared = sharing(plan.entries, made.threads)
     native: list[TapeEntry] = []
-    first, failing = True, False  # failing: whether a kernel of this stretch may have failed
+    failing = False  # whether a kernel of this stretch may have failed
     lasting = {slot for _, slot in (*plan.arguments, *plan.memories)}
     changed: set[int] = set()  # slots of the user's arrays that were written so far
     at_risk: set[int] = set()  # those of them that were written when something could fail
     checked: set[Any] = set()  # indices that are known to be in range
 
     def finish_stretch() -> None:
-        nonlocal native, first, failing
+        nonlocal native, failing
+        first = not made.stretches
         if native or first:
             several = any(not e.flags & ALONE for e in native)
             tape = Tape(
                 native,
                 slots,
                 arrays=expected if first else (),
-                threads=threads if several else 1,  # each has scratch memory of its own
+                threads=made.threads if several else 1,  # each has scratch memory of its own
                 misfit=functools.partial(_misfit, expected),
                 keep=(made.kept, made.library),
             )
             made.stretches.append(tape)
-            if first:
-                made.first = tape
-            else:
+            if not first:
                 made.others.append(tape.call)
-        native, first, failing = [], False, False
+        native, failing = [], False
 
     for entry, kernel, how in zip(plan.entries, designed.kernels, shared, strict=True):
         writes = {place.buffer.slot for place in entry.writes} & lasting
@@ -88,9 +86,7 @@ def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
             changed |= writes
             at_risk |= changed
             continue
-        block: list[int] = []
-        for place in entry.operands:
-            block += _address(place)
+        block = [word for place in entry.operands for word in _address(place)]
         flags = (ALONE if how.alone else 0) | (BARRIER if how.meet else 0)
         if failing and any(place.buffer.slot in lasting for place in entry.writes):
             flags |= STOP | BARRIER  # an error leaves the user's arrays as they were
@@ -135,10 +131,6 @@ def _misfit(expected: list[Expected], *arrays: Any) -> str:
                 raise ValueError(f"array {place} of a compiled function {problem}")
             return f"array {place} {problem}"
     raise AssertionError("all arrays are as expected")
-
-
-def _all_slots(plan: Plan) -> list[tuple[Term, int]]:
-    return [*plan.arguments, *plan.memories, *plan.constants, *plan.results]
 
 
 def _expected(term: Term, slot: int, writable: bool, made: NativeExecutable) -> Expected:

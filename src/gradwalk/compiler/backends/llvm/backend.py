@@ -47,9 +47,9 @@ def build(
         symbols |= kernel.symbols
     library = compile_text(texts, declared, symbols)
     stages.done("code")
-    made = NativeExecutable(designed, library, stages.seconds, layout)
+    made = NativeExecutable(designed, library, stages.seconds, layout, threads)
     made.kept += drivers.values()
-    assemble(made, designed, threads)
+    assemble(made, designed)
     made.design_again = lambda: design(lower(), fast_math, threads, Stages())
     stages.done("tape")
     return made

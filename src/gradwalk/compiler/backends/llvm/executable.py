@@ -36,12 +36,13 @@ class NativeExecutable:
         library: Library,
         stages: dict[str, float],
         layout: Layout,
+        threads: int,
     ) -> None:
         plan = designed.plan
         self.design_again: Callable[[], Design] = lambda: designed
         self.reasons = designed.reasons
         self.stretches: list[Tape] = []  # of native entries, between those that NumPy runs
-        self.threads = 1  # at most
+        self.threads = threads  # at most
         self.library = library
         self.stages = stages  # seconds spent in each stage of compiling
         self.layout = layout
@@ -51,8 +52,7 @@ class NativeExecutable:
         self.scalars = np.zeros(plan.scalars + plan.scalar_updates + 1)
         self.status = np.zeros(8, np.int64)
         self.slots = np.zeros(0, np.int64)
-        self.first: Any = None  # the tape that takes the arrays; then what follows it
-        self.others: list[Callable[[], None]] = []
+        self.others: list[Callable[[], None]] = []  # what follows the first stretch
         # Memories and arguments that are written before something that may fail: by number.
         self.memories_at_risk: list[int] = []
         self.arguments_at_risk: list[int] = []
@@ -90,8 +90,7 @@ class NativeExecutable:
     def start(self) -> Callable[..., str | None]:
         """Runs the first stretch on arguments and results, in their orders, and on the memories
         that `bind` was given; returns None, or describes the first array that does not fit."""
-        run: Callable[..., str | None] = self.first.call
-        return run
+        return self.stretches[0].call
 
     def bind(self, memories: Sequence[Array]) -> None:
         """Change these memories from now on; the caller keeps them alive."""

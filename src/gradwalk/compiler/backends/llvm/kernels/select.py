@@ -11,8 +11,8 @@ from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.errors import NoKernel
 from gradwalk.compiler.backends.llvm.kernels.columns import Columns
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, loops_kernel
+from gradwalk.compiler.backends.llvm.kernels.products.driver import product_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import epilogue_of
-from gradwalk.compiler.backends.llvm.kernels.products.kernel import product_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     Schedule,
     block_sizes,

@@ -1,4 +1,7 @@
-"""The function that all product kernels of a dtype share: threads, panels, packing, tiles.
+"""The kernel of a product, and the function that all of a dtype share: threads, panels, tiles.
+
+Arrays of a kernel's block: a, b, scratch memory (`Schedule.scratch` bytes for each thread), the
+outputs, the extras. After them the numbers of `block_sizes`. All it does is to call
 
     void product.v16f32(ptr bases, ptr sizes, i64 thread, i64 threads, ptr finish, i1 plain)
 
@@ -12,7 +15,7 @@ A finished tile lies in scratch memory; `finish`, written for each kernel, is it
 rest of a row goes through `finish`.
 
 This function depends on the machine alone. It is compiled once, kept on disk like any other text,
-and given to the kernels as a symbol.
+and given to the kernels as a symbol; it must live as long as they do.
 """
 
 from __future__ import annotations
@@ -22,7 +25,14 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
+from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
+from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
+    FINISH,
+    DriverCall,
+    Epilogue,
+    EpilogueBuilder,
+)
 from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     DEPTH,
@@ -30,7 +40,11 @@ from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     EXCHANGED,
     PACKING,
     SIZES,
+    EpilogueArray,
+    Product,
+    Sizes,
     Tiling,
+    block_sizes,
     tiling,
 )
 from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
@@ -53,6 +67,19 @@ def driver(dtype: Any, host: Host) -> tuple[str, str, frozenset[Declaration]]:
     parts = [*f.helpers, f]
     declarations = frozenset().union(*(part.declarations for part in parts))
     return f.name, "\n".join(part.finish() for part in parts), declarations
+
+
+def product_kernel(
+    product: Product, sizes: Sizes, host: Host, epilogue: Epilogue | None = None
+) -> Kernel:
+    """The kernel of a product; without an epilogue the product itself is the only output."""
+    finish = EpilogueBuilder(product, tiling(product.dtype, host).lanes, epilogue)
+    f = DriverCall(3 + len(product.outputs) + len(product.extras))
+    plain = epilogue is None and product.outputs == (EpilogueArray(product.dtype, 1),)
+    pointers = f.list, f.numbers(0)
+    given = (*pointers, "%thread", "%threads", f"@{FINISH}", "true" if plain else "false")
+    f.call("void", driver_name(product.dtype, host), *zip(TYPES, given, strict=True))
+    return f.kernel(finish, sizes=block_sizes(product, sizes, host))
 
 
 class _ProductDriver(VectorBuilder):
