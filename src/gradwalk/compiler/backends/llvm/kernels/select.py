@@ -13,11 +13,7 @@ from gradwalk.compiler.backends.llvm.kernels.columns import Columns
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, loops_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.driver import product_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import epilogue_of
-from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
-    Schedule,
-    block_sizes,
-    product_of,
-)
+from gradwalk.compiler.backends.llvm.kernels.products.sizes import product_of, sized
 from gradwalk.compiler.backends.llvm.kernels.rows import Rows
 from gradwalk.compiler.backends.llvm.kernels.scans import scan_kernel
 from gradwalk.compiler.backends.llvm.kernels.scatter import scatter_kernel
@@ -127,28 +123,9 @@ _products: dict[Hashable, Kernel] = {}  # by structure: their sizes are read whe
 
 
 def _product(work: ProductSteps, host: Host) -> Kernel:
-    shape = work.outputs[0].shape
-    *batch, m, n = shape
-    k = work.left.shape[-1]
-    left, right = (_matrix_strides(p, shape) for p in (work.left, work.right))
-    outputs = [(p.dtype, _result_strides(p)) for p in work.outputs]
-    extras = [(p.dtype, p.broadcast(shape)) for p in work.extras]
-    product, sizes = product_of(work.left.dtype, batch, m, n, k, left, right, outputs, extras)
-    scratch = max(Schedule.of(product, sizes, host).scratch, 64)
+    product, numbers = product_of(work.left, work.right, work.outputs, work.extras, host)
     key = (product, work.loops.structure(), is_fast())
     known = _products.get(key)
     if known is None:
-        known = _products[key] = product_kernel(product, sizes, host, epilogue_of(work))
-    return known._replace(sizes=block_sizes(product, sizes, host), scratch=scratch)
-
-
-def _matrix_strides(place: Slice, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides over (batch..., rows, columns), the batch broadcast to that of the result."""
-    lead = len(shape) - len(place.shape)
-    batch = [0 if n == 1 else s for n, s in zip(place.shape[:-2], place.strides, strict=False)]
-    return (*(0,) * lead, *batch, *place.strides[-2:])
-
-
-def _result_strides(place: Slice) -> tuple[int, ...]:
-    """Strides of a result; a single column is contiguous, not the same number everywhere."""
-    return (*place.strides[:-1], 1 if place.shape[-1] == 1 else place.strides[-1])
+        known = _products[key] = product_kernel(product, host, epilogue_of(work))
+    return sized(known, numbers)

@@ -1,7 +1,7 @@
 """The kernel of a product, and the function that all of a dtype share: threads, panels, tiles.
 
-Arrays of a kernel's block: a, b, scratch memory (`Schedule.scratch` bytes for each thread), the
-outputs, the extras. After them the numbers of `block_sizes`. All it does is to call
+Arrays of a kernel's block: a, b, scratch memory (`Kernel.scratch` bytes for each thread), the
+outputs, the extras. After them the numbers of `product_of`. All it does is to call
 
     void product.v16f32(ptr bases, ptr sizes, i64 thread, i64 threads, ptr finish, i1 plain)
 
@@ -42,9 +42,7 @@ from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     SIZES,
     EpilogueArray,
     Product,
-    Sizes,
     Tiling,
-    block_sizes,
     tiling,
 )
 from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
@@ -69,17 +67,16 @@ def driver(dtype: Any, host: Host) -> tuple[str, str, frozenset[Declaration]]:
     return f.name, "\n".join(part.finish() for part in parts), declarations
 
 
-def product_kernel(
-    product: Product, sizes: Sizes, host: Host, epilogue: Epilogue | None = None
-) -> Kernel:
-    """The kernel of a product; without an epilogue the product itself is the only output."""
+def product_kernel(product: Product, host: Host, epilogue: Epilogue | None = None) -> Kernel:
+    """The kernel of products of this structure, without its sizes (`sized` adds them); without an
+    epilogue the product itself is the only output."""
     finish = EpilogueBuilder(product, tiling(product.dtype, host).lanes, epilogue)
     f = DriverCall(3 + len(product.outputs) + len(product.extras))
     plain = epilogue is None and product.outputs == (EpilogueArray(product.dtype, 1),)
     pointers = f.list, f.numbers(0)
     given = (*pointers, "%thread", "%threads", f"@{FINISH}", "true" if plain else "false")
     f.call("void", driver_name(product.dtype, host), *zip(TYPES, given, strict=True))
-    return f.kernel(finish, sizes=block_sizes(product, sizes, host))
+    return f.kernel(finish)
 
 
 class _ProductDriver(VectorBuilder):
@@ -206,23 +203,17 @@ class _ProductDriver(VectorBuilder):
                 mine = self._element(
                     a, self.multiply(i, size["a m"]), self.multiply(k, size["a k"])
                 )
-                self.rows(functions, rows, mine, used, b_k, depth, sums, sums_row, adds)
+                a_m, a_k = size["a m"], size["a k"]
+                # By the largest tile, then by smaller ones.
+                for step, row in self.in_groups(tile.rows, rows):
+                    line = self._element(mine, self.multiply(row, a_m))
+                    to = self._element(sums, self.multiply(row, sums_row))
+                    self.do(
+                        f"call void {functions[step]}(ptr {line}, i64 {a_m}, i64 {a_k}, "
+                        f"ptr {used}, i64 {b_k}, i64 {depth}, ptr {to}, i64 {sums_row}, i1 {adds})"
+                    )
                 with self.when(finishes):
                     self.do(
                         f"call void %finish(ptr %bases, ptr %sizes, ptr {self.indices}, i64 {i}, "
                         f"i64 {j}, i64 {rows}, i64 {columns}, ptr {sums}, i64 {sums_row})"
                     )
-
-    def rows(
-        self, functions: dict[int, str], rows: I64, a: str, b: str, b_k: I64, depth: I64,
-        sums: str, sums_row: I64, adds: str,
-    ) -> None:  # fmt: skip
-        """The sums of `rows` rows: by the largest tile, then by smaller ones."""
-        a_m, a_k = self.size["a m"], self.size["a k"]
-        for step, row in self.in_groups(self.tile.rows, rows):
-            mine = self._element(a, self.multiply(row, a_m))
-            target = self._element(sums, self.multiply(row, sums_row))
-            self.do(
-                f"call void {functions[step]}(ptr {mine}, i64 {a_m}, i64 {a_k}, ptr {b}, "
-                f"i64 {b_k}, i64 {depth}, ptr {target}, i64 {sums_row}, i1 {adds})"
-            )
