@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
 from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.convolution.parts import part_library, part_name
+from gradwalk.compiler.backends.llvm.kernels.convolution.parts import PARTS, part_library, part_name
 from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import Convolution, up
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
@@ -84,21 +84,22 @@ class Driver(VectorBuilder):
         """A pointer into a table."""
         return self.pointer("i64", table, index)
 
-    def part(self, name: str, *arguments: tuple[str, I64]) -> None:
-        """Call one of the functions of parts.py with (type, value) pairs."""
-        self.call("void", part_name(self.vector, name), *arguments)
-
-    def part_address(self, name: str, types: Sequence[str]) -> str:
-        """One of the functions of parts.py, to be called by its address."""
-        full = part_name(self.vector, name)
-        self.declarations.add(Declaration("void", full, tuple(types)))
+    def part(self, name: str, *variant: int | str) -> str:
+        """One of the functions of parts.py."""
+        full = part_name(self.vector, name, *variant)
+        self.declarations.add(Declaration("void", full, PARTS[name].types))
         return f"@{full}"
+
+    def call_part(self, name: str, *values: I64, function: str = "") -> None:
+        """Call a part, or one of its variants."""
+        arguments = zip(PARTS[name].types, values, strict=True)
+        self.call_pointer("void", function or self.part(name), *arguments)
 
     # -- tables, copies, epilogue ------------------------------------------------------------------
 
     def offsets(self, table: str, start: I64, numbers: Sequence[I64]) -> None:
         """table[...] = start + Σ index · stride, in order; four counts and four strides."""
-        self.part("offsets", ("ptr", table), *(("i64", n) for n in (start, *numbers)))
+        self.call_part("offsets", table, start, *numbers)
 
     def fill_table(self, table: str, counts: Sequence[int], strides: Sequence[int]) -> None:
         """Fill a table from 0, with numbers that are read when the kernel runs."""
@@ -109,8 +110,7 @@ class Driver(VectorBuilder):
         target_strides: Sequence[I64],
     ) -> None:  # fmt: skip
         """Copy an array of four dimensions."""
-        numbers = (*counts, *source_strides, *target_strides)
-        self.part("copy", ("ptr", source), ("ptr", target), *(("i64", n) for n in numbers))
+        self.call_part("copy", source, target, *counts, *source_strides, *target_strides)
 
     def part_of_batch(self, part: I64, parts: I64, batch: I64) -> tuple[str, str]:
         """The images of one of some parts of the batch: [first, end)."""

@@ -145,11 +145,10 @@ def narrow_driver(conv: Convolution, host: Host) -> Driver:
             sums = f.at(area["sums"], f.multiply(first, n_row))
             all_vectors = f.multiply(count, n_vectors)
             for several, vector in f.in_groups(VECTORS[f.many_registers], all_vectors):
-                f.part(
-                    f"rows.{outputs}x{several}", ("ptr", area["image"]),
-                    ("ptr", f.entry(places, vector)), ("ptr", area["steps"]), ("i64", n_patch),
-                    ("ptr", weight), ("i64", n_patch), ("ptr", sums),
-                    ("ptr", f.entry(area["targets"], vector)), ("i64", n_row),
+                f.call_part(
+                    "rows", area["image"], f.entry(places, vector), area["steps"], n_patch, weight,
+                    n_patch, sums, f.entry(area["targets"], vector), n_row,
+                    function=f.part("rows", outputs, several),
                 )  # fmt: skip
         f.finish_rows(
             image, f.multiply(group, n_outputs), f.multiply(line, n_wide), n_outputs,
@@ -202,14 +201,13 @@ def narrow_weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
                 for several, number in f.in_groups(DOTS, n_patch):
                     sums = f.at(area["sums"], f.multiply(f.add(start, number), lanes))
                     for name, count, used in (("whole", n_whole, lanes), ("rest", n_rest, valid)):
-                        f.part(
-                            f"dots.{several}", ("ptr", area["image"]),
-                            ("ptr", f.entry(area["patch"], number)), ("ptr", area[f"x_{name}"]),
-                            ("ptr", given), ("ptr", area[f"y_{name}"]), ("i64", count),
-                            ("i64", used), ("ptr", sums),
+                        f.call_part(
+                            "dots", area["image"], f.entry(area["patch"], number),
+                            area[f"x_{name}"], given, area[f"y_{name}"], count, used, sums,
+                            function=f.part("dots", several),
                         )  # fmt: skip
         total = f.multiply(n_outputs, n_patch)
-        f.part("lanes", ("ptr", area["sums"]), ("i64", total), ("ptr", area["added"]))
+        f.call_part("lanes", area["sums"], total, area["added"])
         f.copy(area["added"], area["ordered"], w_counts, w_from, w_to)
         f.finish_rows(part, output, 0, n_outputs, n_patch, area["ordered"], n_row)
     f.end_sizes()

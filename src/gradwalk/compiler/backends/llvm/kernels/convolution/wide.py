@@ -117,27 +117,20 @@ class WideDriver(Driver):
         panel: str, width: I64,
     ) -> None:  # fmt: skip
         """panel[k, j] = source[k, j], quickly where k is contiguous."""
-        kinds = ("ptr", "i64", "i64", "i64", "i64", "ptr", "i64")
-        turning, any_strides = (self.part_address(f"pack.{n}", kinds) for n in ("k", "any"))
+        turning, any_strides = self.part("pack", "k"), self.part("pack", "any")
         function = self.select(self.differ(along_k, 1), "ptr", any_strides, turning)
         given = (source, along_k, along_n, depth, columns, panel, width)
-        self.call_pointer("void", function, *zip(kinds, given, strict=True))
+        self.call_part("pack", *given, function=function)
 
-    def transpose(
-        self, source: str, source_row: I64, rows: I64, columns: I64, target: str, target_row: I64
-    ) -> None:
-        """target[c, r] = source[r, c]."""
-        self.part(
-            "transpose", ("ptr", source), ("i64", source_row), ("i64", rows), ("i64", columns),
-            ("ptr", target), ("i64", target_row),
-        )  # fmt: skip
+    def transpose(self, source: str, row: I64, *others: I64) -> None:
+        """target[c, r] = source[r, c]; the others are rows, columns, the target and its row."""
+        self.call_part("transpose", source, row, *others)
 
     def tile_functions(self, rows: I64, wide: str) -> tuple[str, str]:
         """The tile of so many rows (an i64) and that of one row: of two vectors if `wide`."""
-        types = ("ptr", "ptr", "ptr", "i64", "ptr", "ptr", "ptr", "i64", "i1")
 
         def of(count: int) -> str:
-            narrow, broad = (self.part_address(f"tile.{count}x{n}", types) for n in (1, 2))
+            narrow, broad = (self.part("tile", count, n) for n in (1, 2))
             return self.select(wide, "ptr", broad, narrow)
 
         single = function = of(1)
@@ -164,11 +157,9 @@ class WideDriver(Driver):
                     listed = self.entry(places, row.index)
                 else:
                     target = self.at(out, self.multiply(row.index, out_row))
-                self.call_pointer(
-                    "void", function, ("ptr", a), ("ptr", self.entry(row_table, row.index)),
-                    ("ptr", steps), ("i64", depth), ("ptr", b), ("ptr", target), ("ptr", listed),
-                    ("i64", second), ("i1", adds),
-                )  # fmt: skip
+                table = self.entry(row_table, row.index)
+                given = (a, table, steps, depth, b, target, listed, second, adds)
+                self.call_part("tile", *given, function=function)
             done = row.index
 
 

@@ -33,7 +33,8 @@ from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
     Epilogue,
     EpilogueBuilder,
 )
-from gradwalk.compiler.backends.llvm.kernels.products.packing import pack_function
+from gradwalk.compiler.backends.llvm.kernels.products.packing import PARAMETERS as PACK
+from gradwalk.compiler.backends.llvm.kernels.products.packing import write_pack
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     DEPTH,
     DIRECT,
@@ -92,11 +93,10 @@ class _ProductDriver(VectorBuilder):
             for rows in tile.rows
             for vectors in (1, 2)
         }
-        packs = {
-            unit: pack_function(f"{name}.pack.{unit or 'any'}", self.vector, unit, private=True)
-            for unit in PACKING
-        }
-        self.helpers = [*self.tiles.values(), *packs.values()]
+        self.helpers = [*self.tiles.values()]
+        for unit in PACKING:
+            self.helpers.append(VectorBuilder(f"{name}.pack.{unit}", PACK, private=True))
+            write_pack(self.helpers[-1], self.vector, unit)
 
         self.indices = self.set("alloca [3 x i64], align 8", "indices")
         self.size = {name: self.word("%sizes", number) for number, name in enumerate(SIZES)}
@@ -106,10 +106,10 @@ class _ProductDriver(VectorBuilder):
         self.b = self.select(exchanged, "ptr", first, second)
         mine = self.multiply("%thread", self.size["scratch"])
         self.scratch = self.pointer("i8", scratch, mine)
-        self.pack = f"@{packs[None].name}"
+        self.pack = f"@{name}.pack.any"
         for unit, bit in PACKING.items():
-            if unit is not None:
-                self.pack = self.select(self._has(bit), "ptr", f"@{packs[unit].name}", self.pack)
+            if bit:
+                self.pack = self.select(self._has(bit), "ptr", f"@{name}.pack.{unit}", self.pack)
         self.columns_of_tiles()
 
     def _has(self, bit: int) -> str:

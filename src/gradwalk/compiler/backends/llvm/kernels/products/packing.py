@@ -22,18 +22,14 @@ PIECE_BYTES = (
 )
 
 
-def pack_function(
-    name: str, kind: Type, unit: str | None, *, private: bool = False
-) -> VectorBuilder:
-    """The function that packs a matrix with unit stride along n, along k or neither."""
-    f = VectorBuilder(name, PARAMETERS, private=private)
+def write_pack(f: VectorBuilder, kind: Type, unit: str) -> None:
+    """The function that packs a matrix with unit stride along n, along k or any."""
     if unit == "n":
         _copy_rows(f, kind)
     elif unit == "k":
         _transpose_columns(f, kind)
     else:
         _copy_numbers(f, kind, 0)
-    return f
 
 
 def _copy_rows(f: VectorBuilder, kind: Type) -> None:

@@ -68,7 +68,7 @@ class Product(NamedTuple):
 # Bits of `form`, which says how b is read: where it is, by tiles of whole vectors, or else packed,
 # by the function for stride 1 along n, along k or along neither; and whether it comes first.
 DIRECT = 1
-PACKING = {"n": 2, "k": 4, None: 0}
+PACKING = {"any": 0, "n": 2, "k": 4}
 EXCHANGED = 8  # what is called a here is the block's second array, and b its first
 
 DIMENSIONS = 5  # of every array: three of the batch, rows, columns
@@ -158,7 +158,7 @@ def _schedule(
     along_k, along_n = (
         stride == 1 or length == 1 for stride, length in zip(b[-2:], (k, n), strict=True)
     )
-    b_unit = "n" if along_n else "k" if along_k else None
+    b_unit = "n" if along_n else "k" if along_k else "any"
     # Reading b where it is costs nothing if its vectors do not straddle cache lines; rows that
     # do are worth packing when many tiles use them.
     straddles = b[-2] * size % host.vector_bytes != 0
