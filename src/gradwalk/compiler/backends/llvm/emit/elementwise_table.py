@@ -331,11 +331,6 @@ def _elu(x: Vector, alpha: float, scale: float, input_scale: float) -> Vector:
     return (x <= 0.0).choose(low, _scaled(x, scale))
 
 
-def _leaky_relu(x: Vector, negative_slope: float) -> Vector:
-    """x above 0, a small multiple of it below."""
-    return (x > 0.0).choose(x, x * negative_slope)
-
-
 def _six(x: Vector) -> Vector:
     """x + 3 limited to [0, 6]."""
     return (x + 3.0).at_least(0.0).at_most(6.0)
@@ -447,7 +442,7 @@ EMITTERS: dict[str, Emitter] = {
     "sinc": _long(_sinc),
     # activations
     "relu": Emitter(lambda x: x.at_least(0), NUMBERS),
-    "leaky_relu": _float(_leaky_relu),
+    "leaky_relu": _float(lambda x, negative_slope: (x > 0.0).choose(x, x * negative_slope)),
     "softplus": _long(_softplus),
     "logsigmoid": _long(_logsigmoid),
     "silu": _long(lambda x: x * exponential.sigmoid(x)),

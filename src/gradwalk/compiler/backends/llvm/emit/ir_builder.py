@@ -88,6 +88,7 @@ class IRBuilder:
         self.block = "entry"  # the block being written: where a phi's value comes from
         self._returned = False  # whether that block has returned
         self.declarations: set[Declaration] = set()
+        self.sizes: list[int] = []  # that it reads when it runs
 
     def fresh(self, hint: str = "t") -> str:
         """Return an unused name."""
@@ -116,6 +117,21 @@ class IRBuilder:
             self.do(f"call void {function}({given})")
             return ""
         return self.set(f"call {result} {function}({given})")
+
+    # -- sizes and strides, read when the function runs -------------------------------------------
+
+    def size(self, number: int) -> str:
+        """Read the size with this number."""
+        raise NotImplementedError
+
+    def runtime(self, size: int) -> str:
+        """Note a size or stride, and read it."""
+        self.sizes.append(size)
+        return self.size(len(self.sizes) - 1)
+
+    def runtimes(self, *sizes: int) -> list[str]:
+        """Several sizes or strides."""
+        return [self.runtime(size) for size in sizes]
 
     # -- integers and addresses --------------------------------------------------------------------
 

@@ -103,6 +103,16 @@ def _comparison(how: str) -> _Binary:
     return lambda x, y: x.compare(how, y)
 
 
+def _limited(how: str) -> _Binary:
+    """The larger (gt) or smaller (lt) of a vector and a bound that is no NaN; a NaN stays one."""
+
+    def limit(x: Vector, bound: Vector | float) -> Vector:
+        bound = x._other(bound)
+        return bound.compare(how, x).choose(bound, x)
+
+    return limit
+
+
 class Vector:
     """A named result in a function being written."""
 
@@ -194,15 +204,8 @@ class Vector:
             f"select {self.type.text} {self.text}, {kind.text} {yes.text}, {kind.text} {no.text}"
         )
 
-    def at_least(self, bound: Vector | float) -> Vector:
-        """The larger of this and a bound that is no NaN; a NaN here stays one."""
-        bound = self._other(bound)
-        return (bound > self).choose(bound, self)
-
-    def at_most(self, bound: Vector | float) -> Vector:
-        """The smaller of this and a bound that is no NaN; a NaN here stays one."""
-        bound = self._other(bound)
-        return (bound < self).choose(bound, self)
+    at_least = _limited("gt")
+    at_most = _limited("lt")
 
     def across(self, intrinsic: str) -> str:
         """All lanes of integers as one number (or, and, smin), by LLVM's reduction."""

@@ -7,14 +7,16 @@ structure of the loops alone; their lengths and strides are read when it runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, is_fast
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, counting, spread
+from gradwalk.compiler.ir import index_ops
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Load,
@@ -99,16 +101,13 @@ class LoopsBuilder(KernelBuilder):
                 return self.constant(Type(dtype, self.lanes), value)
             case Position(dimension):
                 return self.position(dimension)
-            case Apply():
-                return self.apply(step, self.value, self.lanes, self.mask)
+            case Apply(op, args, attrs, dtype) if op is index_ops.checked_index:
+                return self.checked_index(self.value(args[0]), dict(attrs)["length"], self.mask)
+            case Apply(op, args, attrs, dtype):
+                steps = ((self.steps[i], i) for i in args)  # emitters see constants as numbers
+                given = [s.value if isinstance(s, Number) else self.value(i) for s, i in steps]
+                return emit(op, given, dict(attrs), dtype, self, self.lanes)
         raise TypeError(f"{step} has no value here")
-
-    def apply(
-        self, step: Apply, value: Callable[[int], Vector], lanes: int, mask: str | None = None
-    ) -> Vector:
-        """An op on the values of earlier steps; an emitter sees a constant as a Python number."""
-        given = [a.value if isinstance(a := self.steps[i], Number) else value(i) for i in step.args]
-        return self.apply_op(step.op, given, dict(step.attrs), step.dtype, lanes, mask)
 
     def identity(self, step: Reduce) -> Vector:
         """What a reduction starts from, in every lane."""

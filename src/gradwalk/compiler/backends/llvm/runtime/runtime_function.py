@@ -67,7 +67,7 @@ class Definition(NamedTuple):
     """A function of the runtime: its first line in LLVM, and what writes its body."""
 
     head: str
-    write: Callable[[RuntimeFunction], None]
+    write: Callable[[RuntimeFunction], object]
 
 
 def define(

@@ -17,10 +17,19 @@ from gradwalk.compiler.backends.llvm.runtime.runtime_function import (
 from gradwalk.compiler.backends.llvm.target import Host
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}  # the number of the system call
-LINUX_CORES: list[Definition] = []
-OTHER_CORES: list[Definition] = []
 FUTEX_PARKING: list[Definition] = []
-PYTHON_PARKING: list[Definition] = []
+PYTHON_PARKING = [
+    Definition(
+        "internal void @park(i64 %last, i64 %bit)",
+        lambda f: f.call("void", "gradwalk_park", ("ptr", "@call"), ("i64", "%last")),
+    ),
+    Definition("internal void @unpark(i64 %mask)", lambda f: f.call("void", "gradwalk_unpark")),
+]
+LINUX_CORES: list[Definition] = []
+OTHER_CORES = [
+    Definition("internal i64 @core()", lambda f: f.give("i64 -1")),
+    Definition("internal void @leave_core(i64 %core)", lambda f: f.give()),
+]
 
 
 def has_futex(host: Host) -> bool:
@@ -61,16 +70,6 @@ def _unpark(f: RuntimeFunction) -> None:
     _system_call(f, 138, 2**31 - 1, "%mask")  # FUTEX_WAKE_BITSET, private
 
 
-@define("internal void @park(i64 %last, i64 %bit)", PYTHON_PARKING)
-def _park_in_python(f: RuntimeFunction) -> None:
-    f.call("void", "gradwalk_park", ("ptr", "@call"), ("i64", "%last"))
-
-
-@define("internal void @unpark(i64 %mask)", PYTHON_PARKING)
-def _unpark_in_python(f: RuntimeFunction) -> None:
-    f.call("void", "gradwalk_unpark")
-
-
 # -- cores -----------------------------------------------------------------------------------------
 
 
@@ -99,13 +98,3 @@ def _leave_core(f: RuntimeFunction) -> None:
             f.store_word(left, others, number)
             call("sched_setaffinity", others)  # fails, and changes nothing, if no core is left
             call("sched_setaffinity", allowed)
-
-
-@define("internal i64 @core()", OTHER_CORES)
-def _unknown_core(f: RuntimeFunction) -> None:
-    f.give("i64 -1")
-
-
-@define("internal void @leave_core(i64 %core)", OTHER_CORES)
-def _stay(f: RuntimeFunction) -> None:
-    f.give()

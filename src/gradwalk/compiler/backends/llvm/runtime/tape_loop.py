@@ -292,32 +292,23 @@ def _worker(f: RuntimeFunction) -> None:
 
 # -- for thread_pool.py, which holds a lock: only the owner of the pool changes its workers --------
 
-
-@define("i64 @gradwalk_own()", POOL)
-def _own(f: RuntimeFunction) -> None:
-    taken = f.take("@owner")
-    f.give(f"i64 {f.select(taken, 'i64', 1, 0)}")
-
-
-@define("void @gradwalk_disown()", POOL)
-def _disown(f: RuntimeFunction) -> None:
-    f.release("@owner")
-
-
-@define("i64 @gradwalk_alive()", POOL)
-def _alive(f: RuntimeFunction) -> None:
-    f.give(f"i64 {f.atomic('@alive', 'acquire')}")
+POOL += [
+    Definition("void @gradwalk_disown()", lambda f: f.release("@owner")),
+    Definition(
+        "i64 @gradwalk_own()", lambda f: f.give(f"i64 {f.select(f.take('@owner'), 'i64', 1, 0)}")
+    ),
+    Definition("i64 @gradwalk_alive()", lambda f: f.give(f"i64 {f.atomic('@alive', 'acquire')}")),
+    Definition(
+        "void @gradwalk_dismiss(i64 %keep)",
+        lambda f: f.ours("void", "publish", ("i64", f.bits("or", "%keep", 2**31)), ("i64", -1)),
+    ),
+]
 
 
 @define("void @gradwalk_limits(i64 %threads, i64 %idle_spins, i64 %spins)", POOL)
 def _limits(f: RuntimeFunction) -> None:
     for name in ("threads", "idle_spins", "spins"):
         f.do(f"store i64 %{name}, ptr @{name}")
-
-
-@define("void @gradwalk_dismiss(i64 %keep)", POOL)
-def _dismiss(f: RuntimeFunction) -> None:
-    f.ours("void", "publish", ("i64", f.bits("or", "%keep", 2**31)), ("i64", -1))
 
 
 @define("void @gradwalk_forget()", POOL)

@@ -40,7 +40,6 @@ class Driver(VectorBuilder):
         super().__init__(part_name(self.vector, name), PARAMETERS)
         self.many_registers = host.has_many_registers
         self.lanes = self.vector.lanes
-        self.sizes: list[int] = []
         self.scratch_bytes = 0  # for each thread
         self.first, self.second, self.scratch = (self.word("%bases", n, "ptr") for n in range(3))
         self.indices = self.set("alloca [3 x i64], align 8", "indices")
@@ -54,14 +53,9 @@ class Driver(VectorBuilder):
 
     # -- sizes and memory --------------------------------------------------------------------------
 
-    def runtime(self, size: int) -> str:
-        """A size or stride that is read when the kernel runs."""
-        self.sizes.append(size)
-        return self.word("%sizes", len(self.sizes) - 1)
-
-    def runtimes(self, *sizes: int) -> list[str]:
-        """Several sizes or strides."""
-        return [self.runtime(size) for size in sizes]
+    def size(self, number: int) -> str:
+        """One of the sizes."""
+        return self.word("%sizes", number)
 
     def areas(self, **sizes: int) -> dict[str, str]:
         """Areas of scratch memory of these sizes in bytes, each thread's own."""

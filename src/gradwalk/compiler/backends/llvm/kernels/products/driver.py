@@ -99,12 +99,12 @@ class _ProductDriver(VectorBuilder):
             write_pack(self.helpers[-1], self.vector, unit)
 
         self.indices = self.set("alloca [3 x i64], align 8", "indices")
-        self.size = {name: self.word("%sizes", number) for number, name in enumerate(SIZES)}
+        self.named = {name: self.word("%sizes", number) for number, name in enumerate(SIZES)}
         first, second, scratch, self.out = (self.word("%bases", n, "ptr") for n in range(4))
         exchanged = self._has(EXCHANGED)
         self.a = self.select(exchanged, "ptr", second, first)
         self.b = self.select(exchanged, "ptr", first, second)
-        mine = self.multiply("%thread", self.size["scratch"])
+        mine = self.multiply("%thread", self.named["scratch"])
         self.scratch = self.pointer("i8", scratch, mine)
         self.pack = f"@{name}.pack.any"
         for unit, bit in PACKING.items():
@@ -113,7 +113,7 @@ class _ProductDriver(VectorBuilder):
         self.columns_of_tiles()
 
     def _has(self, bit: int) -> str:
-        return self.differ(self.set(f"and i64 {self.size['form']}, {bit}"), 0)
+        return self.differ(self.set(f"and i64 {self.named['form']}, {bit}"), 0)
 
     def _element(self, base: str, *indices: I64) -> str:
         return self.element(base, self.vector.dtype, *indices)
@@ -122,10 +122,10 @@ class _ProductDriver(VectorBuilder):
 
     def columns_of_tiles(self) -> None:
         """For each (batch, block, panel) of which this thread has tiles: these tiles."""
-        tiles = self.size["tiles"]
+        tiles = self.named["tiles"]
         count: I64 = tiles
         for name in ("panels", "blocks", "batch 0", "batch 1", "batch 2"):
-            count = self.multiply(count, self.size[name])
+            count = self.multiply(count, self.named[name])
         first, end = self.share(count)
         first_column = self.set(f"udiv i64 {first}, {tiles}")
         last_column = self.set(f"sdiv i64 {self.subtract(end, 1)}, {tiles}")
@@ -141,7 +141,7 @@ class _ProductDriver(VectorBuilder):
 
     def column(self, column: I64, first_tile: I64, end_tile: I64) -> None:
         """The tiles [first, end) of one block with one panel of b."""
-        size, tile = self.size, self.tile
+        size, tile = self.named, self.tile
         counts = [size[name] for name in ("batch 0", "batch 1", "batch 2", "blocks", "panels")]
         *indices, block, panel = self.unravel(column, counts)
         for number, index in enumerate(indices):
