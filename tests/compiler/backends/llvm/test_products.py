@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import functools
 import mmap
 import sys
 
@@ -21,13 +20,12 @@ pytest.importorskip("llvmlite")
 
 from gradwalk.compiler.backends.llvm import target
 from gradwalk.compiler.backends.llvm.kernels.products import sizes as product_sizes
-from gradwalk.compiler.backends.llvm.kernels.products.driver import driver, product_kernel
+from gradwalk.compiler.backends.llvm.kernels.products.driver import product_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import product_of, sized
 from gradwalk.compiler.backends.llvm.runtime.object_code import compile_text
 from gradwalk.compiler.plan.buffers import Buffer, Slice
 from tests.compiler.shares import place_of
 
-cached_driver = functools.cache(driver)
 MOST_THREADS = 4
 LIBRARIES = []  # equal texts are compiled once as long as someone holds them
 FLOATS = [np.float32, np.float64]
@@ -52,11 +50,8 @@ def prepare(a, b, outputs, extras=(), epilogue=None, host=None):
     places = [list(map(place_of, each)) for each in (outputs, extras)]
     product, numbers = product_of(place_of(a), place_of(b), *places, host)
     kernel = sized(product_kernel(product, host, epilogue), numbers)
-    name, text, declarations = cached_driver(product.dtype, host)
-    shared = compile_text({name: text}, declarations)
-    symbols = {name: shared[name]}
-    library = compile_text({kernel.name: kernel.text}, kernel.declarations, symbols)
-    LIBRARIES.extend((shared, library))
+    library = compile_text({kernel.name: kernel.text}, kernel.declarations, kernel.symbols)
+    LIBRARIES.append(library)
     scratch = aligned(kernel.scratch * MOST_THREADS)
     arrays = [a, b, scratch, *outputs, *extras]
     slots = (ctypes.c_void_p * len(arrays))(*(x.ctypes.data for x in arrays))

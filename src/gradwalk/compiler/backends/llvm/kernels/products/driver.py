@@ -15,16 +15,17 @@ A finished tile lies in scratch memory; `finish`, written for each kernel, is it
 rest of a row goes through `finish`.
 
 This function depends on the machine alone. It is compiled once, kept on disk like any other text,
-and given to the kernels as a symbol; it must live as long as they do.
+and given to the kernels as a symbol.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration
+from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, fast_arithmetic
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
@@ -47,6 +48,7 @@ from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     tiling,
 )
 from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
+from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
 TYPES = ("ptr", "ptr", "i64", "i64", "ptr", "i1")
@@ -55,17 +57,15 @@ PARAMETERS = (
 )
 
 
-def driver_name(dtype: Any, host: Host) -> str:
-    """The name of the shared function for this dtype."""
-    return f"product.{Type(np.dtype(dtype), tiling(dtype, host).lanes).suffix}"
-
-
-def driver(dtype: Any, host: Host) -> tuple[str, str, frozenset[Declaration]]:
-    """The shared function: its name, its text (with its tiles and packing), its declarations."""
-    f = _ProductDriver(driver_name(dtype, host), np.dtype(dtype), tiling(dtype, host))
+@functools.cache
+def driver(dtype: np.dtype[Any], host: Host) -> Library:
+    """The shared function for this dtype, in memory, with its tiles and packing."""
+    name = f"product.{Type(dtype, tiling(dtype, host).lanes).suffix}"
+    with fast_arithmetic(False):  # it is the same for all programs
+        f = _ProductDriver(name, dtype, tiling(dtype, host))
     parts = [*f.helpers, f]
     declarations = frozenset().union(*(part.declarations for part in parts))
-    return f.name, "\n".join(part.finish() for part in parts), declarations
+    return compile_text({name: "\n".join(part.finish() for part in parts)}, declarations)
 
 
 def product_kernel(product: Product, host: Host, epilogue: Epilogue | None = None) -> Kernel:
@@ -76,8 +76,9 @@ def product_kernel(product: Product, host: Host, epilogue: Epilogue | None = Non
     plain = epilogue is None and product.outputs == (EpilogueArray(product.dtype, 1),)
     pointers = f.list, f.numbers(0)
     given = (*pointers, "%thread", "%threads", f"@{FINISH}", "true" if plain else "false")
-    f.call("void", driver_name(product.dtype, host), *zip(TYPES, given, strict=True))
-    return f.kernel(finish)
+    shared = driver(product.dtype, host).addresses
+    f.call("void", *shared, *zip(TYPES, given, strict=True))
+    return f.kernel(finish, symbols=shared)
 
 
 class _ProductDriver(VectorBuilder):
