@@ -28,6 +28,7 @@ class Columns(LoopsBuilder):
         stores = [s for s in self.steps if isinstance(s, Store)]
         self.inside = [s for s in stores if s.arg not in self.reductions]
         self.at_end = [s for s in stores if s.arg in self.reductions]
+        self.inner: list[I64] = []  # indices of the reduced loops
         (self.length,) = loops.row
         self.width = max(1, min(WIDEST, self.length // self.lanes))
 
@@ -64,7 +65,7 @@ class Columns(LoopsBuilder):
         self.vectors = list(zip(columns, masks, strict=True))
         given = [self.identity(s) for _ in range(self.width) for s in self.reductions.values()]
         totals = self._nest([], given)
-        self.inner = [0] * len(self.reduced)
+        self.inner = [0 for _ in self.reduced]
         for values in self._each_vector(totals):
             for s in self.at_end:
                 self.store_access(s, values[s.arg])

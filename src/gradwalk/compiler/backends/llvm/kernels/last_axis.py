@@ -6,7 +6,7 @@ Threads share the lead, that is all other dimensions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -43,11 +43,12 @@ class _PickBuilder(KernelBuilder):
             ]
 
 
-def gather_last_kernel(picked: Slice, rows: Slice, indices: Slice, vector_bytes: int) -> Kernel:
+def gather_last_kernel(places: Sequence[Slice], vector_bytes: int) -> Kernel:
     """Arrays: the picked numbers, the rows, the indices (int64)."""
+    _, rows, indices = places
     f = _PickBuilder(rows, indices)
     dtype, lanes = rows.dtype, vector_bytes // 8
-    each_row = f.rows(picked, rows, indices)
+    each_row = f.rows(*places)
     with each_row as (out, row, row_indices), f.loop(0, f.count, lanes) as column:
         mask = f.first_lanes(f.subtract(f.count, column.index), lanes)
         place = f.element(row_indices, INT64.dtype, column.index)
@@ -58,17 +59,16 @@ def gather_last_kernel(picked: Slice, rows: Slice, indices: Slice, vector_bytes:
     return f.kernel()
 
 
-def scatter_last_kernel(
-    rows: Slice, given: Slice, indices: Slice, apart: bool, vector_bytes: int
-) -> Kernel:
+def scatter_last_kernel(places: Sequence[Slice], apart: bool, vector_bytes: int) -> Kernel:
     """Arrays: the rows, which are cleared, the numbers to be added to them, the indices (int64);
     `apart`: no place of a row is met twice."""
+    rows, _, indices = places
     f = _PickBuilder(rows, indices)
     dtype = rows.dtype
     several = vector_bytes // 8  # indices that are checked together
     size = f.runtime(rows.shape[-1] * dtype.itemsize)
     full = f.set(f"and i64 {f.count}, {-several}")
-    with f.rows(rows, given, indices) as (row, numbers, row_indices):
+    with f.rows(*places) as (row, numbers, row_indices):
         f.clear(row, size)
         for start, stop, lanes in ((0, full, several), (full, f.count, 1)):
             with f.loop(start, stop, lanes) as column:

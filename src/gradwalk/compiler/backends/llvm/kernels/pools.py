@@ -34,9 +34,10 @@ _AtPlace = Callable[[list[Vector], _Inner], list[Vector]]
 
 
 def pool_kernel(
-    op: Op, out: Slice, given: Slice, attrs: Mapping[str, Any], vector_bytes: int
+    op: Op, places: Sequence[Slice], attrs: Mapping[str, Any], vector_bytes: int
 ) -> Kernel:
     """The kernel of one of the three ops. Arrays: its result, its operand."""
+    out, given = places
     if op is pool_spread:
         f = _PoolBuilder(out, given, attrs, vector_bytes)
         f.over_rows(f.image_size, f.pixels, f.sum_of_windows)

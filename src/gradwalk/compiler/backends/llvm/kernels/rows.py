@@ -12,10 +12,8 @@ order: lanes, then accumulators, then a tree over the lanes), single vectors, a 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,19 +31,12 @@ from gradwalk.compiler.plan.loop_nest import (
     Sample,
     Step,
     Store,
+    operands_of,
 )
 
 LONGEST_SCRATCH = 4096  # elements of a row kept on the stack; longer rows are computed again
 UNROLLED = 4  # vectors of a block where the work per vector is short
 SHORT_BODY = 8  # steps up to which it is
-
-
-class _Kept(NamedTuple):
-    """Where a value lies that one phase keeps for a later one: in an array that is stored anyway,
-    or in scratch memory."""
-
-    access: int | None
-    scratch: str = ""
 
 
 class Rows(LoopsBuilder):
@@ -64,6 +55,8 @@ class Rows(LoopsBuilder):
         self.lanes = 1 if loops.row[-1] == 1 else lanes_for(moving, vector_bytes)
         self.all_reductions = self.reductions
         self.indices: list[I64] = []  # of the outer loops
+        self.row_indices: list[I64] = []  # of the loops of the row but the last, which is at `at`
+        self.at: I64 = 0
         self.numbers: dict[int, Vector] = {}  # values that are one per row, once computed
 
     # -- the frame: threads, outer loops, phases ---------------------------------------------------
@@ -81,7 +74,7 @@ class Rows(LoopsBuilder):
                 place = loops.size_of_pick(k, number)
                 self.pick_sizes[k, number] = self.size(place), self.size(place + 1)
         self.random = random_streams(self, loops, self.lanes)  # before all loops
-        self.kept = self._kept_rows()
+        self._keep_rows()
         if loops.outer:
             sizes = self.outer_sizes()
             with self.loop(*self.share(self.multiply_all(sizes))) as row:
@@ -119,36 +112,31 @@ class Rows(LoopsBuilder):
 
     # -- one pass over the row ---------------------------------------------------------------------
 
-    def _kept_rows(self) -> dict[int, _Kept]:
-        """The values that one phase keeps for a later one, by step."""
-        kept: dict[int, _Kept] = {}
-        size = math.prod(self.loops.row)
+    def _keep_rows(self) -> None:
+        """Decide what one phase keeps for a later one, and where: in an array that is stored
+        anyway, or in scratch memory."""
+        self.stored: dict[int, int] = {}  # accesses, by step
+        self.kept: dict[int, str] = {}  # scratch memory
         if not any(self.phases) or len(self.loops.row) > 1:
-            return kept
+            return
+        (size,) = self.loops.row
+        arrays = self.loops.accesses
+        stores = [s for s in self.steps if isinstance(s, Store)]
         for k in self._needed_later():
             dtype = self.steps[k].dtype  # type: ignore[union-attr]
-            stored = [
-                s.access
-                for s in self.steps
-                if isinstance(s, Store)
-                and s.arg == k
-                and self.loops.accesses[s.access].dtype == dtype
-            ]
-            if stored:
-                kept[k] = _Kept(stored[0])
+            whole = [s.access for s in stores if s.arg == k and arrays[s.access].dtype == dtype]
+            if whole:
+                self.stored[k] = whole[0]
             elif size <= LONGEST_SCRATCH and not self._is_cheap(k):
                 room = size + self.lanes  # for a whole last vector
-                scratch = self.set(f"alloca {Type(dtype).element}, i64 {room}, align 64")
-                kept[k] = _Kept(None, scratch)
-        return kept
+                self.kept[k] = self.set(f"alloca {Type(dtype).element}, i64 {room}, align 64")
 
     def _needed_later(self) -> list[int]:
         """Steps whose value along the row a later phase needs."""
         needed: dict[int, None] = {}
         for k, step in enumerate(self.steps):
             if isinstance(step, (Apply, Reduce, Store)) and self.varies[k]:
-                args = step.args if isinstance(step, Apply) else (step.arg,)
-                for a in args:
+                for a in operands_of(step):
                     earlier = self.phases[a] < self.phases[k] and self.varies[a]
                     if earlier and isinstance(self.steps[a], (Apply, Sample)):
                         needed[a] = None
@@ -176,11 +164,7 @@ class Rows(LoopsBuilder):
             for k, step in enumerate(self.steps)
             if isinstance(step, Store) and self.varies[k] and self.phases[k] == phase
         ]
-        self.scratch = {
-            k: kept.scratch
-            for k, kept in self.kept.items()
-            if kept.access is None and self.phases[k] == phase
-        }
+        self.scratch = {k: row for k, row in self.kept.items() if self.phases[k] == phase}
         if not self.reductions and not self.stores and not self.scratch:
             return
         totals = self._nest([], [self.identity(s) for s in self.reductions.values()], first, end)
@@ -270,11 +254,11 @@ class Rows(LoopsBuilder):
     def compute(self, k: int, step: Step) -> Vector:
         if k in self.numbers:
             return self.numbers[k].spread(self.lanes)
+        if k in self.stored and self.phases[k] < self.phase:
+            return self.load_access(self.stored[k], step.dtype)  # type: ignore[union-attr]
         if k in self.kept and self.phases[k] < self.phase:
-            kind, kept = Type(step.dtype, self.lanes), self.kept[k]  # type: ignore[union-attr]
-            if kept.access is None:
-                return self.load(self.element(kept.scratch, kind.dtype, self.at), kind)
-            return self.load_access(kept.access, kind.dtype)
+            kind = Type(step.dtype, self.lanes)  # type: ignore[union-attr]
+            return self.load(self.element(self.kept[k], kind.dtype, self.at), kind)
         match step:
             case Pick():
                 return self._pick(k, step)

@@ -21,12 +21,13 @@ from gradwalk.compiler.backends.llvm.kernels.loops import combine, identity
 from gradwalk.compiler.plan.buffers import Slice
 
 
-def scan_kernel(how: str, out: Slice, x: Slice, axis: int, vector_bytes: int) -> Kernel:
+def scan_kernel(how: str, places: Sequence[Slice], axis: int, vector_bytes: int) -> Kernel:
     """The kernel of a scan; `how` is sum, amax or amin.
 
     Loops are over (others..., side, axis). Lanes lie along the side: a dimension along which memory
     is in order, or the last.
     """
+    out, x = places
     others = [i for i, n in enumerate(out.shape) if i != axis and n != 1]
     in_order = [i for i in others if out.strides[i] == 1 and x.strides[i] in (0, 1)]
     side = (in_order or others)[-1:]

@@ -82,7 +82,7 @@ def _kernel_of_call(entry: Entry, call: Call, host: Host) -> Kernel:
         descending = attrs["descending" if op is sort_op else "largest"]
         return sort_kernel(places, attrs["axis"], descending, vector_bytes)
     if op in SCANS:
-        return scan_kernel(SCANS[op], *places, attrs["axis"], vector_bytes)
+        return scan_kernel(SCANS[op], places, attrs["axis"], vector_bytes)
     if op is conv_weight:
         from gradwalk.compiler.backends.llvm.kernels.convolution.kernel import conv_weight_kernel
 
@@ -93,13 +93,13 @@ def _kernel_of_call(entry: Entry, call: Call, host: Host) -> Kernel:
     if op in (max_pool_indices, pool_sum, pool_spread):
         from gradwalk.compiler.backends.llvm.kernels.pools import pool_kernel
 
-        return pool_kernel(op, *places, attrs, vector_bytes)
+        return pool_kernel(op, places, attrs, vector_bytes)
     if op in (gather_last, scatter_last):
         from gradwalk.compiler.backends.llvm.kernels import last_axis
 
         if op is gather_last:
-            return last_axis.gather_last_kernel(*places, vector_bytes)
-        return last_axis.scatter_last_kernel(*places, attrs["apart"], vector_bytes)
+            return last_axis.gather_last_kernel(places, vector_bytes)
+        return last_axis.scatter_last_kernel(places, attrs["apart"], vector_bytes)
     raise NoKernel(f"{op.name} has no native kernel")
 
 

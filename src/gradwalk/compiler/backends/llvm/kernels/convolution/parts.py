@@ -23,7 +23,7 @@ VECTORS = {True: (6, 1), False: (3, 1)}  # of a rows tile, by whether there are 
 DOTS = (9, 3, 1)  # sums of a dots tile: nine places of the most common kernel
 
 
-class Part(NamedTuple):
+class SharedPart(NamedTuple):
     """A function, or a family of functions, that drivers call."""
 
     parameters: str
@@ -35,12 +35,12 @@ class Part(NamedTuple):
         return tuple(parameter.split()[0] for parameter in self.parameters.split(", "))
 
 
-PARTS = {"pack": Part(packing.PARAMETERS, packing.write_pack)}
+PARTS = {"pack": SharedPart(packing.PARAMETERS, packing.write_pack)}
 
 
 def _part(name: str, parameters: str) -> Callable[[Callable[..., None]], None]:
     """Decorate what writes the body of a part."""
-    return lambda write: PARTS.update({name: Part(parameters, write)})
+    return lambda write: PARTS.update({name: SharedPart(parameters, write)})
 
 
 def part_name(vector: Type, name: str, *variant: int | str) -> str:

@@ -77,7 +77,8 @@ def product_kernel(product: Product, host: Host, epilogue: Epilogue | None = Non
     pointers = f.list, f.numbers(0)
     given = (*pointers, "%thread", "%threads", f"@{FINISH}", "true" if plain else "false")
     shared = driver(product.dtype, host).addresses
-    f.call("void", *shared, *zip(TYPES, given, strict=True))
+    (name,) = shared
+    f.call("void", name, *zip(TYPES, given, strict=True))
     return f.kernel(finish, symbols=shared)
 
 
