@@ -26,7 +26,6 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.functions.logarithm import log
 from gradwalk.compiler.backends.llvm.emit.functions.trigonometric import sine_of_turn
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, IRBuilder
-from gradwalk.compiler.backends.llvm.emit.kernel_builder import KernelBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, VectorBuilder, spread
 from gradwalk.compiler.ir import random_ops
 from gradwalk.compiler.plan.loop_nest import Loops, Sample
@@ -43,15 +42,6 @@ INT32 = np.dtype(np.int32)
 def _signed(number: int) -> int:
     """A number modulo 2⁶⁴ as LLVM writes an i64."""
     return (number + 2**63) % 2**64 - 2**63
-
-
-def random_streams(f: KernelBuilder, loops: Loops, lanes: int) -> dict[int, RandomStream]:
-    """The streams of the random steps of a kernel, by step; set up where it begins."""
-    return {
-        k: RandomStream(f, loops, step, f.bases[step.access], f.size(loops.size_of_skip(k)), lanes)
-        for k, step in enumerate(loops.steps)
-        if isinstance(step, Sample)
-    }
 
 
 class RandomStream:

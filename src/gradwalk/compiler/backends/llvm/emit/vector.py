@@ -12,7 +12,6 @@ neither a load nor a store touches their memory.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,12 +30,6 @@ ELEMENTS = {
         "int16": "i16", "int32": "i32", "int64": "i64",
     }.items()
 }  # fmt: skip
-
-
-def float_text(value: float, bits: int = 32) -> str:
-    """A constant as LLVM reads it: the bits of a double, also for a float."""
-    exact = ctypes.c_float(value).value if bits == 32 else float(value)
-    return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
 
 
 @dataclass(frozen=True)
@@ -73,8 +66,9 @@ class Type:
 
     def constant(self, value: float | bool) -> str:
         """The same number in every lane, as text."""
-        if self.is_float:
-            one = float_text(float(value), 32 if self.element == "float" else 64)
+        if self.is_float:  # the bits of a double, also for a float
+            exact = np.float64(ctypes.c_float(value).value if self.element == "float" else value)
+            one = f"0x{exact.view(np.uint64):016X}"
         elif self.element == "i1":
             one = "true" if value else "false"
         else:

@@ -20,7 +20,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.random_bits import random_streams
+from gradwalk.compiler.backends.llvm.emit.random_bits import RandomStream
 from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, lanes_for
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine, identity
 from gradwalk.compiler.plan.loop_nest import (
@@ -73,7 +73,13 @@ class Rows(LoopsBuilder):
             for number in range(len(step.picked) if isinstance(step, Pick) else 0):
                 place = loops.size_of_pick(k, number)
                 self.pick_sizes[k, number] = self.size(place), self.size(place + 1)
-        self.random = random_streams(self, loops, self.lanes)  # before all loops
+        self.random = {  # before all loops
+            k: RandomStream(
+                self, loops, s, self.bases[s.access], self.size(loops.size_of_skip(k)), self.lanes
+            )
+            for k, s in enumerate(self.steps)
+            if isinstance(s, Sample)
+        }
         self._keep_rows()
         if loops.outer:
             sizes = self.outer_sizes()

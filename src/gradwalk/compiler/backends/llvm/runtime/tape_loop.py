@@ -56,7 +56,7 @@ ARRAYS = 3  # not the arrays that are expected
 FUNCTIONS = tuple(
     f"gradwalk_{name}"
     for name in (
-        "perform", "take", "leave", "run", "worker",
+        "perform", "take", "leave", "worker",
         "own", "disown", "alive", "limits", "dismiss", "forget", "pause",
     )
 )  # fmt: skip
@@ -248,17 +248,6 @@ def _take(f: RuntimeFunction) -> None:
 @define("void @gradwalk_leave(ptr %program)", POOL)
 def _leave(f: RuntimeFunction) -> None:
     f.release(f.pointer("i64", "%program", FIELD["running"]))
-
-
-@define("i64 @gradwalk_run(ptr %program)", POOL)
-def _run(f: RuntimeFunction) -> None:
-    program = ("ptr", "%program")
-    refusal = f.ours("i64", "gradwalk_take", program)
-    with f.when(f.compare("eq", refusal, 0)):
-        result = f.ours("i64", "gradwalk_perform", program)
-        f.ours("void", "gradwalk_leave", program)
-        f.give(f"i64 {result}")
-    f.give(f"i64 {refusal}")
 
 
 @define("ptr @gradwalk_worker(ptr %given)", POOL)

@@ -171,7 +171,6 @@ class NativePool:
         self.method = calling.method(self.library[calling.FUNCTION])
         number = ctypes.c_int64
         function = self.library.function
-        self.run = function("gradwalk_run", number, ctypes.c_void_p)
         self.own = function("gradwalk_own", number)
         self.disown = function("gradwalk_disown", None)
         self.alive = function("gradwalk_alive", number)

@@ -73,13 +73,6 @@ class WideDriver(Driver):
         steps = [s * n for s, n in zip(strides, apart, strict=True)]
         self.fill_table(table, (1, *self.conv.out), (0, *steps))
 
-    def patch_table(self, table: str) -> None:
-        """Offsets of the numbers of a patch, in the order of the weight."""
-        conv = self.conv
-        channel, *spatial = conv.patch_strides
-        steps = [s * n for s, n in zip(spatial, conv.dilation, strict=True)]
-        self.fill_table(table, (conv.channels, *conv.kernel), (channel, *steps))
-
     def patch_areas(self, cut: Blocks, **others: int) -> dict[str, str]:
         """Areas for a product of patches of x: tables of pixels, patches and places of a tile, a
         padded image, sums, and sums transposed. The tables are filled."""
@@ -90,7 +83,10 @@ class WideDriver(Driver):
             transposed=self.width * cut.line * size, **others,
         )  # fmt: skip
         self.pixel_table(area["pixels"], conv.patch_strides[1:], conv.stride)
-        self.patch_table(area["patch"])
+        # Numbers of a patch, in the order of the weight.
+        channel, *spatial = conv.patch_strides
+        steps = [s * n for s, n in zip(spatial, conv.dilation, strict=True)]
+        self.fill_table(area["patch"], (conv.channels, *conv.kernel), (channel, *steps))
         self.fill_table(area["places"], (1, 1, 1, cut.rows), (0, 0, 0, self.width))
         # The padding around the copies of x is cleared once.
         self.clear(area["image"], self.runtime(conv.padded_bytes))
