@@ -200,16 +200,18 @@ class IRBuilder:
         """Whether two i64 differ, as an i1."""
         return self.compare("ne", first, second)
 
-    def share(self, count: I64, unit: int = 1) -> tuple[I64, I64]:
+    def share(
+        self, count: I64, unit: int = 1, thread: I64 = "%thread", threads: I64 = "%threads"
+    ) -> tuple[I64, I64]:
         """The part of `count` that is this thread's: [first, end), cut at multiples of `unit`."""
         pieces = count
         if unit > 1:
             up = self.set(f"add i64 {count}, {unit - 1}")
             pieces = self.set(f"sdiv i64 {up}, {unit}")
-        after = self.set("add i64 %thread, 1")
+        after = self.set(f"add i64 {thread}, 1")
         first, end = (
-            self.set(f"sdiv i64 {self.set(f'mul i64 {pieces}, {turn}')}, %threads")
-            for turn in ("%thread", after)
+            self.set(f"sdiv i64 {self.set(f'mul i64 {pieces}, {turn}')}, {threads}")
+            for turn in (thread, after)
         )
         if unit == 1:
             return first, end

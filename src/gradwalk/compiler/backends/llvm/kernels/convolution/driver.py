@@ -20,7 +20,6 @@ from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import Convolutio
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
-TYPES = ("ptr", "ptr", "i64", "i64", "ptr", "ptr")
 PARAMETERS = (
     "ptr noalias %bases, ptr noalias %sizes, i64 %thread, i64 %threads, ptr %finish, ptr %strides"
 )
@@ -105,14 +104,6 @@ class Driver(VectorBuilder):
     ) -> None:  # fmt: skip
         """Copy an array of four dimensions."""
         self.call_part("copy", source, target, *counts, *source_strides, *target_strides)
-
-    def part_of_batch(self, part: I64, parts: I64, batch: I64) -> tuple[str, str]:
-        """The images of one of some parts of the batch: [first, end)."""
-        first, end = (
-            self.set(f"udiv i64 {self.multiply(n, batch)}, {parts}")
-            for n in (part, self.add(part, 1))
-        )
-        return first, end
 
     def finish_rows(
         self, image: I64, channel: I64, pixel: I64, channels: I64, pixels: I64, sums: str, row: I64

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.kernels.convolution.driver import TYPES, Driver
+from gradwalk.compiler.backends.llvm.kernels.convolution.driver import Driver
 from gradwalk.compiler.backends.llvm.kernels.convolution.narrow import (
     FEW,
     narrow_driver,
@@ -30,12 +30,7 @@ from gradwalk.compiler.backends.llvm.kernels.convolution.wide import (
     input_driver,
     weight_driver,
 )
-from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
-    FINISH,
-    DriverCall,
-    Epilogue,
-    EpilogueBuilder,
-)
+from gradwalk.compiler.backends.llvm.kernels.products.epilogue import Epilogue, driver_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     DIMENSIONS,
     Product,
@@ -86,16 +81,10 @@ def _calling(
     strides += [matrix_strides(shape, p.broadcast(shape)) for p in extras]
     arrays = [epilogue_array(p.dtype, s) for p, s in zip((*outputs, *extras), strides, strict=True)]
     product = Product(driver.vector.dtype, tuple(arrays[:count]), tuple(arrays[count:]))
-    f = DriverCall(3 + len(strides))
     # The epilogue looks for strides where a product has them among its sizes.
-    given = (
-        f.list, f.numbers(DIMENSIONS * len(strides)), "%thread", "%threads", f"@{FINISH}",
-        f.numbers(-first_stride(0)),
-    )  # fmt: skip
-    f.call("void", driver.name, *zip(TYPES, given, strict=True))
-    return f.kernel(
-        EpilogueBuilder(product, driver.lanes, epilogue),
+    return driver_kernel(
+        driver.name, product, driver.lanes, epilogue, DIMENSIONS * len(strides),
+        ("ptr", -first_stride(0)),
         sizes=(*(number for s in strides for number in s), *driver.sizes),
-        scratch=driver.scratch_bytes,
-        symbols=driver.compiled().addresses,
-    )
+        scratch=driver.scratch_bytes, symbols=driver.compiled().addresses,
+    )  # fmt: skip

@@ -192,7 +192,7 @@ def narrow_weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
         part, group = f.divide(unit.index, n_groups)
         output = f.multiply(group, n_outputs)
         f.clear(area["sums"], sums_bytes)
-        with f.loop(*f.part_of_batch(part, n_parts, n_batch)) as image:
+        with f.loop(*f.share(n_batch, 1, part, n_parts)) as image:
             f.copy_narrow(image.index, group)
             with f.loop(0, n_outputs) as each:
                 channel = f.multiply(f.add(output, each.index), y_output)

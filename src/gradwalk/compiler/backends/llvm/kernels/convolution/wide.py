@@ -74,11 +74,11 @@ class WideDriver(Driver):
         self.fill_table(table, (1, *self.conv.out), (0, *steps))
 
     def patch_areas(self, cut: Blocks, **others: int) -> dict[str, str]:
-        """Areas for a product of patches of x: tables of pixels, patches and places of a tile, a
+        """Areas for a product of patches of x: tables of pixels, patches and places of sums, a
         padded image, sums, and sums transposed. The tables are filled."""
         conv, size = self.conv, self.conv.dtype.itemsize
         area = self.areas(
-            pixels=conv.pixels * WORD, patch=conv.patch * WORD, places=cut.rows * WORD,
+            pixels=conv.pixels * WORD, patch=conv.patch * WORD, places=cut.block * WORD,
             image=conv.padded_bytes, sums=cut.line * self.width * size,
             transposed=self.width * cut.line * size, **others,
         )  # fmt: skip
@@ -87,7 +87,7 @@ class WideDriver(Driver):
         channel, *spatial = conv.patch_strides
         steps = [s * n for s, n in zip(spatial, conv.dilation, strict=True)]
         self.fill_table(area["patch"], (conv.channels, *conv.kernel), (channel, *steps))
-        self.fill_table(area["places"], (1, 1, 1, cut.rows), (0, 0, 0, self.width))
+        self.fill_table(area["places"], (1, 1, 1, cut.block), (0, 0, 0, self.width))
         # The padding around the copies of x is cleared once.
         self.clear(area["image"], self.runtime(conv.padded_bytes))
         inside = sum(p * s for p, s in zip(conv.before, conv.patch_strides[1:], strict=True))
@@ -137,24 +137,17 @@ class WideDriver(Driver):
 
     def tiles(
         self, functions: tuple[str, str], rows: I64, count: I64, a: str, row_table: str, steps: str,
-        depth: I64, b: str, out: str, out_row: I64 | None, places: str, second: I64, adds: str,
+        depth: I64, b: str, out: str, places: str, second: I64, adds: str,
     ) -> None:  # fmt: skip
-        """The sums of `count` rows, `rows` at a time and then one by one.
-
-        Row r goes to out[r · out_row + places[0]], or without `out_row` to out[places[r]].
-        """
+        """The sums of `count` rows, `rows` at a time and then one by one; row r goes to
+        out[places[r]]."""
         done: I64 = 0
         sizes: tuple[I64, I64] = (rows, 1)
         for step, function in zip(sizes, functions, strict=True):
             end = self.add(self.subtract(count, step), 1)
             with self.loop(done, end, step) as row:
-                target, listed = out, places
-                if out_row is None:
-                    listed = self.entry(places, row.index)
-                else:
-                    target = self.at(out, self.multiply(row.index, out_row))
-                table = self.entry(row_table, row.index)
-                given = (a, table, steps, depth, b, target, listed, second, adds)
+                table, targets = (self.entry(t, row.index) for t in (row_table, places))
+                given = (a, table, steps, depth, b, out, targets, second, adds)
                 self.call_part("tile", *given, function=function)
             done = row.index
 
@@ -206,7 +199,7 @@ def forward_driver(conv: Convolution, host: Host) -> Driver:
                 adds = f.compare("sgt", stretch.index, 0)
                 f.tiles(
                     functions, n_rows, count, a, pixels, f.entry(area["patch"], stretch.index),
-                    depth, f.at(b, f.multiply(stretch.index, panel.width)), area["sums"], width,
+                    depth, f.at(b, f.multiply(stretch.index, panel.width)), area["sums"],
                     area["places"], f.lanes, adds,
                 )  # fmt: skip
             f.transpose(area["sums"], width, count, panel.columns, area["transposed"], n_line)
@@ -297,7 +290,7 @@ def input_driver(conv: Convolution, host: Host) -> Driver:
             f.tiles(
                 functions, n_rows, n_pixels, y, area["pixels"], area["steps"], n_outputs,
                 f.at(area["weight"], f.multiply(pair, pair_size)),
-                f.at(area["image"], here), None, area["targets"], f.subtract(there, here), "true",
+                f.at(area["image"], here), area["targets"], f.subtract(there, here), "true",
             )  # fmt: skip
 
         with f.loop(0, n_lines[0]) as deep, f.loop(0, n_lines[1]) as high:
@@ -344,7 +337,7 @@ def weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
         functions = f.tile_functions(n_rows, panel.wide)
         output = f.add(f.multiply(group, n_outputs), panel.start)
         f.clear(area["sums"], f.multiply(n_block, width * size))
-        with f.loop(*f.part_of_batch(part, n_parts, n_batch)) as image:
+        with f.loop(*f.share(n_batch, 1, part, n_parts)) as image:
             a = f.image(f.at(f.first, f.multiply(image.index, x_image), f.multiply(group, x_group)))
             y = f.at(f.second, f.multiply(image.index, y_image), f.multiply(output, y_output))
             with f.loop(0, n_pixels, DEPTH, at_least_once=True) as stretch:
@@ -354,7 +347,7 @@ def weight_driver(conv: Convolution, host: Host, parts: int) -> Driver:
                 f.tiles(
                     functions, n_rows, count, a, f.entry(area["patch"], row),
                     f.entry(area["pixels"], stretch.index), depth, area["y"], area["sums"],
-                    width, area["places"], f.lanes, "true",
+                    area["places"], f.lanes, "true",
                 )  # fmt: skip
         f.transpose(area["sums"], width, count, panel.columns, area["transposed"], n_line)
         f.finish_rows(part, output, row, panel.columns, count, area["transposed"], n_line)

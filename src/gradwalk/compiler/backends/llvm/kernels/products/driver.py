@@ -28,12 +28,7 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, fast_arithmetic
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
-from gradwalk.compiler.backends.llvm.kernels.products.epilogue import (
-    FINISH,
-    DriverCall,
-    Epilogue,
-    EpilogueBuilder,
-)
+from gradwalk.compiler.backends.llvm.kernels.products.epilogue import Epilogue, driver_kernel
 from gradwalk.compiler.backends.llvm.kernels.products.packing import PARAMETERS as PACK
 from gradwalk.compiler.backends.llvm.kernels.products.packing import write_pack
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
@@ -51,7 +46,6 @@ from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
-TYPES = ("ptr", "ptr", "i64", "i64", "ptr", "i1")
 PARAMETERS = (
     "ptr noalias %bases, ptr noalias %sizes, i64 %thread, i64 %threads, ptr %finish, i1 %plain"
 )
@@ -71,15 +65,11 @@ def driver(dtype: np.dtype[Any], host: Host) -> Library:
 def product_kernel(product: Product, host: Host, epilogue: Epilogue | None = None) -> Kernel:
     """The kernel of products of this structure, without its sizes (`sized` adds them); without an
     epilogue the product itself is the only output."""
-    finish = EpilogueBuilder(product, tiling(product.dtype, host).lanes, epilogue)
-    f = DriverCall(3 + len(product.outputs) + len(product.extras))
     plain = epilogue is None and product.outputs == (EpilogueArray(product.dtype, 1),)
-    pointers = f.list, f.numbers(0)
-    given = (*pointers, "%thread", "%threads", f"@{FINISH}", "true" if plain else "false")
     shared = driver(product.dtype, host).addresses
     (name,) = shared
-    f.call("void", name, *zip(TYPES, given, strict=True))
-    return f.kernel(finish, symbols=shared)
+    lanes, last = tiling(product.dtype, host).lanes, ("i1", "true" if plain else "false")
+    return driver_kernel(name, product, lanes, epilogue, 0, last, symbols=shared)
 
 
 class _ProductDriver(VectorBuilder):
