@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import Vector, lanes_for
+from gradwalk.compiler.backends.llvm.emit.vector import Vector
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine
-from gradwalk.compiler.plan.loop_nest import Apply, Load, Loops, Number, Store
+from gradwalk.compiler.plan.loop_nest import Apply, Load, Loops, Store
 
 WIDEST = 4  # vectors in a block of columns
 
@@ -23,8 +23,6 @@ class Columns(LoopsBuilder):
 
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(loops, vector_bytes)
-        moving = [s.dtype for s in self.steps if not isinstance(s, (Store, Number))]
-        self.lanes = lanes_for(moving, vector_bytes)
         stores = [s for s in self.steps if isinstance(s, Store)]
         self.inside = [s for s in stores if s.arg not in self.reductions]
         self.at_end = [s for s in stores if s.arg in self.reductions]

@@ -15,7 +15,14 @@ import numpy as np
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, is_fast
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel, KernelBuilder
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, counting, spread
+from gradwalk.compiler.backends.llvm.emit.vector import (
+    INT64,
+    Type,
+    Vector,
+    counting,
+    lanes_for,
+    spread,
+)
 from gradwalk.compiler.ir import index_ops
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
@@ -45,13 +52,15 @@ def loops_kernel(builder: type[LoopsBuilder], loops: Loops, vector_bytes: int) -
 class LoopsBuilder(KernelBuilder):
     """A kernel of loops being written. A subclass says where in its arrays it is (`place`)."""
 
-    lanes: int  # of a full vector
     mask: str | None = None  # of the lanes that exist at the current place
 
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(len(loops.accesses))
         self.loops = loops
         self.steps = loops.steps
+        self.varies = loops.varies()
+        moving = [s.dtype for s in self.steps if not isinstance(s, (Store, Number))]
+        self.lanes = lanes_for(moving, vector_bytes)  # of a full vector
         self.reductions = {k: s for k, s in enumerate(loops.steps) if isinstance(s, Reduce)}
         self.values: dict[int, Any] = {}  # of steps at the current place, once computed
 

@@ -100,7 +100,7 @@ class _PoolBuilder(KernelBuilder):
             return [better.choose(pixel, best), better.choose(index, chosen)]
 
         _, chosen = self._over_places([lowest, self._first_inside(row, start)], place)
-        target = self.element(self.bases[0], INT64.dtype, self._offset(self.y, row, start))
+        target = self.element(self.bases[0], INT64.dtype, self.dot(row, self.y), start)
         self.store(chosen.to(np.int64), target, mask)
 
     def sum(self, row: _Row, start: str, mask: str) -> None:
@@ -165,14 +165,10 @@ class _PoolBuilder(KernelBuilder):
     ) -> None:
         """Store what `place` adds up over the places of a window in the first array."""
         (total,) = self._over_places([self.constant(self.vector, 0)], place)
-        offset = self._offset(strides, row, start)
-        self.store(total, self.element(self.bases[0], self.vector.dtype, offset), mask)
+        target = self.element(self.bases[0], self.vector.dtype, self.dot(row, strides), start)
+        self.store(total, target, mask)
 
     # -- where things are --------------------------------------------------------------------------
-
-    def _offset(self, strides: list[str], row: _Row, column: I64) -> I64:
-        """The offset of an element of x or y."""
-        return self.add(self.dot(row, strides), column)
 
     def _pixel(self, dimension: int, output: I64, inner: I64) -> I64:
         """output · stride + inner · dilation − before, of one dimension."""

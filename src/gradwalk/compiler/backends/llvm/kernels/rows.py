@@ -44,7 +44,6 @@ class Rows(LoopsBuilder):
 
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(loops, vector_bytes)
-        self.varies = loops.varies()
         self.phases = loops.phases()
         moving = [
             step.dtype

@@ -12,7 +12,7 @@ lanes beyond is never read by others. Kernels:
              b a row (its offset is marked by + 1) or one number. All sums of products are folds,
              those of the forward and those of gradients.
     collect  row = numbers from anywhere
-    map      row = f(rows): an op, or what its rule hands back to an operand
+    map      row = f(rows): an op, or the gradient that its rule passes to an operand
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
-from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, lanes_for
+from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, combine
 from gradwalk.compiler.plan.loop_nest import Apply, Load, Loops, Number, Position, Reduce, Store
 
@@ -33,9 +33,6 @@ class ShortRows(LoopsBuilder):
     def __init__(self, loops: Loops, vector_bytes: int) -> None:
         super().__init__(loops, vector_bytes)
         (self.length,) = loops.row
-        dtypes = [s.dtype for s in loops.steps if not isinstance(s, (Store, Number))]
-        self.lanes = lanes_for(dtypes, vector_bytes)
-        self.varies = loops.varies()
         self.side = len(loops.outer) - 1  # the loop that lanes lie along
 
     def write(self) -> Kernel:

@@ -1,8 +1,8 @@
 """How Python calls a tape: a builtin function of our own, in LLVM.
 
 A call through ctypes costs about as much as a small kernel, and setting two input pointers from
-Python twice that. So `Tape.call` is a real builtin (METH_FASTCALL): Python hands it its arguments
-as they lie on the stack, it compares each array with what the program expects, takes the data
+Python twice that. So `Tape.call` is a real builtin (METH_FASTCALL): Python passes its arguments as
+they lie on the stack, it compares each array with what the program expects, takes the data
 pointer straight from NumPy's struct, lets go of the GIL, runs the tape, and returns None. Whatever
 is not as expected goes to one Python function, `refused(program, reason, *arrays)`.
 

@@ -30,6 +30,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 FORMAT = 3  # of these files, and of what the compiler means by the same text: a part of every key
@@ -74,13 +75,11 @@ def load(key: str) -> list[bytes] | None:
     except OSError:
         return None
     objects = _unpack(key, data)
-    try:
+    with suppress(OSError):
         if objects is None:
             path.unlink()  # the next store would replace it, but a sweep should not count it
         else:
             os.utime(path)  # used now: among the last to be removed
-    except OSError:
-        pass
     return objects
 
 
@@ -99,10 +98,8 @@ def store(key: str, objects: Sequence[bytes]) -> None:
             file.write(_pack(key, objects))
         os.replace(temporary, place / f"{key}.objects")
     except OSError:  # read-only, full, no such place: then it is compiled again next time
-        try:
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        except OSError:
-            pass
         return
     if _stores % _SWEEP_EVERY == 0:
         sweep(place)
@@ -130,10 +127,8 @@ def sweep(place: Path, limit: int = LIMIT) -> None:
     for _, size, path in sorted(files):
         if total <= limit:
             break
-        try:
+        with suppress(OSError):
             os.unlink(path)
-        except OSError:
-            pass
         total -= size
 
 

@@ -53,9 +53,6 @@ class Library:
     def __getitem__(self, name: str) -> int:
         return self.addresses[name]
 
-    def __repr__(self) -> str:
-        return f"Library of {len(self.addresses)} functions, {self.compiled} compiled now"
-
     def function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
         """A function as a Python callable with these ctypes types; it releases the GIL."""
         function = ctypes.CFUNCTYPE(result, *arguments)(self[name])
