@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gradwalk.compiler.backends import Lowered, Stages
-from gradwalk.compiler.backends.llvm.assemble import assemble
 from gradwalk.compiler.backends.llvm.emit.elementwise_table import is_cheap, is_native
 from gradwalk.compiler.backends.llvm.emit.ir_builder import fast_arithmetic
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
@@ -43,7 +42,6 @@ def build(
     library = compile_text(texts, declared, symbols)
     stages.done("code")
     made = NativeExecutable(designed, library, stages.seconds, layout, threads)
-    assemble(made, designed)
     made.design_again = lambda: design(lower(), fast_math, threads, Stages())
     stages.done("tape")
     return made

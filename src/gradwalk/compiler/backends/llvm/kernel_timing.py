@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.backends.llvm.assemble import assemble
 from gradwalk.compiler.backends.llvm.executable import NativeExecutable
 from gradwalk.compiler.ir.program import Memory, Term
 
@@ -25,8 +24,6 @@ def seconds(executable: NativeExecutable, memories: Sequence[Array]) -> list[flo
     designed = executable.design
     plan = designed.plan
     twin = NativeExecutable(designed, executable.library, {}, executable.layout, executable.threads)
-    twin.kept += executable.kept
-    assemble(twin, designed)
     twin.scalars[:] = 0.5
     draw = np.random.default_rng(0)
     given: list[Array] = []

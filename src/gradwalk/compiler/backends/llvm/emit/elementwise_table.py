@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.compiler.backends.llvm.emit.functions import (
-    division,
+    arithmetic,
     error,
     exponential,
     gamma,
     logarithm,
-    powers,
     trigonometric,
 )
 from gradwalk.compiler.backends.llvm.emit.ir_builder import IRBuilder
@@ -160,18 +159,18 @@ def _by_truth(truth: Emit, numbers: Emit) -> Emit:
 
 def _pow(x: Vector, y: Vector) -> Vector:
     if not x.type.is_float:
-        return powers.integer_pow(x, y)
-    return powers.power(x, y.number) if isinstance(y, Literal) else powers.pow(x, y)
+        return arithmetic.integer_pow(x, y)
+    return arithmetic.power(x, y.number) if isinstance(y, Literal) else arithmetic.pow(x, y)
 
 
 def _power(x: Vector, exponent: float) -> Vector:
     """As NumPy's `power`: products and roots where it takes those."""
     if not x.type.is_float or exponent in (2, 3):
-        return powers.products(x, int(exponent))
+        return arithmetic.products(x, int(exponent))
     if exponent in (0.5, -0.5):
         root = x.intrinsic("sqrt")
         return root if exponent > 0 else 1.0 / root
-    return powers.power(x, exponent)
+    return arithmetic.power(x, exponent)
 
 
 def _abs(x: Vector) -> Vector:
@@ -392,11 +391,11 @@ EMITTERS: dict[str, Emitter] = {
     "deg2rad": _float(lambda x: x * (math.pi / 180)),
     "rad2deg": _float(lambda x: x * (180 / math.pi)),
     # division with a remainder
-    "div_floor": _long(division.floor_divide, NUMBERS),
-    "floor_divide": _long(division.floor_divide, NUMBERS),
-    "div_trunc": _long(division.divide_to_zero, NUMBERS),
-    "remainder": _long(division.remainder, NUMBERS),
-    "fmod": _long(division.fmod, NUMBERS),
+    "div_floor": _long(arithmetic.floor_divide, NUMBERS),
+    "floor_divide": _long(arithmetic.floor_divide, NUMBERS),
+    "div_trunc": _long(arithmetic.divide_to_zero, NUMBERS),
+    "remainder": _long(arithmetic.remainder, NUMBERS),
+    "fmod": _long(arithmetic.fmod, NUMBERS),
     # choosing
     "where": Emitter(Vector.choose),
     "maximum": Emitter(_maximum),
@@ -432,8 +431,8 @@ EMITTERS: dict[str, Emitter] = {
     **_all_of(logarithm, "log", "log2", "log10", "log1p", "asinh", "acosh", "atanh"),
     **_all_of(trigonometric, "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
     **_all_of(error, "erf", "erfc", "ndtr", "erfinv"),
-    **_all_of(gamma, "digamma", "polygamma"),
-    **_all_of(powers, "hypot", "lgamma"),
+    **_all_of(gamma, "lgamma", "digamma", "polygamma"),
+    "hypot": _long(arithmetic.hypot),
     # functions made of those
     "logaddexp": _long(_logaddexp(exponential.exp, math.log(2))),
     "logaddexp2": _long(_logaddexp(exponential.exp2, 1.0)),

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.convolution.sizes import ROWS
-from gradwalk.compiler.backends.llvm.kernels.products import packing
-from gradwalk.compiler.backends.llvm.kernels.products.tile import add_products, store_sums
+from gradwalk.compiler.backends.llvm.kernels.products import tile as products
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 
 OUTPUTS = (4, 2, 1)  # of a rows tile
@@ -35,7 +34,7 @@ class SharedPart(NamedTuple):
         return tuple(parameter.split()[0] for parameter in self.parameters.split(", "))
 
 
-PARTS = {"pack": SharedPart(packing.PARAMETERS, packing.write_pack)}
+PARTS = {"pack": SharedPart(products.PACK_PARAMETERS, products.write_pack)}
 
 
 def _part(name: str, parameters: str) -> Callable[[Callable[..., None]], None]:
@@ -145,7 +144,7 @@ def _transpose(f: VectorBuilder, kind: Type) -> None:
             vectors.append(f.load(place, kind))
             place = f.element(place, dtype, "%source_row")
         place = f.element("%target", dtype, f.multiply(column.index, "%target_row"), row.index)
-        for vector in packing.transposed(vectors):
+        for vector in products.transposed(vectors):
             f.store(vector, place)
             place = f.element(place, dtype, "%target_row")
 
@@ -180,7 +179,7 @@ def _tile(f: VectorBuilder, kind: Type, rows: int, vectors: int) -> None:
         row_of_b, *sums = loop.carried
         step = f.word("%steps", loop.index)
         places = (f.pointer(element, pointer, step) for pointer in pointers)
-        following = add_products(f, kind, places, row_of_b, vectors, sums)
+        following = products.add_products(f, kind, places, row_of_b, vectors, sums)
         next_row = f.pointer(element, row_of_b, kind.lanes * vectors)
         loop.carry(next_row, *following)
 
@@ -189,7 +188,7 @@ def _tile(f: VectorBuilder, kind: Type, rows: int, vectors: int) -> None:
         targets.append(f.pointer(element, "%out", f.word("%places", row)))
         if vectors == 2:
             targets.append(f.pointer(element, targets[-1], "%second"))
-    store_sums(f, targets, loop.results[1:])
+    products.store_sums(f, targets, loop.results[1:])
 
 
 def _starts(f: VectorBuilder, kind: Type, table: str, count: int) -> list[str]:

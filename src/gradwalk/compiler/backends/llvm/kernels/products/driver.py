@@ -29,8 +29,6 @@ from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, fast_arithmetic
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.vector import Type, VectorBuilder
 from gradwalk.compiler.backends.llvm.kernels.products.epilogue import Epilogue, driver_kernel
-from gradwalk.compiler.backends.llvm.kernels.products.packing import PARAMETERS as PACK
-from gradwalk.compiler.backends.llvm.kernels.products.packing import write_pack
 from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     DEPTH,
     DIRECT,
@@ -42,7 +40,11 @@ from gradwalk.compiler.backends.llvm.kernels.products.sizes import (
     Tiling,
     tiling,
 )
-from gradwalk.compiler.backends.llvm.kernels.products.tile import tile_function
+from gradwalk.compiler.backends.llvm.kernels.products.tile import (
+    PACK_PARAMETERS,
+    tile_function,
+    write_pack,
+)
 from gradwalk.compiler.backends.llvm.runtime.object_code import Library, compile_text
 from gradwalk.compiler.backends.llvm.target import Host
 
@@ -87,7 +89,7 @@ class _ProductDriver(VectorBuilder):
         }
         self.helpers = [*self.tiles.values()]
         for unit in PACKING:
-            self.helpers.append(VectorBuilder(f"{name}.pack.{unit}", PACK, private=True))
+            self.helpers.append(VectorBuilder(f"{name}.pack.{unit}", PACK_PARAMETERS, private=True))
             write_pack(self.helpers[-1], self.vector, unit)
 
         self.indices = self.set("alloca [3 x i64], align 8", "indices")
