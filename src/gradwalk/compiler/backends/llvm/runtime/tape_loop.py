@@ -179,9 +179,7 @@ def _execute(f: RuntimeFunction) -> None:
     with f.loop(0, count, carried=[("i64", "%barriers")]) as loop:
         entry = f.set(f"getelementptr [3 x i64], ptr {entries}, i64 {loop.index}")
         flags = f.word(entry, 2)
-        waits, may_stop, alone = (
-            f.differ(f.bits("and", flags, flag), 0) for flag in (BARRIER, STOP, ALONE)
-        )
+        waits, may_stop = (f.differ(f.bits("and", flags, flag), 0) for flag in (BARRIER, STOP))
         number = meet(f.set(f"and i1 {waits}, {several}"), loop.carried[0])
 
         def stop_if_failed(number: str = number) -> str:
@@ -193,7 +191,7 @@ def _execute(f: RuntimeFunction) -> None:
             return after
 
         loop.carry(f.either(may_stop, "i64", number, stop_if_failed))
-        for_all = f.set(f"xor i1 {alone}, true")
+        for_all = f.compare("eq", f.bits("and", flags, ALONE), 0)
         with f.when(f.set(f"or i1 {for_all}, {first}")):
             kernel, args = f.word(entry, 0, "ptr"), f.word(entry, 1, "ptr")
             sharing = f.select(for_all, "i64", "%threads", 1)
