@@ -106,7 +106,7 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
                 report.checked += 1
             except (NotReplayable, ValueError, TypeError, IndexError):
                 report.skipped.append(trace.name(index))
-        for push, text in zip(wrong, named(trace, wrong, right_ones)):
+        for push, text in zip(wrong, named(wrong, right_ones)):
             report.faults.append(_fault(trace, push.node.index, push.position, text))
         sources = {edge.node for i in audited for _, edge in trace.nodes[i].edges}
         for index, text in lost_in(trace, sources.union(audited)).items():

@@ -38,7 +38,6 @@ class Evidence:
     output_shape: tuple[int, ...] = ()  # of a Jacobian
     atol: float = 1e-5
     rtol: float = 1e-3
-    uses: Mapping[str, Array] = field(default_factory=dict)  # what should arrive from each use
     # The op that handed it on. A trace knows most of this, two plain gradients nothing.
     op: str = ""
     argument: int = 0

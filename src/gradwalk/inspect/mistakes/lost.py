@@ -7,18 +7,21 @@ is a walk of our own, and right; what `backward()` did is known from the `.grad`
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.diagnosis import MANY, split
 from gradwalk.inspect.mistakes.evidence import differs
 from gradwalk.inspect.mistakes.pushes import ATOL, RTOL, with_line
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.trace import Sweep, Trace
+from gradwalk.inspect.trace.trace import Edge, Sweep, Trace
 from gradwalk.inspect.why.path_counts import Locals, local_derivatives
+
+MANY = 6  # parts: of more, not every choice of them is tried,
+TOO_MANY = 200  # and of more than these none
 
 
 class Contribution(NamedTuple):
@@ -29,6 +32,39 @@ class Contribution(NamedTuple):
     amount: Any
 
 
+Parts = Sequence[Contribution]
+
+
+def contributions_to(trace: Trace, edge: Edge, sweep: Sweep | None = None) -> list[Contribution]:
+    """What each consumer hands to an output of a node, in the order of the visits.
+
+    Empty if something was not kept.
+    """
+    sweep = sweep or trace.sweep
+    parts = []
+    for consumer, argument in reversed(trace.consumers[edge.node]):
+        pushed = sweep.pushed.get(consumer, ())
+        amount = pushed[argument] if argument < len(pushed) else None
+        if amount is not None and trace.nodes[consumer].args[argument].output == edge.output:
+            parts.append(Contribution(consumer, argument, amount))
+    when = {node: at for at, node in enumerate(sweep.visits)}
+    kept = all(is_array(part.amount) for part in parts)
+    return sorted(parts, key=lambda p: when.get(p.consumer, 0)) if kept else []
+
+
+def overwritten(trace: Trace, held: Any, parts: Parts, exact: bool = False) -> str | None:
+    """Say which contributions a gradient lacks, None if it is no sum of some of them."""
+    for kept, gone in _split(parts):
+        if _is_sum(held, kept, exact):
+            lost = _names([with_line(trace, part.consumer) for part in gone])
+            return (
+                f"overwritten instead of accumulated: {_received(trace, held, parts)}: that of "
+                f"{lost} is lost. {with_line(trace, kept[0].consumer)} assigns (=) where it must "
+                "add (+=)."
+            )
+    return None
+
+
 def lost_in(trace: Trace, nodes: Iterable[int]) -> dict[int, str]:
     """The nodes that went on with other than what they received, nearest to the loss first."""
     return dict(_lost(trace, trace.sweep, sorted(nodes, reverse=True), None))
@@ -36,9 +72,11 @@ def lost_in(trace: Trace, nodes: Iterable[int]) -> dict[int, str]:
 
 def lost_by_values(trace: Trace) -> dict[int, str]:
     """The nodes whose `.grad` is not what arrived, nearest to the loss first."""
-    grads = _grads_of_values(trace)
-    if grads.get(trace.root) != 1:  # backward() was not called, or more than once
+    known = trace._index
+    root = next((v for v in trace._alive if known.get((id(v), 0)) == trace.root), None)
+    if getattr(root, "_grad", None) != 1:  # backward() was not called, or more than once
         return {}
+    grads = {known[id(v), 0]: v._grad for v in inputs_first([root]) if (id(v), 0) in known}
     slopes: Locals = {}
     for index in grads:
         g, pushed = trace.sweep.grad(index), trace.sweep.pushed.get(index)
@@ -52,86 +90,56 @@ def lost_by_values(trace: Trace) -> dict[int, str]:
     return dict(_lost(trace, sweep, sorted(grads, reverse=True), slopes))
 
 
-def _grads_of_values(trace: Trace) -> dict[int, float]:
-    """The grads of the Values behind the last loss, by node."""
-    known = trace._index
-    root = next((v for v in trace._alive if known.get((id(v), 0)) == trace.root), None)
-    if root is None or not hasattr(root, "_grad"):
-        return {}
-    return {known[id(v), 0]: v._grad for v in inputs_first([root]) if (id(v), 0) in known}
-
-
 def _lost(
     trace: Trace, sweep: Sweep, nodes: Iterable[int], slopes: Locals | None
 ) -> Iterator[tuple[int, str]]:
     """Nodes and what happened there. `slopes`: of Values, whose order of visits is unknown."""
-    when = {node: at for at, node in enumerate(sweep.visits)}
     seeded = {edge.node for edge in sweep.seeds}
     for index in nodes:
-        grads = sweep.grads.get(index)
-        if grads is None or index in seeded:
-            continue
-        for output, held in enumerate(grads):
-            parts = sorted(_parts(trace, sweep, index, output), key=lambda p: when.get(p[0], 0))
-            if held is None or not parts or not all(map(is_array, (held, *(p[2] for p in parts)))):
+        for output, held in enumerate(sweep.grads.get(index, ()) if index not in seeded else ()):
+            parts = contributions_to(trace, Edge(index, output), sweep)
+            if not is_array(held) or not parts or _is_sum(held, parts, slopes is not None):
                 continue
-            if _is(held, parts, slopes is not None):
-                continue
-            late = [p.consumer for p in parts if index in when and when[p.consumer] > when[index]]
-            if late:
-                text: str | None = _too_early("it", with_line(trace, late[0]), "was lost")
+            if slopes is None:
+                text = _explained(trace, sweep, index, held, parts)
             else:
-                text = _explained(trace, sweep, held, parts, slopes)
+                text = overwritten(trace, held, parts, exact=True)
+                text = text or _not_handed_on(trace, sweep, held, parts, slopes)
             if text is not None:
                 yield index, text
             break
 
 
-def _parts(trace: Trace, sweep: Sweep, index: int, output: int = 0) -> Iterator[Contribution]:
-    for consumer, argument in reversed(trace.consumers[index]):  # in the order of the visits
-        pushed = sweep.pushed.get(consumer, ())
-        amount = pushed[argument] if argument < len(pushed) else None
-        if amount is not None and trace.nodes[consumer].args[argument].output == output:
-            yield Contribution(consumer, argument, amount)
-
-
-def _is(held: Any, parts: Sequence[Contribution], exact: bool) -> bool:
-    """Whether a gradient is the sum of these parts; a sum that is not finite says nothing."""
-    amounts = [np.asarray(part.amount, np.float64) for part in parts]
-    with np.errstate(all="ignore"):
-        total = np.asarray(sum(amounts))
-        largest = max((float(np.max(np.abs(a), initial=0.0)) for a in amounts), default=0.0)
-    if not np.isfinite(total).all():
-        return True
-    atol, rtol = (1e-12, 1e-9) if exact else (ATOL * largest, RTOL)
-    return not differs(held, total, atol, rtol).any()
-
-
-def _explained(
-    trace: Trace, sweep: Sweep, held: Any, parts: Sequence[Contribution], slopes: Locals | None
-) -> str | None:
+def _explained(trace: Trace, sweep: Sweep, index: int, held: Any, parts: Parts) -> str:
+    """What happened at a node of a recorded pass."""
+    when = {node: at for at, node in enumerate(sweep.visits)}
+    late = [part for part in parts if when.get(part.consumer, 0) > when.get(index, len(when))]
+    if index not in when:  # a leaf: if it lacks the last arrivals, it was delivered before them
+        cuts = [k for k in range(1, len(parts)) if parts[k - 1].consumer != parts[k].consumer]
+        if not any(_is_sum(held, parts[k:]) for k in cuts):
+            late = next((list(parts[k:]) for k in cuts if _is_sum(held, parts[:k])), [])
+    if late:
+        return _too_early("it", with_line(trace, late[0].consumer), "was lost")
+    if len(parts) == 1:
+        return "its gradient is not what was pushed to it: a hook has replaced it."
     received = _received(trace, held, parts)
-    for kept, gone in split(parts):
-        if _is(held, kept, slopes is not None):
-            return (
-                f"overwritten instead of accumulated: {received}: that of {_names(trace, gone)} "
-                f"is lost. {with_line(trace, kept[0].consumer)} assigns (=) where it must add (+=)."
-            )
-    if slopes is None:
-        if len(parts) == 1:
-            return "its gradient is not what was pushed to it: a hook has replaced it."
-        return f"overwritten instead of accumulated: {received} (= instead of +=)."
+    return overwritten(trace, held, parts) or (
+        f"overwritten instead of accumulated: {received} (= instead of +=)."
+    )
+
+
+def _not_handed_on(
+    trace: Trace, sweep: Sweep, held: float, parts: Parts, slopes: Locals
+) -> str | None:
+    """Whether a consumer was visited too early; None if not: `held` may have been there before."""
     for part in parts:
-        before = list(_parts(trace, sweep, part.consumer))
         slope = slopes[part.consumer][part.argument]
-        for _, late in split(before):
-            missed = Contribution(
-                part.consumer, part.argument, -slope * sum(p.amount for p in late)
-            )
-            if _is(held, [*parts, missed], True):
-                early = with_line(trace, part.consumer)
-                return _too_early(early, _names(trace, late), "was not handed on")
-    return None  # it may have been there before
+        for _, late in _split(contributions_to(trace, Edge(part.consumer), sweep)):
+            missed = part._replace(amount=-slope * sum(p.amount for p in late))
+            if _is_sum(held, [*parts, missed], exact=True):
+                names = _names([trace.name(p.consumer) for p in late])
+                return _too_early(with_line(trace, part.consumer), names, "was not handed on")
+    return None
 
 
 def _too_early(early: str, late: str, fate: str) -> str:
@@ -142,18 +150,39 @@ def _too_early(early: str, late: str, fate: str) -> str:
     )
 
 
-def _received(trace: Trace, held: Any, parts: Sequence[Contribution]) -> str:
-    source = _names(trace, parts)
+def _split(parts: Parts) -> Iterator[tuple[list[Contribution], list[Contribution]]]:
+    """Some of the parts and the others: one alone, all but one, then what lies between."""
+    count = len(parts)
+    sizes = [1, count - 1, *(range(2, count - 1) if count <= MANY else ())]
+    for size in dict.fromkeys(size for size in sizes if 0 < size < count <= TOO_MANY):
+        for some in itertools.combinations(range(count), size):
+            yield [parts[i] for i in some], [parts[i] for i in range(count) if i not in some]
+
+
+def _is_sum(held: Any, parts: Parts, exact: bool = False) -> bool:
+    """Whether a gradient is the sum of these parts; a sum that is not finite says nothing."""
+    amounts = [np.asarray(part.amount, np.float64) for part in parts]
+    with np.errstate(all="ignore"):
+        total = np.asarray(sum(amounts))
+        largest = max(float(np.max(np.abs(a), initial=0.0)) for a in amounts)
+    if not np.isfinite(total).all():
+        return True
+    atol, rtol = (1e-12, 1e-9) if exact else (ATOL * largest, RTOL)
+    return not differs(held, total, atol, rtol).any()
+
+
+def _received(trace: Trace, held: Any, parts: Parts) -> str:
+    source = _names([trace.name(part.consumer) for part in parts])
     if len(parts) > MANY or np.size(held) != 1:
         return f"it receives {len(parts)} contributions from {source}, and is not their sum"
-    amounts = [float(np.ravel(part.amount)[0]) for part in parts]
+    amounts = [np.asarray(part.amount).item() for part in parts]
     total = " + ".join(f"{a:.6g}" for a in amounts).replace("+ -", "- ")
     if len(amounts) > 1:
         total += f" = {sum(amounts):.6g}"
-    return f"it receives {total} from {source}, but its gradient is {float(np.ravel(held)[0]):.6g}"
+    return f"it receives {total} from {source}, but its gradient is {np.asarray(held).item():.6g}"
 
 
-def _names(trace: Trace, parts: Sequence[Contribution]) -> str:
-    names = list(dict.fromkeys(trace.name(part.consumer) for part in parts))
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return " and ".join(names[:3]) + more
+def _names(names: Iterable[str]) -> str:
+    different = list(dict.fromkeys(names))
+    more = f" and {len(different) - 3} more" if len(different) > 3 else ""
+    return " and ".join(different[:3]) + more

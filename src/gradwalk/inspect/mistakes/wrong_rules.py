@@ -6,6 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from gradwalk.inspect.mistakes.evidence import Evidence
+
 
 class WrongRule(NamedTuple):
     """A derivative that is often written in place of the right one."""
@@ -64,8 +68,11 @@ RULES: dict[str, tuple[WrongRule, ...]] = {
 CUT = "0: nothing arrives there, as if the result did not know its inputs"
 
 
-def wrong_rule(op: str, argument: int, fits: Callable[[WrongRule], bool]) -> WrongRule | None:
-    """Return the first wrong rule for an input of an op that fits, None if no rule does."""
-    rules = [rule for rule in RULES.get(op, ()) if rule.argument == argument]
-    rules.append(WrongRule(argument, CUT, lambda x, y, out: 0.0))
-    return next(filter(fits, rules), None)
+def wrong_rule(e: Evidence) -> WrongRule | None:
+    """Return the first wrong rule that gives the gradient, None if no rule does."""
+    if e.output_shape or e.g is None or e.output is None or not e.operands:
+        return None
+    rules = [rule for rule in RULES.get(e.op, ()) if rule.argument == e.argument]
+    rules.append(WrongRule(e.argument, CUT, lambda x, y, out: 0.0))
+    numbers = e.operands[0], e.operands[-1], e.output
+    return next((r for r in rules if e.is_given(e.g * np.asarray(r.rule(*numbers)))), None)
