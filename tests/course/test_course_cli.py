@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gradwalk.cli import app
-from gradwalk.course.checker import failures, process
+from gradwalk.course.checker import diagnosis, process
 from gradwalk.inspect.mistakes import walks
 from tests.course.wrong_engines import wrong
 from tests.project.checkout import ROOT
@@ -170,10 +170,10 @@ def test_the_page_has_every_key_of_a_mistake() -> None:
     """Keys are for tables and statistics: what can be in one is on the page."""
     text = PAGE.read_text("utf-8")
     checker = ROOT / "src/gradwalk/course/checker"
-    sources = [checker / "diagnosis.py", checker / "failures.py", Path(walks.__file__)]
+    sources = [checker / "diagnosis.py", Path(walks.__file__)]
     code = "".join(path.read_text("utf-8") for path in sources)
-    keys = set(re.findall(r'(?:Mistake\(|WrongWalk\(|key, title =)\s*"([a-z-]+)"', code))
-    keys |= failures.LACKS.keys()
+    keys = set(re.findall(r'(?:[Mm]istake\(|WrongWalk\(|key, title =)\s*"([a-z-]+)"', code))
+    keys |= diagnosis.LACKS.keys()
     assert len(keys) > 20
     for key in keys:
         assert f"`{key}`" in text

@@ -23,6 +23,14 @@ def close(got: float, want: float) -> bool:
     return math.isfinite(got) and abs(got - want) <= TOLERANCE * max(1.0, abs(want))
 
 
+class Mistake(NamedTuple):
+    """Something an engine does wrong."""
+
+    key: str  # the same in every release: for tables and statistics
+    title: str
+    text: str
+
+
 class Difference(NamedTuple):
     """A number that is not what it should be."""
 
@@ -66,6 +74,10 @@ class Outcome:
         """Whether these are the gradients that came back."""
         return all(close(self.of(name), gradients.get(name, 0.0)) for name in self.trial.names)
 
+    def mistake(self, key: str, title: str, *sentences: str) -> Mistake:
+        """A mistake that shows here: what is wrong, and sentences about it."""
+        return Mistake(key, title, " ".join(filter(None, (self.in_words(), *sentences))))
+
     def in_words(self) -> str:
         """The first thing that is wrong here, as a sentence."""
         if self.failure is not None:
@@ -96,11 +108,3 @@ def raised(failure: Failure) -> str:
     where = f" (line {failure.line})" if failure.line else ""
     message = f": {failure.message}" if failure.message else ""
     return f"raises {failure.kind}{message}{where}"
-
-
-class Mistake(NamedTuple):
-    """Something an engine does wrong."""
-
-    key: str  # the same in every release: for tables and statistics
-    title: str
-    text: str

@@ -52,45 +52,34 @@ OTHER_ENGINES = frozenset({
     "tinygrad", "torch",
 })  # fmt: skip
 # Events that Python reports (docs.python.org/3/library/audit_events.html), and what they mean.
-NEVER = MappingProxyType(
-    {
-        "os.system": "starts another program",
-        "os.exec": "starts another program",
-        "os.fork": "starts another process",
-        "os.forkpty": "starts another process",
-        "os.posix_spawn": "starts another program",
-        "os.spawn": "starts another program",
-        "os.startfile": "starts another program",
-        "pty.spawn": "starts another program",
-        "subprocess.Popen": "starts another program",
-        "_thread.start_new_thread": "starts a thread",
-        "os.kill": "sends a signal",
-        "os.killpg": "sends a signal",
-        "ctypes.dlopen": "uses ctypes",
-        "socket.__new__": "uses the network",
-        "sys.addaudithook": "tampers with the checker",
-        "sys.settrace": "tampers with the checker",
-        "sys.setprofile": "tampers with the checker",
-        "sys._current_frames": "looks into the checker",
-        "gc.get_objects": "looks into the checker",
-        "gc.get_referrers": "looks into the checker",
-        "gc.get_referents": "looks into the checker",
-    }
-)
+NEVER = MappingProxyType({
+    **dict.fromkeys(
+        ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn",
+         "subprocess.Popen"),
+        "starts another program",
+    ),
+    **dict.fromkeys(("os.fork", "os.forkpty"), "starts another process"),
+    "_thread.start_new_thread": "starts a thread",
+    **dict.fromkeys(("os.kill", "os.killpg"), "sends a signal"),
+    "ctypes.dlopen": "uses ctypes",
+    "socket.__new__": "uses the network",
+    **dict.fromkeys(
+        ("sys.addaudithook", "sys.settrace", "sys.setprofile"), "tampers with the checker"
+    ),
+    **dict.fromkeys(
+        ("sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"),
+        "looks into the checker",
+    ),
+})  # fmt: skip
 # The same if the learner's file does it itself; dataclasses and namedtuple may.
-NEVER_DIRECTLY = MappingProxyType(
-    {
-        "compile": "compiles text as code",
-        "exec": "runs text as code",
-        "sys._getframe": "looks into the checker",
-        "code.__new__": "makes code objects",
-        "function.__new__": "makes code objects",
-        "marshal.loads": "makes code objects",
-    }
-)
-FRAMES = frozenset(
-    {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}
-)  # attributes that lead to frames
+NEVER_DIRECTLY = MappingProxyType({
+    "compile": "compiles text as code",
+    "exec": "runs text as code",
+    "sys._getframe": "looks into the checker",
+    **dict.fromkeys(("code.__new__", "function.__new__", "marshal.loads"), "makes code objects"),
+})  # fmt: skip
+# Attributes that lead to frames.
+FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {

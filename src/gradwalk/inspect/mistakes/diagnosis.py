@@ -133,8 +133,9 @@ def _simulated(e: Evidence) -> Iterator[tuple[str, Array]]:
     )
     yield "wrong sign: backward gives the negative of the derivative.", -right
     yield from _factored(e)
-    pairs = list(itertools.combinations(e.input_axes, 2))
-    first = e.input_axes.start
+    first = len(e.output_shape)
+    input_axes = range(first, right.ndim)
+    pairs = list(itertools.combinations(input_axes, 2))
     for one, other in pairs:
         axes = f"transposed: axes {one - first} and {other - first} of the gradient are swapped."
         yield _TRANSPOSED if len(pairs) == 1 else axes, right.swapaxes(one, other)
@@ -151,7 +152,7 @@ def _simulated(e: Evidence) -> Iterator[tuple[str, Array]]:
             "instead of A.mT @ g).",
             jacobian.T.reshape(shape),
         )
-    for axis in e.input_axes:
+    for axis in input_axes:
         for how, reduce in (("summed", np.sum), ("averaged", np.mean)):
             if shape[axis] > 1:
                 yield (
@@ -159,7 +160,7 @@ def _simulated(e: Evidence) -> Iterator[tuple[str, Array]]:
                     "element has a gradient of its own.",
                     np.broadcast_to(reduce(right, axis=axis, keepdims=True), shape),
                 )
-    for axis in e.input_axes:
+    for axis in input_axes:
         sentence = f"reversed: the gradient runs backwards along input axis {axis - first}."
         yield sentence, np.flip(right, axis)
 

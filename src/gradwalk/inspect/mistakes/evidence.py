@@ -55,11 +55,6 @@ class Evidence:
         """The shape of the input."""
         return self.right.shape[len(self.output_shape) :]
 
-    @property
-    def input_axes(self) -> range:
-        """The axes of the arrays that belong to the input."""
-        return range(len(self.output_shape), self.right.ndim)
-
     def same(self, given: npt.ArrayLike, right: npt.ArrayLike) -> bool:
         """Whether two arrays agree within the tolerances."""
         if np.shape(given) != np.shape(right):

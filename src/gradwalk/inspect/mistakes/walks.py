@@ -20,16 +20,9 @@ from gradwalk.inspect.trace.trace import Trace
 
 MOST_RUNS = 256  # of one walk through one graph
 
-Gradients = dict[int, float]  # by node
 Arrive = Callable[[float, float, str], float]  # what is there, what arrives, the consumer's op
 Orders = Callable[[BackwardGraph], Iterable[Sequence[int]]]
-
-
-class WalkRun(NamedTuple):
-    """One run of a graph backward: the visits, and the gradients they leave."""
-
-    visits: Sequence[int]
-    gradients: Gradients
+WalkRun = tuple[Sequence[int], dict[int, float]]  # the visits, and the gradients they leave
 
 
 class WrongWalk(NamedTuple):
@@ -44,50 +37,36 @@ class WrongWalk(NamedTuple):
 
 def walk_that_fits(
     graphs: Sequence[tuple[Trace, Callable[[Mapping[str, float]], bool]]],
-) -> tuple[WrongWalk, list[WalkRun]] | None:
-    """Return the first wrong walk that explains every graph, and how it ran each of them.
+) -> tuple[WrongWalk, list[Sequence[int]]] | None:
+    """Return the first wrong walk that explains every graph, and its visits in each.
 
     With each trace comes a function: whether these gradients, by label, are the engine's.
     """
     for walk in WALKS:
-        runs = [_fitting(walk, trace, fits) for trace, fits in graphs]
-        if None not in runs:
-            return walk, [run for run in runs if run is not None]
+        visits = [_fitting(walk, trace, fits) for trace, fits in graphs]
+        if None not in visits:
+            return walk, [order for order in visits if order is not None]
     return None
 
 
-def _fitting(
-    walk: WrongWalk, trace: Trace, fits: Callable[[Mapping[str, float]], bool]
-) -> WalkRun | None:
-    for run in itertools.islice(walk.runs(trace), MOST_RUNS):
-        if fits({node.label: run.gradients.get(node.index, 0.0) for node in trace if node.label}):
-            return run
+def _fitting(walk: WrongWalk, trace: Trace, fits: Callable[..., bool]) -> Sequence[int] | None:
+    for visits, gradients in itertools.islice(walk.runs(trace), MOST_RUNS):
+        if fits({node.label: gradients.get(node.index, 0.0) for node in trace if node.label}):
+            return visits
     return None
 
 
-def first_early_visit(trace: Trace, run: WalkRun) -> str:
+def first_early_visit(trace: Trace, visits: Sequence[int]) -> str:
     """Say which node was visited before which of its consumers; "" if none was."""
-    pair = run_order(trace, run.visits).first_inversion
+    pair = run_order(trace, visits).first_inversion
     return "" if pair is None else f"It fits that {pair.early} is visited before {pair.late}."
 
 
 # -- ways to go ------------------------------------------------------------------------------------
 
 
-def _add(before: float, amount: float, op: str) -> float:
-    return before + amount
-
-
-def _keep_first(before: float, amount: float, op: str) -> float:
-    return before
-
-
 def _overwrite(*ops: str) -> Arrive:
     return lambda before, amount, op: amount if op in ops else before + amount
-
-
-def _as_is(trace: Trace) -> Iterator[BackwardGraph]:
-    yield BackwardGraph(trace)
 
 
 def _turned(trace: Trace) -> Iterator[BackwardGraph]:
@@ -111,13 +90,10 @@ def _one_edge(trace: Trace) -> Iterator[BackwardGraph]:
 
 
 def _right_orders(graph: BackwardGraph) -> Iterator[Sequence[int]]:
+    edges = [(n, graph.node_at[place]) for n in graph.inner for _, place in graph.edges[n]]
     for visits in itertools.permutations(graph.inner):
-        position = {node: i for i, node in enumerate(visits)}
-        if all(
-            position[node] < position.get(graph.node_at[place], len(visits))
-            for node in visits
-            for _, place in graph.edges[node]
-        ):
+        when = {node: i for i, node in enumerate(visits)}
+        if all(when[node] < when.get(source, len(visits)) for node, source in edges):
             yield visits
 
 
@@ -137,8 +113,8 @@ def _as_met(graph: BackwardGraph) -> Iterator[Sequence[int]]:
 
 def _runs(
     orders: Orders,
-    arrive: Arrive = _add,
-    graphs: Callable[[Trace], Iterator[BackwardGraph]] = _as_is,
+    arrive: Arrive = lambda before, amount, op: before + amount,
+    graphs: Callable[[Trace], Iterable[BackwardGraph]] = lambda trace: [BackwardGraph(trace)],
     local_only: bool = False,
     closed: bool = False,
 ) -> Callable[[Trace], Iterator[WalkRun]]:
@@ -161,7 +137,7 @@ def _runs(
                     gradients[source] = amount
                 elif not (closed and source in visited):
                     gradients[source] = arrive(before, amount, graph.trace.nodes[node].op)
-        return WalkRun([node for node in visits if graph.edges[node]], gradients)
+        return [node for node in visits if graph.edges[node]], gradients
 
     return lambda trace: (run(g, visits) for g in graphs(trace) for visits in orders(g))
 
@@ -203,7 +179,7 @@ WALKS = (
         "forgets-a-use",
         "forgets a use: only the first to arrive counts",
         f"What arrives later at the same value is ignored. {_MUST_ADD}",
-        _runs(_right_orders, _keep_first),
+        _runs(_right_orders, lambda before, amount, op: before),
     ),
     *(
         WrongWalk(

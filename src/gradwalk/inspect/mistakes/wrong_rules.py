@@ -74,5 +74,9 @@ def wrong_rule(e: Evidence) -> WrongRule | None:
         return None
     rules = [rule for rule in RULES.get(e.op, ()) if rule.argument == e.argument]
     rules.append(WrongRule(e.argument, CUT, lambda x, y, out: 0.0))
-    numbers = e.operands[0], e.operands[-1], e.output
-    return next((r for r in rules if e.is_given(e.g * np.asarray(r.rule(*numbers)))), None)
+    return next((rule for rule in rules if fits(e, rule)), None)
+
+
+def fits(e: Evidence, rule: WrongRule) -> bool:
+    """Whether a wrong rule gives the gradient."""
+    return e.is_given(e.g * np.asarray(rule.rule(e.operands[0], e.operands[-1], e.output)))
