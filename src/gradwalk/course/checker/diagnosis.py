@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from gradwalk.course.checker.outcomes import (
     close,
     raised,
 )
+from gradwalk.course.checker.runner import OPERATIONS
 from gradwalk.course.checker.trials import SPELLED
 from gradwalk.inspect.mistakes.diagnosis import diagnose as diagnose_numbers
 from gradwalk.inspect.mistakes.evidence import Evidence
@@ -32,14 +33,8 @@ from gradwalk.inspect.mistakes.wrong_rules import WrongRule, fits, wrong_rule
 # Ops often built from others, a + (−b) and a·b**−1: one mistake is not reported twice.
 _MADE_OF = {"sub": "neg", "div": "power"}
 _BASIC = ("add", "mul")  # every other graph uses them
-METHOD = {
-    "add": "__add__",
-    "sub": "__sub__",
-    "mul": "__mul__",
-    "div": "__truediv__",
-    "neg": "__neg__",
-    "power": "__pow__",
-}
+# The operators have methods of their own names; exp, tanh and relu are called by theirs.
+METHOD = {op: f"__{f.__name__}__" for op, f in OPERATIONS.items() if f.__name__ != "<lambda>"}
 MOST = 3  # exceptions that are reported
 _IN_A_WALK = ("recursion-limit", "plain-recursion", "every-path")  # which explain RecursionError
 _NO_VALUE = re.compile(r"'(int|float)' object has no attribute")
@@ -223,75 +218,35 @@ def _wrong_seed(outcomes: list[Outcome]) -> Mistake | None:
     return unlike_one[0].mistake("no-seed", "does not begin with gradient 1 at the root", why)
 
 
-class _Tried(NamedTuple):
-    """The local derivative of an op for one of its inputs, in one trial."""
-
-    outcome: Outcome
-    first: float  # operand
-    second: float  # operand, or 0
-    out: float
-    got: float
-    want: float
-
-
-def _locals(outcomes: list[Outcome]) -> Iterator[tuple[str, str, list[_Tried], Evidence]]:
-    """All local derivatives: op, form of its operands ("v" a Value, "n" a number), trials.
-
-    Ops that others are built from come first, Values before numbers.
-    """
-    tried: dict[tuple[str, str, int], list[_Tried]] = {}
-    for outcome in outcomes:
-        trial = outcome.trial
-        op, *operands = trial.steps[-1]
-        form = "".join("v" if isinstance(operand, tuple) else "n" for operand in operands)
-        inputs = [trial.names[x[0]] if isinstance(x, tuple) else None for x in operands]
-        for argument, name in enumerate(inputs if outcome.numbers is not None else ()):
-            if name is None:
-                continue
-            numbers = [
-                float(operand) if other is None else outcome.of(other, "value")
-                for operand, other in zip(operands, inputs)
-            ]
-            want = trial.expected[2 * operands[argument][0] + 1]
-            row = (*numbers, 0.0)[:2], outcome.of("f", "value"), outcome.of(name), want
-            tried.setdefault((op, form, argument), []).append(_Tried(outcome, *row[0], *row[1:]))
-    ranks = {**dict.fromkeys(_MADE_OF.values(), 1), **dict.fromkeys(_BASIC, 0)}
-    for op, form, argument in sorted(tried, key=lambda k: (ranks.get(k[0], 2), _with_number(*k))):
-        rows = tried[op, form, argument]
-        x, y, out, got, want = np.array([row[1:] for row in rows]).T
-        evidence = Evidence(
-            got,
-            want,
-            atol=TOLERANCE,
-            rtol=TOLERANCE,
-            op=op,
-            argument=argument,
-            operands=(x, y),
-            output=out,
-            g=np.ones(len(rows)),
-        )
-        yield op, form, rows, evidence
-
-
-def _with_number(op: str, form: str, argument: int = 0) -> bool:
-    return "n" in form and op != "power"
-
-
 def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake]:
+    """Local derivatives: ops that others are built from first, Values before numbers."""
+    tried: dict[tuple[str, str, int], list[Outcome]] = {}
+    for outcome in outcomes:
+        op, *operands = outcome.trial.steps[-1]
+        form = "".join("v" if isinstance(operand, tuple) else "n" for operand in operands)
+        for argument, kind in enumerate(form if outcome.numbers is not None else ""):
+            if kind == "v":
+                tried.setdefault((op, form, argument), []).append(outcome)
+    ranks = {**dict.fromkeys(_MADE_OF.values(), 1), **dict.fromkeys(_BASIC, 0)}
     rules: dict[str, WrongRule | None] = {}
-    for op, form, rows, evidence in _locals(outcomes):
-        wrong = [row.outcome for row in rows if not close(row.got, row.want)]
+    for op, form, argument in sorted(tried, key=lambda k: (ranks.get(k[0], 2), _with_number(*k))):
+        evidence = _evidence(op, argument, tried[op, form, argument])
+        wrong = [
+            outcome
+            for outcome, got, want in zip(tried[op, form, argument], evidence.given, evidence.right)
+            if not close(got, want)
+        ]
         if not wrong or op in rules or f"value-{'r' if form[0] == 'n' else ''}{op}" in before:
             continue
         inner = rules.get(_MADE_OF.get(op, ""))
-        if inner is not None and evidence.argument == 1 and fits(_of_inner(evidence), inner):
+        if inner is not None and argument == 1 and fits(_of_inner(evidence), inner):
             continue  # a consequence of the mistake in the op it is built from
         rule = rules[op] = wrong_rule(evidence)
         shown = SPELLED[op].format("a", "n" if op == "power" else "b")
         if _with_number(op, form):
             shown = wrong[0].trial.step_text(len(wrong[0].trial.steps) - 1)
         if rule is not None:
-            name = "ab"[evidence.argument] if form == "vv" else "a"
+            name = "ab"[argument] if form == "vv" else "a"
             why = f"The local derivative of {shown} for {name}: yours is {rule.text}."
         else:
             given, right = evidence.given, evidence.right
@@ -300,6 +255,35 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake
         yield wrong[0].mistake(f"derivative-{op}", f"has a wrong derivative of {shown}", why)
         if op in _BASIC:
             break
+
+
+def _with_number(op: str, form: str, argument: int = 0) -> bool:
+    return "n" in form and op != "power"
+
+
+def _evidence(op: str, argument: int, outcomes: list[Outcome]) -> Evidence:
+    """The local derivative of an op for one of its inputs, wherever it was tried."""
+    rows = []
+    for outcome in outcomes:
+        trial, operands = outcome.trial, outcome.trial.steps[-1][1:]
+        numbers = [
+            outcome.of(trial.names[x[0]], "value") if isinstance(x, tuple) else x for x in operands
+        ]
+        node = operands[argument][0]
+        got, want = outcome.of(trial.names[node]), trial.expected[2 * node + 1]
+        rows.append((*(*numbers, 0.0)[:2], outcome.of("f", "value"), got, want))
+    x, y, out, got, want = np.array(rows, np.float64).T
+    return Evidence(
+        got,
+        want,
+        atol=TOLERANCE,
+        rtol=TOLERANCE,
+        op=op,
+        argument=argument,
+        operands=(x, y),
+        output=out,
+        g=np.ones(len(rows)),
+    )
 
 
 def _of_inner(e: Evidence) -> Evidence:

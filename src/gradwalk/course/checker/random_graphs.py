@@ -13,7 +13,7 @@ LARGEST = 20.0
 _TRIES = 200
 
 # How the parser spells each op.
-_SPELLED = {
+WRITTEN = {
     **{"add": "{} + {}", "sub": "{} - {}", "mul": "{}*{}", "div": "{}/{}", "power": "{}^{}"},
     **{"neg": "-{}", "exp": "exp({})", "tanh": "tanh({})", "relu": "relu({})"},
 }
@@ -101,7 +101,7 @@ class _Growing:
     def _state(self, op: str, operands: list[str | float], value: float) -> None:
         name = f"n{len(self.statements) + 1}"
         written = [x if isinstance(x, str) else f"{x:g}" for x in operands]
-        self.statements.append(f"{name} = {_SPELLED[op].format(*written)}")
+        self.statements.append(f"{name} = {WRITTEN[op].format(*written)}")
         self.values[name] = value
         self.unused = [x for x in self.unused if x not in operands] + [name]
 

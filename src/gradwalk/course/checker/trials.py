@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradwalk.course.checker import runner
-from gradwalk.course.checker.random_graphs import random_graph
+from gradwalk.course.checker.random_graphs import WRITTEN, random_graph
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.inspect.trace.trace import Trace
@@ -87,18 +87,13 @@ class GraphTrial:
         return SPELLED[op].format(*shown)
 
 
+def in_print(source: str) -> str:
+    """An expression as people write it."""
+    return source.replace(" * ", "·").replace("*", "·").replace("-", "−")
+
+
 # How people write each operation.
-SPELLED = {
-    "add": "{} + {}",
-    "sub": "{} − {}",
-    "mul": "{}·{}",
-    "div": "{}/{}",
-    "neg": "−{}",
-    "power": "{}**{}",
-    "exp": "exp({})",
-    "tanh": "tanh({})",
-    "relu": "relu({})",
-}
+SPELLED = {op: in_print(text).replace("^", "**") for op, text in WRITTEN.items()}
 
 
 def trial(
@@ -149,8 +144,9 @@ def _plain(x: float) -> float:
 
 
 def _text(source: str, values: Mapping[str, float]) -> str:
-    shown = source.replace(" * ", "·").replace("*", "·").replace("-", "−")
-    return f"{shown} at {', '.join(f'{name} = {number(x)}' for name, x in values.items())}"
+    return (
+        f"{in_print(source)} at {', '.join(f'{name} = {number(x)}' for name, x in values.items())}"
+    )
 
 
 def _calls_in_words(calls: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gradwalk
@@ -34,17 +34,17 @@ class Shapes:
     def __call__(self, text: str) -> str:
         """A shape: `gradient W`, `value Y`, `transposed W` or `jacobian Y W`."""
         word, *names = text.split()
+        if word not in _SHAPES:
+            raise ValueError(f"'{text}' is no shape; there are: {', '.join(_SHAPES)}")
         try:
-            given = [self._named[name] for name in names]
-            if word == "gradient":
-                return str(tuple(given[0].grad.shape))
-            if word == "value":
-                return str(tuple(given[0].shape))
-            if word == "transposed":
-                return str(tuple(given[0].shape)[::-1])
-            if word == "jacobian":
-                out, into = given
-                return str((math.prod(out.shape), math.prod(into.shape)))
-        except (KeyError, IndexError, ValueError) as error:
+            return str(tuple(_SHAPES[word](*(self._named[name] for name in names))))
+        except (KeyError, TypeError) as error:
             raise ValueError(f"'{text}' cannot be computed: {error}") from None
-        raise ValueError(f"'{text}' is no shape; there are: gradient, value, transposed, jacobian")
+
+
+_SHAPES: dict[str, Callable[..., Sequence[int]]] = {
+    "gradient": lambda x: x.grad.shape,
+    "value": lambda x: x.shape,
+    "transposed": lambda x: x.shape[::-1],
+    "jacobian": lambda out, x: (math.prod(out.shape), math.prod(x.shape)),
+}

@@ -222,6 +222,17 @@ def numbers(thing: Any) -> Array:
     return np.array(thing.data if isinstance(thing, Value) else thing._array, np.float64)
 
 
+def in_float64(thing: Any) -> Any:
+    """A tensor or array of floats as a float64 leaf of its own; anything else as it is."""
+    array = thing._array if isinstance(thing, Tensor) else thing
+    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+        return thing
+    leaf = gradients.wrap(np.array(array, np.float64))
+    leaf.requires_grad = not isinstance(thing, Tensor) or thing.requires_grad
+    leaf.label = getattr(thing, "label", "")
+    return leaf
+
+
 def outputs_of(func: Function, inputs: Sequence[Any]) -> list[Any]:
     """What func returns, as a list; integer results, such as indices, have no derivative."""
     outputs = listed(func(*inputs))

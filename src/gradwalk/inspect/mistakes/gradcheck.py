@@ -16,6 +16,7 @@ from gradwalk.inspect.mistakes.differences import (
     Function,
     JacobianPair,
     Tolerance,
+    in_float64,
     is_checked,
     jacobians,
     listed,
@@ -214,7 +215,7 @@ class _Check:
         diagnosis = (
             f"float32 input: at eps = {self.tolerance.eps:g} what is seen is mostly rounding. "
         )
-        wider = tuple(map(_in_float64, self.inputs))
+        wider = tuple(map(in_float64, self.inputs))
         try:
             again = wrong_jacobians(self.func, wider, self.tolerance)
         except Exception:  # func insists on float32: all we know is that rounding blurs the check
@@ -308,15 +309,6 @@ class _Check:
         beyond = pair.input - len(given)
         source = f"input {pair.input}" if beyond < 0 else f"the weight of output {beyond}"
         return f"the gradient of input {checked[pair.output]}", source
-
-
-def _in_float64(x: Any) -> Any:
-    if not isinstance(x, Tensor) or x.dtype.kind != "f":
-        return x
-    wider = gradients.wrap(numbers(x))
-    wider.requires_grad = x.requires_grad
-    wider.label = x.label
-    return wider
 
 
 def _place(position: int, shape: tuple[int, ...]) -> str:

@@ -29,6 +29,7 @@ from gradwalk.inspect.mistakes.differences import (
     JacobianPair,
     Tolerance,
     grads_put_back,
+    in_float64,
     is_checked,
     outputs_of,
     wrong_jacobians,
@@ -39,6 +40,7 @@ from gradwalk.inspect.trace.recorder import Recorder
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
+from gradwalk.scalar.push import contributions
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor
 
@@ -190,14 +192,12 @@ def _assigning(output: Any) -> str | None:
     uses = [i for v in order for i in v.inputs]
     with grads_put_back(order):
         for v in order:
+            amounts = contributions(v, 1.0)
             for i in dict.fromkeys(i for i in v.inputs if uses.count(i) > 1):
-                left, before = [], 0.0
-                for _ in range(2):
-                    i.grad, v.grad = before, 1.0
-                    v._backward()
-                    left.append(i.grad)
-                    before = 1.0 + abs(left[0])
-                if np.isfinite(left[1]) and not np.isclose(left[1] - left[0], before):
+                added = sum(amount or 0.0 for j, amount in zip(v.inputs, amounts) if j is i)
+                i.grad, v.grad = 1.0 + abs(added), 1.0
+                v._backward()
+                if np.isfinite(i.grad) and not np.isclose(i.grad, 1.0 + abs(added) + added):
                     return (
                         "overwritten instead of accumulated: a _backward assigns (=) its "
                         "contribution to an input with several uses where it must add (+=): that "
@@ -232,7 +232,7 @@ def _calls(owner: Any, node: Any, func: Function, inputs: Sequence[Any]) -> Iter
         outputs_of(func, inputs)
     for args, keywords in calls[:CALLS]:
         operands = args[1:] if isinstance(owner, type) else args  # a Function's first is ctx
-        yield tuple(_leaf(a) for a in operands), keywords
+        yield tuple(in_float64(a) for a in operands), keywords
 
 
 @contextmanager
@@ -254,16 +254,6 @@ def _recorded(owner: Any) -> Iterator[list[Call]]:
                 del owner.forward
             else:
                 owner.forward = own
-
-
-def _leaf(operand: Any) -> Any:
-    """A float operand as a float64 leaf of its own; anything else as it is."""
-    array = operand._array if isinstance(operand, Tensor) else operand
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-        return operand
-    leaf = gradients.wrap(np.array(array, np.float64))
-    leaf.requires_grad = not isinstance(operand, Tensor) or operand.requires_grad
-    return leaf
 
 
 def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[JacobianPair]:
