@@ -55,15 +55,16 @@ class Forbidden(Exception):
         super().__init__(f"line {line} {reason}" if line else f"the file {reason}")
 
 
+class NotLoaded(Exception):
+    """The file does not run."""
+
+
 class Ended(Exception):
     """The process ended without an answer, and not by the file's own doing."""
 
 
 class TooSlow(Ended):
     """The process took longer than allowed."""
-
-
-Answer = list[float] | Failure
 
 
 def supported() -> str:
@@ -111,15 +112,26 @@ class LearnerProcess:
         with suppress(ProcessLookupError, PermissionError):  # macOS: it has ended
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def load(self) -> Failure | None:
-        """Run the learner's file; return what it raised, if anything."""
+    def load(self) -> None:
+        """Run the learner's file."""
         self._exchange(self._first_request)  # nothing of the learner's has run so far
-        kind, payload = self._exchange(b"")
-        if kind == runner.LOADED and not payload:
-            return None
-        return _failure(payload) if kind == runner.FAILED else self._forged()
+        try:
+            kind, payload = self._exchange(b"")
+        except TooSlow:
+            seconds = self._limits.seconds
+            late = f"it takes more than {seconds} s before anything is asked of it"
+            raise NotLoaded(late) from None
+        except Ended as error:
+            raise NotLoaded(f"the process {error}") from None
+        if kind == runner.FAILED:
+            failure = _failure(payload)
+            where = f"line {failure.line}: " if failure.line else ""
+            what = "" if failure.kind == "LookupError" else f"{failure.kind}: "
+            raise NotLoaded(f"{where}{what}{failure.message}".removesuffix(": "))
+        if kind != runner.LOADED or payload:
+            self._forged()
 
-    def ask(self, trial: tuple[Any, Any, Any], count: int) -> Answer:
+    def ask(self, trial: tuple[Any, Any, Any], count: int) -> list[float] | Failure:
         """Ask for the numbers of one graph, of which there must be `count`."""
         kind, payload = self._exchange(_framed(trial))
         if kind == runner.NUMBERS and len(payload) == 8 * count:
