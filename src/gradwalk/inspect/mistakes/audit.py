@@ -107,7 +107,7 @@ def faults_in(trace: Trace, nodes: Iterable[int]) -> Audit:
             except (NotReplayable, ValueError, TypeError, IndexError):
                 report.skipped.append(trace.name(index))
         for push, text in zip(wrong, named(wrong, right_ones)):
-            report.faults.append(_fault(trace, push.node.index, push.position, text))
+            report.faults.append(_fault(trace, push.alone.node.index, push.position, text))
         sources = {edge.node for i in audited for _, edge in trace.nodes[i].edges}
         for index, text in lost_in(trace, sources.union(audited)).items():
             report.faults.append(_fault(trace, index, None, text))

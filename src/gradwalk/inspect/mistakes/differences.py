@@ -6,9 +6,10 @@ see how the outputs move. Tensors and Values alike; a Value is one element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,33 +34,19 @@ class Tolerance:
     rtol: float = 1e-3
 
 
-@dataclass(frozen=True)
-class JacobianPair:
-    """The Jacobian of one output in one input, by backward and by differences."""
+@dataclass(frozen=True, kw_only=True)
+class WrongJacobian(Evidence):
+    """A Jacobian by backward, `given`, that is not the one by central differences, `right`."""
 
-    output: int
-    input: int
-    input_shape: tuple[int, ...]
-    analytic: Array  # (output elements, input elements), and so are the others
+    place: int  # of the output; that of the input is `argument`
     ahead: Array  # one-sided differences: (f(x + eps) - f(x)) / eps
     behind: Array  # (f(x) - f(x - eps)) / eps
-    value: Array  # of the output
-    tolerance: Tolerance
-
-    @cached_property
-    def numeric(self) -> Array:
-        """The central difference, the mean of the two one-sided ones."""
-        return (self.ahead + self.behind) / 2
+    noise: Array  # per element, what rounding of f(x) alone does to these
 
     @cached_property
     def wrong(self) -> Mask:
         """Where the two disagree."""
-        return differs(self.analytic, self.numeric, self.tolerance.atol, self.tolerance.rtol)
-
-    @property
-    def noise(self) -> Array:
-        """Per output element, what rounding of f(x) alone does to the differences."""
-        return 4 * np.spacing(np.abs(self.value.reshape(-1, 1))) / self.tolerance.eps
+        return differs(self.given, self.right, self.atol, self.rtol)
 
     @cached_property
     def kinks(self) -> Mask:
@@ -68,8 +55,8 @@ class JacobianPair:
         What backward gives then lies between the two; elsewhere it is wrong, kink or not.
         """
         low, high = np.minimum(self.ahead, self.behind), np.maximum(self.ahead, self.behind)
-        slack = self.tolerance.atol + self.tolerance.rtol * np.maximum(np.abs(low), np.abs(high))
-        between = (self.analytic >= low - slack) & (self.analytic <= high + slack)
+        slack = self.atol + self.rtol * np.maximum(np.abs(low), np.abs(high))
+        between = (self.given >= low - slack) & (self.given <= high + slack)
         return np.asarray(self.wrong & between & (high - low > slack + self.noise))
 
     @property
@@ -80,50 +67,46 @@ class JacobianPair:
     @property
     def only_rounding(self) -> bool:
         """Whether all of the disagreement is no larger than the rounding of the outputs."""
-        return not (self.wrong & ~(np.abs(self.analytic - self.numeric) <= self.noise)).any()
+        return not (self.wrong & ~(np.abs(self.given - self.right) <= self.noise)).any()
 
     @cached_property
-    def worst(self) -> tuple[int, int]:
-        """Row and column of the element that is furthest off; a kink only if there is no other."""
-        errors = np.abs(self.analytic - self.numeric)
+    def worst(self) -> tuple[int, ...]:
+        """The element that is furthest off; a kink only if there is no other."""
+        errors = np.abs(self.given - self.right)
         errors = np.where(np.isfinite(errors), errors, np.inf)
         considered = self.wrong if self.only_kinks else self.wrong & ~self.kinks
-        row, column = np.unravel_index(np.argmax(np.where(considered, errors, -1)), errors.shape)
-        return int(row), int(column)
+        at = np.unravel_index(np.argmax(np.where(considered, errors, -1)), errors.shape)
+        return tuple(map(int, at))
 
     @property
     def badness(self) -> tuple[bool, float]:
         """For the choice of the Jacobian to report: a wrong rule before a kink, then by size."""
-        analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
-        error = abs(analytic - numeric) / (self.tolerance.atol + self.tolerance.rtol * abs(numeric))
+        given, right = self.given[self.worst], self.right[self.worst]
+        error = abs(given - right) / (self.atol + self.rtol * abs(right))
         return not self.only_kinks, float(error) if np.isfinite(error) else np.inf
 
-    def evidence(self, others: Mapping[int, Array]) -> Evidence:
+    def evidence(self, among: Iterable[WrongJacobian] = ()) -> Evidence:
         """The two Jacobians, kinks left out, and the right ones of other inputs."""
-        shape = self.value.shape + self.input_shape
-        return Evidence(
-            np.where(self.kinks, 0, self.analytic).reshape(shape),
-            np.where(self.kinks, 0, self.numeric).reshape(shape),
-            self.value.shape,
-            self.tolerance.atol,
-            self.tolerance.rtol,
-            argument=self.input,
-            output=self.value,
-            g=np.eye(self.value.size).reshape(2 * self.value.shape),
-            others=others,
+        alike = (o for o in among if (o.place, o.right.shape) == (self.place, self.right.shape))
+        return replace(
+            self,
+            given=np.where(self.kinks, 0, self.given),
+            right=np.where(self.kinks, 0, self.right),
+            g=np.eye(math.prod(self.output_shape)).reshape(2 * self.output_shape),
+            others={other.argument: other.right for other in alike},
         )
 
 
 def wrong_jacobians(
     func: Function, inputs: Sequence[Any], tolerance: Tolerance
-) -> list[JacobianPair]:
-    """The Jacobians, of every output in every input that is checked, that disagree."""
+) -> list[WrongJacobian]:
+    """The Jacobians that are wrong, among those of every output in every input to be checked."""
     checked = [i for i, x in enumerate(inputs) if is_checked(x)]
     pairs = []
     with enable_grad(), np.errstate(all="ignore"):
         outputs = outputs_of(func, inputs)
         by_backward = [jacobians(out, [inputs[i] for i in checked]) for out in outputs]
-        for place, position in enumerate(checked):
+        for column, position in enumerate(checked):
             x = numbers(inputs[position])
             with _settable(inputs[position]) as put:
 
@@ -133,12 +116,25 @@ def wrong_jacobians(
 
                 sides = [side for _, *side in nudges(run, x, np.full(x.shape, tolerance.eps))]
             for k, value in enumerate(map(numbers, outputs)):
+                shape = value.shape + x.shape
                 ahead, behind = (
                     np.array([side[s][k] for side in sides]).reshape(x.size, value.size).T
                     for s in range(2)
                 )
-                analytic = by_backward[k][place]
-                pair = JacobianPair(k, position, x.shape, analytic, ahead, behind, value, tolerance)
+                rounding = 4 * np.spacing(np.abs(value)) / tolerance.eps
+                pair = WrongJacobian(
+                    by_backward[k][column].reshape(shape),
+                    ((ahead + behind) / 2).reshape(shape),
+                    value.shape,
+                    tolerance.atol,
+                    tolerance.rtol,
+                    argument=position,
+                    output=value,
+                    place=k,
+                    ahead=ahead.reshape(shape),
+                    behind=behind.reshape(shape),
+                    noise=rounding.reshape(value.shape + (1,) * x.ndim),
+                )
                 pairs.append(pair)
     return [pair for pair in pairs if pair.wrong.any()]
 

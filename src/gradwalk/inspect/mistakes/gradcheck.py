@@ -14,8 +14,8 @@ from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import enable_grad
 from gradwalk.inspect.mistakes.differences import (
     Function,
-    JacobianPair,
     Tolerance,
+    WrongJacobian,
     in_float64,
     is_checked,
     jacobians,
@@ -196,7 +196,7 @@ class _Check:
         )
         return GradcheckError(_wrapped(f"{self.asked}: func is {diagnosis}"), diagnosis)
 
-    def _explained(self, wrong: list[JacobianPair]) -> GradcheckError:
+    def _explained(self, wrong: list[WrongJacobian]) -> GradcheckError:
         wrong, diagnosis = self._in_float64(wrong)
         worst = max(wrong, key=lambda c: c.badness)
         diagnosis = diagnosis or self._diagnosis(worst)
@@ -207,7 +207,7 @@ class _Check:
 
     # -- what may be wrong ------------------------------------------------------------------------
 
-    def _in_float64(self, wrong: list[JacobianPair]) -> tuple[list[JacobianPair], str | None]:
+    def _in_float64(self, wrong: list[WrongJacobian]) -> tuple[list[WrongJacobian], str | None]:
         """If the inputs are float32: is it still wrong in float64? Then those numbers say more."""
         kinds = {x.dtype for x in self.inputs if isinstance(x, Tensor) and is_checked(x)}
         if kinds <= {np.dtype(np.float64)}:
@@ -227,13 +227,13 @@ class _Check:
             "With the same inputs in float64 the check passes: use dtype=gradwalk.float64."
         )
 
-    def _diagnosis(self, worst: JacobianPair) -> str | None:
+    def _diagnosis(self, worst: WrongJacobian) -> str | None:
         if worst.only_kinks:
             return self._kink(worst)
         with enable_grad():
-            output = outputs_of(self.func, self.inputs)[worst.output]
-            again = jacobians(output, [self.inputs[worst.input]])[0]
-        if not np.array_equal(again, worst.analytic, equal_nan=True):
+            output = outputs_of(self.func, self.inputs)[worst.place]
+            again = jacobians(output, [self.inputs[worst.argument]])[0]
+        if not np.array_equal(again, worst.matrix(worst.given), equal_nan=True):
             return recorded_fault(self.func, self.inputs, "a stale value") or (
                 "not deterministic: backward gives another gradient when it is run again, for the "
                 "same inputs and outputs."
@@ -257,9 +257,8 @@ class _Check:
         )
         return fault or recorded_fault(func, inputs) or said(worst)
 
-    def _kink(self, worst: JacobianPair) -> str:
-        row, column = worst.worst
-        ahead, behind = worst.ahead[row, column], worst.behind[row, column]
+    def _kink(self, worst: WrongJacobian) -> str:
+        ahead, behind = worst.ahead[worst.worst], worst.behind[worst.worst]
         eps = self.tolerance.eps
         # A slope that grows as eps shrinks is a jump; 1e-3 at eps 1e-6 is beyond any slope we met.
         jump = max(abs(ahead), abs(behind)) * eps > np.sqrt(eps)
@@ -271,16 +270,15 @@ class _Check:
 
     # -- what is seen -----------------------------------------------------------------------------
 
-    def _facts(self, worst: JacobianPair, wrong: list[JacobianPair]) -> list[str]:
-        row, column = worst.worst
+    def _facts(self, worst: WrongJacobian, wrong: list[WrongJacobian]) -> list[str]:
+        at, count = list(worst.worst), len(worst.output_shape)
         out_name, in_name = self._names(worst)
-        places = _place(row, worst.value.shape), _place(column, worst.input_shape)
-        analytic, numeric = _told_apart(worst.analytic[row, column], worst.numeric[row, column])
-        label, tolerance = self.inputs[worst.input].label, self.tolerance
+        analytic, numeric = _told_apart(worst.given[worst.worst], worst.right[worst.worst])
+        label, tolerance = self.inputs[worst.argument].label, self.tolerance
         facts = {
             in_name: (f"'{label}', " if label else "") + f"shape {worst.input_shape}",
-            out_name: f"shape {worst.value.shape}",
-            "worst element": f"d {out_name}{places[0]} / d {in_name}{places[1]}",
+            out_name: f"shape {worst.output_shape}",
+            "worst element": f"d {out_name}{at[:count] or ''} / d {in_name}{at[count:] or ''}",
             "analytic": f"{analytic}  (backward)",
             "numeric": f"{numeric}  (central differences, eps = {tolerance.eps:g})",
             "wrong": f"{worst.wrong.sum()} of {worst.wrong.size} elements, by more than "
@@ -300,20 +298,15 @@ class _Check:
         """Whether second derivatives are checked: more inputs, the weights of the outputs."""
         return self.func is not self.given[0]
 
-    def _names(self, pair: JacobianPair) -> tuple[str, str]:
+    def _names(self, pair: WrongJacobian) -> tuple[str, str]:
         """What the output and the input of a Jacobian are called."""
         given = self.given[1]
         if not self.second:
-            return f"output {pair.output}", f"input {pair.input}"
+            return f"output {pair.place}", f"input {pair.argument}"
         checked = [i for i, x in enumerate(given) if is_checked(x)]
-        beyond = pair.input - len(given)
-        source = f"input {pair.input}" if beyond < 0 else f"the weight of output {beyond}"
-        return f"the gradient of input {checked[pair.output]}", source
-
-
-def _place(position: int, shape: tuple[int, ...]) -> str:
-    """`[1, 0]`, or nothing for a single number."""
-    return str([int(i) for i in np.unravel_index(position, shape)]) if shape else ""
+        beyond = pair.argument - len(given)
+        source = f"input {pair.argument}" if beyond < 0 else f"the weight of output {beyond}"
+        return f"the gradient of input {checked[pair.place]}", source
 
 
 def _told_apart(*pair: float) -> list[str]:

@@ -101,7 +101,7 @@ def _lost(
             if not is_array(held) or not parts or _is_sum(held, parts, slopes is not None):
                 continue
             if slopes is None:
-                text = _explained(trace, sweep, index, held, parts)
+                text: str | None = _explained(trace, sweep, index, held, parts)
             else:
                 text = overwritten(trace, held, parts, exact=True)
                 text = text or _not_handed_on(trace, sweep, held, parts, slopes)

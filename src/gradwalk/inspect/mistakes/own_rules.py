@@ -26,8 +26,8 @@ from gradwalk.inspect.mistakes.audit import audit
 from gradwalk.inspect.mistakes.diagnosis import explanations
 from gradwalk.inspect.mistakes.differences import (
     Function,
-    JacobianPair,
     Tolerance,
+    WrongJacobian,
     grads_put_back,
     in_float64,
     is_checked,
@@ -76,26 +76,21 @@ def own_rule_at_fault(
             if wrong:
                 worst, name = _worst(wrong), owner.__name__
                 rule = f"{name}.backward" if isinstance(owner, type) else f"that of op '{name}'"
-                at_fault = _at_fault(rule, what, worst.input, made_at(node))
+                at_fault = _at_fault(rule, what, worst.argument, made_at(node))
                 return f"{reason or said(worst, wrong) or UNKNOWN}\n{at_fault}"
     return None
 
 
-def said(worst: JacobianPair, among: Sequence[JacobianPair] = ()) -> str | None:
+def said(worst: WrongJacobian, among: Sequence[WrongJacobian] = ()) -> str | None:
     """Name the mistakes that a Jacobian may show; `among` has all that are wrong."""
-    others = {
-        pair.input: pair.numeric.reshape(worst.value.shape + worst.input_shape)
-        for pair in among
-        if pair.output == worst.output and pair.input_shape == worst.input_shape
-    }
-    return "\n  Or ".join(explanations(worst.evidence(others)).values()) or None
+    return "\n  Or ".join(explanations(worst.evidence(among)).values()) or None
 
 
-def _worst(wrong: Sequence[JacobianPair]) -> JacobianPair:
+def _worst(wrong: Sequence[WrongJacobian]) -> WrongJacobian:
     return max(wrong, key=lambda pair: pair.badness)
 
 
-def _lost_use(owner: Any, operands: Any, keywords: Any, worst: JacobianPair) -> str | None:
+def _lost_use(owner: Any, operands: Any, keywords: Any, worst: WrongJacobian) -> str | None:
     """Whether a Function hands back the gradient of some uses of its input only.
 
     Its forward is recorded: the rules of the table give what each use should hand back.
@@ -105,12 +100,12 @@ def _lost_use(owner: Any, operands: Any, keywords: Any, worst: JacobianPair) -> 
         context = Context(tuple(is_checked(x) for x in operands))
         return owner.forward(context, *operands, **keywords)
 
-    trace = _recording(forward, operands, worst.output)
-    node = trace and trace.lookup(operands[worst.input])
-    if not trace or node is None:
+    trace = _recording(forward, operands, worst.place)
+    node = None if trace is None else trace.lookup(operands[worst.argument])
+    if trace is None or node is None:
         return None
     (seed,) = trace.sweep.seeds.values()
-    given = (np.ravel(seed) @ worst.analytic).reshape(worst.input_shape)
+    given = np.tensordot(seed, worst.given, np.ndim(seed))
     return overwritten(trace, given, contributions_to(trace, Edge(node)))
 
 
@@ -256,7 +251,7 @@ def _recorded(owner: Any) -> Iterator[list[Call]]:
                 owner.forward = own
 
 
-def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[JacobianPair]:
+def _wrong(call: Function, operands: tuple[Any, ...], tolerance: Tolerance) -> list[WrongJacobian]:
     """The Jacobians of a call on its own that are wrong, not just kinked."""
     checked = [x for x in operands if is_checked(x)]
     with enable_grad():

@@ -39,11 +39,6 @@ class WrongPush:
     given: Any
     right: Any = None  # None if it has too many elements to look at each
 
-    @property
-    def node(self) -> TraceNode:
-        """The node."""
-        return self.alone.node
-
 
 class NodeAlone:
     """One node of a trace, computed again in float64 from operands that are nudged."""
@@ -168,15 +163,17 @@ def named(wrong: Sequence[WrongPush], right_ones: Right) -> Iterator[str]:
         together = _together(push, wrong)
         if together is not None:
             texts.setdefault("everywhere", together)
-    votes = Counter((push.node.op, key) for push, texts in zip(wrong, told) for key in texts)
+    votes = Counter((push.alone.node.op, key) for push, texts in zip(wrong, told) for key in texts)
     for push, texts in zip(wrong, told):
-        most = max((votes[push.node.op, key] for key in texts), default=0)
-        likely = dict.fromkeys(t for key, t in texts.items() if votes[push.node.op, key] == most)
+        most = max((votes[push.alone.node.op, key] for key in texts), default=0)
+        likely = dict.fromkeys(
+            t for key, t in texts.items() if votes[push.alone.node.op, key] == most
+        )
         yield " Or ".join(list(likely)[:ALSO]) or _in_numbers(push)
 
 
 def _evidence(push: WrongPush, right_ones: Right) -> Evidence:
-    alone, position, node = push.alone, push.position, push.node
+    alone, position, node = push.alone, push.position, push.alone.node
     op, grads = alone.op, alone.grads
     both = len(node.args) == 2 and None not in (*map(op.rule, (0, 1)), *node.args)
     single = len(grads) == 1 and grads[0] is not None
@@ -205,7 +202,7 @@ def _together(push: WrongPush, wrong: Sequence[WrongPush]) -> str | None:
     alike = [
         other
         for other in wrong
-        if (other.node.op, other.position) == (push.node.op, push.position)
+        if (other.alone.node.op, other.position) == (push.alone.node.op, push.position)
         and other.right is not None
         and other.right.size == 1
     ]
@@ -217,7 +214,7 @@ def _together(push: WrongPush, wrong: Sequence[WrongPush]) -> str | None:
 
 def _right_for(push: WrongPush) -> str:
     """Another call of the op for which this contribution would be right, "" if there is none."""
-    trace, node = push.alone.trace, push.node
+    trace, node = push.alone.trace, push.alone.node
     for other in trace.nodes:
         alike = other.op == node.op and other.metas == node.metas and other.index != node.index
         if alike and len(other.args) == len(node.args):
@@ -230,7 +227,7 @@ def _right_for(push: WrongPush) -> str:
 
 def _first_of_broadcast(push: WrongPush) -> tuple[str, Any] | None:
     """Axes an operand was broadcast over; its contribution if only their index 0 arrives."""
-    shape, grads = push.node.shape, push.alone.grads
+    shape, grads = push.alone.node.shape, push.alone.grads
     lead = len(shape) - push.given.ndim
     if push.given.shape == shape or lead < 0:
         return None
