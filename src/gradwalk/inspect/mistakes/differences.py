@@ -105,6 +105,7 @@ def wrong_jacobians(
     pairs = []
     with enable_grad(), np.errstate(all="ignore"):
         outputs = outputs_of(func, inputs)
+        now = [numbers(out) for out in outputs]
         by_backward = [jacobians(out, [inputs[i] for i in checked]) for out in outputs]
         for column, position in enumerate(checked):
             x = numbers(inputs[position])
@@ -114,8 +115,9 @@ def wrong_jacobians(
                     put(at)
                     return [numbers(out) for out in outputs_of(func, inputs)]
 
-                sides = [side for _, *side in nudges(run, x, np.full(x.shape, tolerance.eps))]
-            for k, value in enumerate(map(numbers, outputs)):
+                steps = np.full(x.shape, tolerance.eps)
+                sides = [side for _, *side in nudges(run, now, x, steps)]
+            for k, value in enumerate(now):
                 shape = value.shape + x.shape
                 ahead, behind = (
                     np.array([side[s][k] for side in sides]).reshape(x.size, value.size).T
@@ -140,10 +142,12 @@ def wrong_jacobians(
 
 
 def nudges(
-    run: Callable[[Array], list[Array]], x: Array, steps: Array
+    run: Callable[[Array], list[Array]], now: list[Array], x: Array, steps: Array
 ) -> Iterator[tuple[tuple[int, ...], list[Array], list[Array]]]:
-    """Nudge each element of x: its place, and the slopes of every output ahead and behind."""
-    now = run(x)
+    """Nudge each element of x: its place, and the slopes of every output ahead and behind.
+
+    `now` has the outputs as they are, without a nudge.
+    """
     for place in np.ndindex(x.shape):
         by = np.zeros(x.shape)
         by[place] = step = steps[place]

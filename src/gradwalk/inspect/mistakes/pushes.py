@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,11 +72,15 @@ class NodeAlone:
         alone = TraceNode(0, self.node.op, tuple(args), attrs, metas=metas)
         return [np.asarray(out, np.float64) for out in forward(self.trace, alone)]
 
-    def noise(self, position: int, grads: Sequence[Any]) -> float:
+    @cached_property
+    def now(self) -> list[Any]:
+        """The outputs as they are."""
+        return self.outputs(-1, None)
+
+    def noise(self, grads: Sequence[Any]) -> float:
         """How much of a change of g · output may be the rounding of the output."""
-        now = self.outputs(position, np.asarray(self.args[position], np.float64))
         sizes = [g if g is None else np.abs(g) for g in grads]
-        return 4 * _dot(sizes, [np.spacing(np.abs(out)) for out in now])
+        return 4 * _dot(sizes, [np.spacing(np.abs(out)) for out in self.now])
 
     def direction_agrees(self, position: int, given: Any) -> bool:
         """A quick look at all elements at once: along a random direction the slopes must agree."""
@@ -85,11 +90,13 @@ class NodeAlone:
         by = np.random.default_rng(self.node.index).uniform(0.5, 1.5, x.shape)
         by *= np.where(np.random.default_rng(position).random(x.shape) < 0.5, -1, 1)
         by *= np.maximum(np.abs(x), 1.0)  # a nudge in proportion is not lost in a large number
-        along = nudges(
-            lambda t: self.outputs(position, x + t[0] * by), np.zeros(1), np.array([EPS])
-        )
-        ahead, behind = (_dot(self.grads, side) for side in next(along)[1:])
-        noise = self.noise(position, self.grads) / EPS
+
+        def along(t: Any) -> list[Any]:
+            return self.outputs(position, x + t[0] * by)
+
+        ((_, *sides),) = nudges(along, self.now, np.zeros(1), np.array([EPS]))
+        ahead, behind = (_dot(self.grads, side) for side in sides)
+        noise = self.noise(self.grads) / EPS
         if not np.isfinite(ahead + behind + noise):
             return False  # look at each element
         scale = float(np.sum(np.abs(given * by)))
@@ -107,8 +114,8 @@ class NodeAlone:
         x = np.asarray(self.args[position], np.float64)
         right, unknown = np.zeros(x.shape), np.zeros(x.shape, bool)
         steps = EPS * np.maximum(np.abs(x), 1.0)
-        noise = self.noise(position, grads)
-        for place, *sides in nudges(lambda at: self.outputs(position, at), x, steps):
+        noise = self.noise(grads)
+        for place, *sides in nudges(lambda at: self.outputs(position, at), self.now, x, steps):
             ahead, behind = (_dot(grads, side) for side in sides)
             slack = self.atol + RTOL * max(abs(ahead), abs(behind))
             right[place] = (ahead + behind) / 2
@@ -118,7 +125,7 @@ class NodeAlone:
     def jacobian(self, position: int) -> Any:
         """d output / d operand by central differences, a row per output element."""
         x = np.asarray(self.args[position], np.float64)
-        sides = nudges(lambda at: self.outputs(position, at), x, np.full(x.shape, EPS))
+        sides = nudges(lambda at: self.outputs(position, at), self.now, x, np.full(x.shape, EPS))
         return np.stack([np.ravel(a[0] + b[0]) / 2 for _, a, b in sides], axis=1)
 
 
