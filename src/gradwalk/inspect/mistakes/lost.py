@@ -36,7 +36,7 @@ Parts = Sequence[Contribution]
 
 
 def contributions_to(trace: Trace, edge: Edge, sweep: Sweep | None = None) -> list[Contribution]:
-    """What each consumer hands to an output of a node, in the order of the visits.
+    """What each consumer hands to an output of a node, the last one first.
 
     Empty if something was not kept.
     """
@@ -47,9 +47,7 @@ def contributions_to(trace: Trace, edge: Edge, sweep: Sweep | None = None) -> li
         amount = pushed[argument] if argument < len(pushed) else None
         if amount is not None and trace.nodes[consumer].args[argument].output == edge.output:
             parts.append(Contribution(consumer, argument, amount))
-    when = {node: at for at, node in enumerate(sweep.visits)}
-    kept = all(is_array(part.amount) for part in parts)
-    return sorted(parts, key=lambda p: when.get(p.consumer, 0)) if kept else []
+    return parts if all(is_array(part.amount) for part in parts) else []
 
 
 def overwritten(trace: Trace, held: Any, parts: Parts, exact: bool = False) -> str | None:
@@ -78,7 +76,7 @@ def lost_by_values(trace: Trace) -> dict[int, str]:
         return {}
     grads = {known[id(v), 0]: v._grad for v in inputs_first([root]) if (id(v), 0) in known}
     slopes: Locals = {}
-    for index in grads:
+    for index in grads:  # what was pushed counts: an op made by hand may have a name of the table
         g, pushed = trace.sweep.grad(index), trace.sweep.pushed.get(index)
         if pushed and g and np.isfinite(g):
             slopes[index] = tuple(None if amount is None else amount / g for amount in pushed)
@@ -113,6 +111,7 @@ def _lost(
 def _explained(trace: Trace, sweep: Sweep, index: int, held: Any, parts: Parts) -> str:
     """What happened at a node of a recorded pass."""
     when = {node: at for at, node in enumerate(sweep.visits)}
+    parts = sorted(parts, key=lambda part: when.get(part.consumer, 0))
     late = [part for part in parts if when.get(part.consumer, 0) > when.get(index, len(when))]
     if index not in when:  # a leaf: if it lacks the last arrivals, it was delivered before them
         cuts = [k for k in range(1, len(parts)) if parts[k - 1].consumer != parts[k].consumer]
