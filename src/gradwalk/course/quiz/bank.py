@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwalk.course.quiz.draw import ChoiceStream
-from gradwalk.course.quiz.quantities import Quantities
-from gradwalk.course.quiz.shape_questions import Shapes
+from gradwalk.course.quiz.quantities import Quantities, Shapes
 from gradwalk.printers.scalars import number
 
 QUESTIONS = Path(__file__).with_name("questions")
