@@ -21,6 +21,7 @@ from gradwalk.course.checker.outcomes import (
     Mistake,
     Outcome,
     close,
+    mistake,
     raised,
 )
 from gradwalk.course.checker.runner import OPERATIONS
@@ -48,14 +49,10 @@ def diagnose(outcomes: Sequence[Outcome]) -> list[Mistake]:
     for outcome in outcomes:
         stages.setdefault(outcome.trial.stage, []).append(outcome)
     mistakes = [*_not_written(outcomes), *_wrong_values(stages["values"])]
-    if not any(mistake.key == "no-backward" for mistake in mistakes):
-        mistakes += _wrong_gradients(stages, {mistake.key for mistake in mistakes})
+    if not any(one.key == "no-backward" for one in mistakes):
+        mistakes += _wrong_gradients(stages, {one.key for one in mistakes})
     mistakes += _raised_otherwise(outcomes, mistakes)
-    if mistakes:
-        return mistakes
-    what = "Every single operation is right, so look at what these graphs have that smaller ones"
-    example = _smallest(o for o in outcomes if not o.right)
-    return [example.mistake("somewhere", "goes wrong in some graphs", f"{what} have not.")]
+    return mistakes or [_smallest(o for o in outcomes if not o.right).shows("somewhere")]
 
 
 def _wrong_gradients(stages: dict[str, list[Outcome]], before: set[str]) -> list[Mistake]:
@@ -63,12 +60,12 @@ def _wrong_gradients(stages: dict[str, list[Outcome]], before: set[str]) -> list
     if seed is not None:
         return [seed]
     mistakes = list(_wrong_locals(stages["locals"], before))
-    known = before.union(mistake.key for mistake in mistakes)
+    known = before.union(one.key for one in mistakes)
     if known & {f"{what}-{op}" for op in _BASIC for what in ("value", "derivative")}:
         return mistakes  # nothing made of these can be right
     walk = _wrong_walk([*stages["adding"], *stages["order"]])
     mistakes += walk or _wrong_again(stages["again"])
-    if not any(mistake.key == "plain-recursion" for mistake in walk):
+    if not any(one.key == "plain-recursion" for one in walk):
         mistakes += _wrong_on_long(stages["long"], bool(walk))
     return mistakes
 
@@ -79,23 +76,8 @@ def _smallest(outcomes: Iterable[Outcome]) -> Outcome:
 
 # -- exceptions ------------------------------------------------------------------------------------
 
-# Title and text by key; they name the missing methods, their reflected forms, an example, a line.
-LACKS = {
-    "unwritten": (
-        "is not finished",
-        "NotImplementedError in {methods}, first in line {line}.",
-    ),
-    "no-backward": ("has no backward", "The class Value has no method backward()."),
-    "missing": ("has no {methods}", "{example}"),
-    "no-reflected": (
-        "does not take a number on the left",
-        "{example} With a number on the left Python asks the right side: write {reflected}.",
-    ),
-    "no-numbers": (
-        "does not take plain numbers",
-        "{example} A number is not a Value: make it one first.",
-    ),
-}
+# What an engine may lack, told from an exception.
+LACKS = ("unwritten", "no-backward", "missing", "no-reflected", "no-numbers")
 
 
 def _not_written(outcomes: Sequence[Outcome]) -> Iterator[Mistake]:
@@ -109,15 +91,14 @@ def _not_written(outcomes: Sequence[Outcome]) -> Iterator[Mistake]:
     for method in [*lacking["missing"], *lacking["unwritten"]]:
         lacking["no-reflected"].pop(method, None)
         lacking["no-numbers"].pop(method, None)
-    for key, (title, text) in LACKS.items():
-        if examples := lacking[key]:
-            words = {
-                "methods": ", ".join(examples),
-                "reflected": ", ".join(name.replace("__", "__r", 1) for name in examples),
-                "example": next(iter(examples.values())).in_words(),
-                "line": min(o.failure.line for o in examples.values() if o.failure is not None),
-            }
-            yield Mistake(key, title.format(**words), text.format(**words))
+    for key, examples in lacking.items():
+        if examples:
+            yield next(iter(examples.values())).shows(
+                key,
+                methods=", ".join(examples),
+                reflected=", ".join(name.replace("__", "__r", 1) for name in examples),
+                line=min(o.failure.line for o in examples.values() if o.failure is not None),
+            )
 
 
 def _lack(outcome: Outcome) -> tuple[str, str]:
@@ -149,8 +130,8 @@ def _raised_otherwise(outcomes: Sequence[Outcome], before: list[Mistake]) -> lis
     """Other exceptions, each once; those that a named mistake explains are left out."""
     stopped = next((o for o in outcomes if o.ended and o.ended != NOT_TRIED), None)
     if stopped is not None and not before:
-        return [stopped.mistake("stops", "does not come to an end")]
-    recursion_is_named = any(mistake.key in _IN_A_WALK for mistake in before)
+        return [stopped.shows("stops")]
+    recursion_is_named = any(one.key in _IN_A_WALK for one in before)
     mistakes: dict[tuple[str, int, str], Mistake] = {}
     for outcome in outcomes:
         failure = outcome.failure
@@ -162,7 +143,7 @@ def _raised_otherwise(outcomes: Sequence[Outcome], before: list[Mistake]) -> lis
         text = f"{outcome.trial.text}: {phase}{raised(failure)}."
         # The message may have numbers in it that differ between graphs.
         what = (failure.kind, failure.line, "" if failure.line else failure.message)
-        mistakes.setdefault(what, Mistake("raises", f"raises {failure.kind}", text))
+        mistakes.setdefault(what, mistake("raises", kind=failure.kind, raised=text))
     return list(mistakes.values())[:MOST]
 
 
@@ -174,30 +155,26 @@ def _wrong_values(outcomes: list[Outcome]) -> list[Mistake]:
     for outcome in outcomes:
         op, *operands = outcome.trial.steps[-1]
         for difference in outcome.differences:
-            more = ""
             if difference.what == "gradient":
-                key, title = "first-gradient", "begins with a gradient that is not 0"
-                more = "Nothing has arrived yet: begin with 0."
+                name = key = "first-gradient"
             elif difference.node < len(outcome.trial.steps) - 1:
-                key, title = "data", "changes the data of a leaf"
+                name = key = "data"
             elif f"value-{op}" in mistakes or f"value-{_MADE_OF.get(op)}" in mistakes:
                 continue
             else:
                 key = f"value-{op}" if isinstance(operands[0], tuple) else f"value-r{op}"
-                title = f"computes {outcome.trial.step_text(difference.node)} wrong"
-                more = _exchanged(op, operands[0], outcome)
-            mistakes.setdefault(key, outcome.mistake(key, title, more))
+                name = "value exchanged" if _exchanged(op, operands[0], outcome) else "value"
+            shown = outcome.trial.step_text(difference.node) if name.startswith("value") else ""
+            mistakes.setdefault(key, outcome.shows(name, key, shown=shown))
     return list(mistakes.values())
 
 
-def _exchanged(op: str, number: Any, outcome: Outcome) -> str:
+def _exchanged(op: str, number: Any, outcome: Outcome) -> bool:
     """For 2 − a and 6/a: whether the sides were exchanged."""
     if isinstance(number, tuple) or op not in ("sub", "div"):
-        return ""
+        return False
     a = outcome.of("a", "value")
-    if not close(outcome.of("f", "value"), a - number if op == "sub" else a / number):
-        return ""
-    return "The two sides are exchanged: in the method with r the number stands on the left."
+    return close(outcome.of("f", "value"), a - number if op == "sub" else a / number)
 
 
 # -- local derivatives -----------------------------------------------------------------------------
@@ -209,13 +186,12 @@ def _wrong_seed(outcomes: list[Outcome]) -> Mistake | None:
     unlike_one = [o for o in told if not close(o.of("f"), 1.0)]
     if not unlike_one:
         return None
+    name = "no-seed other"
     if all(close(o.of("f"), o.of("f", "value")) for o in told):
-        why = "The walk begins with the value of the root; it must begin with 1, which is df/df."
+        name = "no-seed value"
     elif all(close(o.of("a"), 0.0) for o in told):
-        why = "Nothing arrives anywhere: before the walk, set the root's own gradient to 1."
-    else:
-        why = "The gradient of the root itself, df/df, is 1."
-    return unlike_one[0].mistake("no-seed", "does not begin with gradient 1 at the root", why)
+        name = "no-seed nothing"
+    return unlike_one[0].shows(name)
 
 
 def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake]:
@@ -247,12 +223,12 @@ def _wrong_locals(outcomes: list[Outcome], before: set[str]) -> Iterator[Mistake
             shown = wrong[0].trial.step_text(len(wrong[0].trial.steps) - 1)
         if rule is not None:
             name = "ab"[argument] if form == "vv" else "a"
-            why = f"The local derivative of {shown} for {name}: yours is {rule.text}."
+            reason = f" The local derivative of {shown} for {name}: yours is {rule.text}."
         else:
             given, right = evidence.given, evidence.right
-            reason = diagnose_numbers(given, right, atol=TOLERANCE, rtol=TOLERANCE)
-            why = f"That is {reason}" if reason else ""
-        yield wrong[0].mistake(f"derivative-{op}", f"has a wrong derivative of {shown}", why)
+            named = diagnose_numbers(given, right, atol=TOLERANCE, rtol=TOLERANCE)
+            reason = f" That is {named}" if named else ""
+        yield wrong[0].shows("derivative", f"derivative-{op}", shown=shown, reason=reason)
         if op in _BASIC:
             break
 
@@ -305,33 +281,20 @@ def _wrong_walk(outcomes: list[Outcome]) -> list[Mistake]:
     example = _smallest(wrong)
     fitting = walk_that_fits([(o.trial.trace, o.has_gradients) for o in told])
     if fitting is None:
-        if example.trial.stage == "adding":
-            why = "What arrives at a value from each of its uses must be added up."
-            return [example.mistake("adding", "does not add up what arrives", why)]
-        why = "A node may hand on its gradient once, when all of its consumers have been visited."
-        return [example.mistake("order", "visits nodes in a wrong order", why)]
-    walk, runs = fitting
+        return [example.shows("adding" if example.trial.stage == "adding" else "order")]
+    name, visits = fitting
     early = ""
-    if walk.names_the_visit:
+    if name.startswith("before-complete"):
         example = _smallest([o for o in wrong if o.trial.stage == "order"] or wrong)
-        early = first_early_visit(example.trial.trace, runs[told.index(example)])
-    return [example.mistake(walk.key, walk.title, early, walk.why)]
+        pair = first_early_visit(example.trial.trace, visits[told.index(example)])
+        early = f" {pair}" if pair else ""
+    return [example.shows(name, early=early)]
 
 
 def _wrong_again(outcomes: list[Outcome]) -> list[Mistake]:
     wrong = [o for o in outcomes if o.differences]
-    if not wrong:
-        return []
-    if all(_is_the_last_call_alone(outcome) for outcome in wrong):
-        why = "A leaf adds what each backward brings; yours forgets what was there."
-        title = "forgets what an earlier backward brought"
-        return [wrong[0].mistake("clears-leaves", title, why)]
-    why = (
-        "Inner nodes still hold their gradients from the first time and hand them on again: before "
-        "the walk set the gradient of every node that has inputs to 0 (not of the leaves, which "
-        "add)."
-    )
-    return [wrong[0].mistake("stale", "hands on old gradients when backward is called again", why)]
+    alone = all(_is_the_last_call_alone(outcome) for outcome in wrong)
+    return [wrong[0].shows("clears-leaves" if alone else "stale")] if wrong else []
 
 
 def _is_the_last_call_alone(outcome: Outcome) -> bool:
@@ -345,25 +308,10 @@ def _wrong_on_long(outcomes: list[Outcome], walk_is_named: bool) -> list[Mistake
     late = [o for o in outcomes if o.ended == SLOW]
     deep = [o for o in outcomes if o.failure and o.failure.kind == "RecursionError"]
     wrong = [o for o in outcomes if o.differences]
-    if outcomes[-1] in late:
-        why = (
-            "Every node must be visited once, however many paths lead to it; yours goes along "
-            "every path."
-        )
-        return [outcomes[-1].mistake("every-path", "goes along every path, one by one", why)]
+    if outcomes[-1].ended == SLOW:
+        return [outcomes[-1].shows("every-path")]
     if deep:
-        text = (
-            f"{deep[0].trial.text}: RecursionError. A function that calls itself for every input "
-            "goes as deep as the graph; use a list as a stack instead. (Here "
-            "sys.setrecursionlimit does nothing: a higher limit only fails later.)"
-        )
-        return [Mistake("recursion-limit", "recurses, and fails on long chains", text)]
+        return [mistake("recursion-limit", graph=deep[0].trial.text)]
     if late:
-        why = (
-            "The time should grow with the number of operations; searching a list for every node "
-            "makes it grow with the square (use a set for the nodes seen)."
-        )
-        return [late[0].mistake("slow", "takes too long on long chains", why)]
-    if wrong and not walk_is_named:
-        return [wrong[0].mistake("long", "goes wrong on long chains")]
-    return []
+        return [late[0].shows("slow")]
+    return [wrong[0].shows("long")] if wrong and not walk_is_named else []

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from gradwalk.course.checker.process import Failure
 from gradwalk.course.checker.trials import GraphTrial
 from gradwalk.printers.scalars import number
 
+MISTAKES = Path(__file__).with_name("mistakes.toml")
 SLOW, NOT_TRIED = "slow", "not tried"  # endings that are not a message of the process
 TOLERANCE = 1e-9  # relative above 1, absolute below
 
@@ -29,6 +32,19 @@ class Mistake(NamedTuple):
     key: str  # the same in every release: for tables and statistics
     title: str
     text: str
+
+
+@functools.cache
+def known_mistakes() -> dict[str, dict[str, str]]:
+    """The title and the text of every mistake, by its name."""
+    return tomllib.loads(MISTAKES.read_text(encoding="utf-8"))
+
+
+def mistake(name: str, key: str = "", **facts: Any) -> Mistake:
+    """A mistake of that name, its words filled in; the key is the first word of the name."""
+    entry = known_mistakes()[name]
+    key = key or name.partition(" ")[0]
+    return Mistake(key, entry["title"].format(**facts), entry["text"].format(**facts))
 
 
 class Difference(NamedTuple):
@@ -74,9 +90,9 @@ class Outcome:
         """Whether these are the gradients that came back."""
         return all(close(self.of(name), gradients.get(name, 0.0)) for name in self.trial.names)
 
-    def mistake(self, key: str, title: str, *sentences: str) -> Mistake:
-        """A mistake that shows here: what is wrong, and sentences about it."""
-        return Mistake(key, title, " ".join(filter(None, (self.in_words(), *sentences))))
+    def shows(self, name: str, key: str = "", **facts: Any) -> Mistake:
+        """A mistake that shows here."""
+        return mistake(name, key, example=self.in_words(), **facts)
 
     def in_words(self) -> str:
         """The first thing that is wrong here, as a sentence."""

@@ -174,7 +174,7 @@ def trials(seed: int) -> tuple[GraphTrial, ...]:
         *(trial("order", source, at) for source, at in given["order"]),
         *(trial("graphs", source, at) for source, at in (*given["graphs"], *drawn)),
         *checked_trials(),
-        *(trial("again", *graph, leaves_only=True) for graph in given["again"]),
+        *(trial("again", s, at, calls, leaves_only=True) for s, at, calls in given["again"]),
         *long_trials(),
     )
 

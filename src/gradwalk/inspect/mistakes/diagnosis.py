@@ -417,4 +417,6 @@ def wrong_rule(e: Evidence) -> WrongRule | None:
 
 def fits(e: Evidence, rule: WrongRule) -> bool:
     """Whether a wrong rule gives the gradient."""
-    return e.is_given(e.g * np.asarray(rule.rule(e.operands[0], e.operands[-1], e.output)))
+    with np.errstate(all="ignore"):
+        slope = np.asarray(rule.rule(e.operands[0], e.operands[-1], e.output))
+        return e.g is not None and e.is_given(e.g * slope)

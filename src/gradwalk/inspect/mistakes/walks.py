@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from gradwalk.inspect.order.lab import run_order
 from gradwalk.inspect.order.path_sums import BackwardGraph
@@ -23,34 +22,25 @@ MOST_RUNS = 256  # of one walk through one graph
 Arrive = Callable[[float, float, str], float]  # what is there, what arrives, the consumer's op
 Orders = Callable[[BackwardGraph], Iterable[Sequence[int]]]
 WalkRun = tuple[Sequence[int], dict[int, float]]  # the visits, and the gradients they leave
-
-
-class WrongWalk(NamedTuple):
-    """A way to walk wrongly."""
-
-    key: str
-    title: str
-    why: str
-    runs: Callable[[Trace], Iterator[WalkRun]]
-    names_the_visit: bool = False
+WalkRuns = Callable[[Trace], Iterator[WalkRun]]
 
 
 def walk_that_fits(
     graphs: Sequence[tuple[Trace, Callable[[Mapping[str, float]], bool]]],
-) -> tuple[WrongWalk, list[Sequence[int]]] | None:
-    """Return the first wrong walk that explains every graph, and its visits in each.
+) -> tuple[str, list[Sequence[int]]] | None:
+    """Return the name of the first wrong walk that explains every graph, and its visits in each.
 
     With each trace comes a function: whether these gradients, by label, are the engine's.
     """
-    for walk in WALKS:
-        visits = [_fitting(walk, trace, fits) for trace, fits in graphs]
+    for name, runs in WALKS.items():
+        visits = [_fitting(runs, trace, fits) for trace, fits in graphs]
         if None not in visits:
-            return walk, [order for order in visits if order is not None]
+            return name, [order for order in visits if order is not None]
     return None
 
 
-def _fitting(walk: WrongWalk, trace: Trace, fits: Callable[..., bool]) -> Sequence[int] | None:
-    for visits, gradients in itertools.islice(walk.runs(trace), MOST_RUNS):
+def _fitting(runs: WalkRuns, trace: Trace, fits: Callable[..., bool]) -> Sequence[int] | None:
+    for visits, gradients in itertools.islice(runs(trace), MOST_RUNS):
         if fits({node.label: gradients.get(node.index, 0.0) for node in trace if node.label}):
             return visits
     return None
@@ -117,7 +107,7 @@ def _runs(
     graphs: Callable[[Trace], Iterable[BackwardGraph]] = lambda trace: [BackwardGraph(trace)],
     local_only: bool = False,
     closed: bool = False,
-) -> Callable[[Trace], Iterator[WalkRun]]:
+) -> WalkRuns:
     """Every run of these graphs in these orders.
 
     `local_only` hands on slopes alone; `closed` ignores what arrives after a node's visit.
@@ -142,75 +132,16 @@ def _runs(
     return lambda trace: (run(g, visits) for g in graphs(trace) for visits in orders(g))
 
 
-_MUST_ADD = (
-    "Every use of a value brings a part of its gradient, and the parts add: write += and not =."
-)
-_MUST_WAIT = "A node may hand its gradient on only when all of its consumers have been visited."
-_IN_ORDER = "make a topological order first (every node after its inputs) and walk it from the end."
-WALKS = (
-    WrongWalk(
-        "local-not-total",
-        "hands on the local derivative alone",
-        "What goes to an input is the node's own gradient × the local derivative: the factor "
-        "out.grad is missing.",
-        _runs(_right_orders, local_only=True),
-    ),
-    WrongWalk(
-        "forgets-a-use",
-        "forgets a use: two edges from one input count as one",
-        "a·a has two edges from a, and each brings something. A set or a dict of inputs holds a "
-        "only once: keep them in a list or a tuple.",
-        _runs(lambda graph: [consumers_first(graph)], graphs=_one_edge),
-    ),
-    *(
-        WrongWalk(
-            "overwrites",
-            f"overwrites instead of adding{where}",
-            f"{_MUST_ADD}{contrast}",
-            _runs(_right_orders, _overwrite(*ops)),
-        )
-        for ops, where, contrast in (
-            (("add", "mul"), "", ""),
-            (("mul",), ", in a·b", " Your + does, your · does not."),
-            (("add",), ", in a + b", " Your · does, your + does not."),
-        )
-    ),
-    WrongWalk(
-        "forgets-a-use",
-        "forgets a use: only the first to arrive counts",
-        f"What arrives later at the same value is ignored. {_MUST_ADD}",
-        _runs(_right_orders, lambda before, amount, op: before),
-    ),
-    *(
-        WrongWalk(
-            "before-complete",
-            "visits a node before its gradient is complete",
-            f"{_MUST_WAIT} {how} {_IN_ORDER}",
-            runs,
-            names_the_visit=True,
-        )
-        for how, runs in (
-            (
-                "These numbers are those of a depth-first walk from the root:",
-                _runs(RECIPES["depth-first"].passes, graphs=_turned),
-            ),
-            (
-                "These numbers are those of a breadth-first walk, nearest to the root first:",
-                _runs(RECIPES["breadth-first"].passes, graphs=_turned),
-            ),
-            (
-                "Yours is visited as soon as something has arrived, and what arrives later is "
-                "ignored: count its uses, or",
-                _runs(_as_met, graphs=_turned, closed=True),
-            ),
-        )
-    ),
-    WrongWalk(
-        "plain-recursion",
-        "hands the same gradient on several times (plain recursion)",
-        "A node that calls backward on its inputs is called once for every path to it, and each "
-        "time hands on all it has so far. Visit every node once, in topological order, and only "
-        "when its gradient is complete.",
-        _runs(RECIPES["plain recursion"].passes, graphs=_turned),
-    ),
-)
+# The course's words for them are in course/checker/mistakes.toml.
+WALKS: dict[str, WalkRuns] = {
+    "local-not-total": _runs(_right_orders, local_only=True),
+    "forgets-a-use edge": _runs(lambda graph: [consumers_first(graph)], graphs=_one_edge),
+    "overwrites": _runs(_right_orders, _overwrite("add", "mul")),
+    "overwrites mul": _runs(_right_orders, _overwrite("mul")),
+    "overwrites add": _runs(_right_orders, _overwrite("add")),
+    "forgets-a-use later": _runs(_right_orders, lambda before, amount, op: before),
+    "before-complete depth-first": _runs(RECIPES["depth-first"].passes, graphs=_turned),
+    "before-complete breadth-first": _runs(RECIPES["breadth-first"].passes, graphs=_turned),
+    "before-complete at-once": _runs(_as_met, graphs=_turned, closed=True),
+    "plain-recursion": _runs(RECIPES["plain recursion"].passes, graphs=_turned),
+}
