@@ -112,39 +112,38 @@ def compute(make_leaf: Callable[[float], Any], steps: Sequence[tuple[Any, ...]])
     else is a plain number. `("leaf", 2.0)` makes a leaf.
     """
     nodes: list[Any] = []
-    for index, (op, *operands) in enumerate(steps):
-        try:
+    try:
+        for op, *operands in steps:
             if op == "leaf":
                 nodes.append(make_leaf(operands[0]))
             else:
                 given = [nodes[x[0]] if x.__class__ is tuple else x for x in operands]
                 nodes.append(OPERATIONS[op](*given))
-        except Exception as error:
-            raise StepError("forward", index) from error
+    except Exception as error:
+        raise StepError("forward", len(nodes)) from error
     return nodes
 
 
-def run_calls(nodes: list[Any], calls: Sequence[tuple[str, int]]) -> None:
-    """`("backward", i)` calls backward on node i; `("zero", i)` sets its gradient to 0."""
-    for what, index in calls:
-        try:
+def numbers_after(
+    nodes: list[Any], calls: Sequence[tuple[str, int]], watched: Sequence[int]
+) -> list[float]:
+    """Value and gradient of each watched node, after some calls.
+
+    `("backward", i)` calls backward on node i; `("zero", i)` sets its gradient to 0.
+    """
+    phase, index, numbers = "backward", 0, []
+    try:
+        for what, index in calls:
             if what == "zero":
                 nodes[index].grad = 0.0
             else:
                 nodes[index].backward()
-        except Exception as error:
-            raise StepError("backward", index) from error
-
-
-def numbers_of(nodes: list[Any], watched: Sequence[int]) -> list[float]:
-    """Value and gradient of each watched node."""
-    numbers = []
-    for index in watched:
-        try:
+        phase = "read"
+        for index in watched:
             numbers.append(_number(nodes[index].data, "data"))
             numbers.append(_number(nodes[index].grad, "grad"))
-        except Exception as error:
-            raise StepError("read", index) from error
+    except Exception as error:
+        raise StepError(phase, index) from error
     return numbers
 
 
@@ -386,8 +385,7 @@ def answer(value_class: Any, trial: Any, kept: list[Any]) -> tuple[bytes, bytes]
     try:
         nodes = compute(value_class, steps)
         kept.append(nodes)
-        run_calls(nodes, calls)
-        numbers = numbers_of(nodes, watched)
+        numbers = numbers_after(nodes, calls, watched)
     except StepError as error:
         return FAILED, failure(error.phase, error.step, error.__cause__ or error)
     return NUMBERS, struct.pack(f">{len(numbers)}d", *numbers)

@@ -64,8 +64,7 @@ class GraphTrial:
         if self.checked is not None:
             return self.checked
         nodes = runner.compute(Value, self.steps)
-        runner.run_calls(nodes, self.calls)
-        return tuple(runner.numbers_of(nodes, self.watched))
+        return tuple(runner.numbers_after(nodes, self.calls, self.watched))
 
     @property
     def request(self) -> tuple[Any, Any, Any]:

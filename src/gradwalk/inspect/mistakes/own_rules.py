@@ -232,7 +232,7 @@ def _calls(owner: Any, node: Any, func: Function, inputs: Sequence[Any]) -> Iter
 
 @contextmanager
 def _recorded(owner: Any) -> Iterator[list[Call]]:
-    """Note what `owner.forward` is called with; the call itself goes on as ever."""
+    """Note what `owner.forward` is called with; the call itself is unchanged."""
     calls: list[Call] = []
     with _patching:
         own, forward = vars(owner).get("forward"), owner.forward
