@@ -67,13 +67,13 @@ class Comparison(Report):
             for line in (one.diagnosis or "").splitlines():
                 lines += wrapped(line.strip(), "    ", "    ")
         if self.first_wrong is not None and sum(not one.close for one in self.tensors) > 1:
-            lines.append(
+            lines += wrapped(
                 f"Begin with {self.first_wrong}: it is the nearest to the loss, and what lies "
-                "behind it may be wrong only because of it."
+                "behind it may be wrong only because of it.",
+                "",
+                "",
             )
-        return "\n".join(
-            line for text in lines for line in (wrapped(text, "", "") if len(text) > 80 else [text])
-        )
+        return "\n".join(lines)
 
 
 def compare(loss: Any, gradients: Any = None, *, rtol: float | None = None) -> Comparison:
