@@ -1,11 +1,14 @@
 """What is wrong with a gradient, told from two arrays, or from what its consumers hand it."""
 
+import re
+import tomllib
+
 import numpy as np
 import pytest
 
 import gradwalk as gw
 from gradwalk.inspect.mistakes.diagnosis import diagnose
-from gradwalk.inspect.mistakes.evidence import differs
+from gradwalk.inspect.mistakes.evidence import SENTENCES, differs
 from gradwalk.inspect.mistakes.lost import contributions_to, overwritten
 from gradwalk.inspect.trace.trace import Edge
 
@@ -46,3 +49,9 @@ def test_diagnose_gradients_of_another_shape():
 def test_differs():
     infinite = [np.inf, -np.inf, np.nan, np.inf]
     assert differs(infinite, [np.inf, np.inf, np.nan, 0.0]).tolist() == [False, True, True, True]
+
+
+def test_every_sentence_is_said():
+    code = "".join(path.read_text("utf-8") for path in SENTENCES.parent.glob("*.py"))
+    said = set(re.findall(r"""\bsay\(\s*["'](\w+)["']""", code))
+    assert said == tomllib.loads(SENTENCES.read_text("utf-8")).keys()

@@ -16,10 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask
-
-_UNSUMMED = "What is broadcast forward is summed backward."
-_TRANSPOSED = "transposed: the gradient is the transpose of what it should be."
+from gradwalk.inspect.mistakes.evidence import Array, Evidence, Mask, say
 
 
 def explanations(evidence: Evidence) -> dict[str, str]:
@@ -37,7 +34,7 @@ def explanations(evidence: Evidence) -> dict[str, str]:
             told.setdefault(key, sentence)
         rule = None if told else wrong_rule(evidence)
     if rule is not None:
-        told["rule"] = f"a wrong derivative: that of {evidence.op} is taken to be {rule.text}."
+        told["rule"] = say("rule", op=evidence.op, text=rule.text)
     return told
 
 
@@ -56,64 +53,36 @@ def diagnose(
 
 
 def _told(e: Evidence) -> Iterator[tuple[str, str]]:
-    stale = (
-        f"a stale value: computed with what {e.right_for} had saved. Save a fresh value, or a "
-        "copy, at each call."
-    )
     # A wrong rule is wrong at every call; one that was right elsewhere speaks for a stale value.
     if e.right_for and e.right_elsewhere:
-        yield "stale", stale
+        yield "stale", say("stale", other=e.right_for)
     if e.unsummed and e.is_given(e.unsummed[1]):
-        only = f"only index 0 of axis {e.unsummed[0]} reaches the input."
-        yield "unsummed", f"not summed over a broadcast axis: {only} {_UNSUMMED}"
+        yield "unsummed", say("unsummed", only=f"index 0 of axis {e.unsummed[0]}")
     by_numbers = next(_by_numbers(e), None)
     if by_numbers is not None:
         yield by_numbers, by_numbers
     for other, right in e.others.items():
         if other != e.argument and e.is_given(right):
-            yield (
-                "swapped",
-                f"swapped: input {e.argument} receives the gradient of input {other}. Each input "
-                "must receive its own.",
-            )
+            yield "swapped", say("swapped", one=e.argument, other=other)
     if _without_term(e):
-        yield (
-            "term",
-            "a term is missing: the way through a sum or mean over the elements, such as softmax's "
-            "normaliser or layer_norm's mean and variance, is left out of the rule.",
-        )
+        yield "term", say("term")
     elif e.g is not None:
         if e.is_given(e.g):
-            yield (
-                "handed on",
-                "a factor is missing: the gradient is handed on unchanged, as if the derivative "
-                "were 1 everywhere. A factor, a term or a mask is left out of the rule.",
-            )
+            yield "handed on", say("handed_on")
         if e.output is not None and e.is_given(e.g * e.output):
-            yield (
-                "output",
-                "a factor or a term is missing: the derivative is taken to be the output itself, "
-                "which is a part of it only.",
-            )
+            yield "output", say("output")
     if e.right_for:
-        yield "stale", stale
+        yield "stale", say("stale", other=e.right_for)
 
 
 def _by_numbers(e: Evidence) -> Iterator[str]:
     """Mistakes told from the two gradients alone, the likeliest first."""
     bad = ~np.isfinite(e.given)
     if not np.isfinite(e.right).all():
-        yield (
-            "not finite: the function itself gives NaN or inf within eps of this input, so it has "
-            "no derivative there. Move the input into the function's domain."
-        )
+        yield say("domain")
     elif bad.any():
         what = "NaN" if np.isnan(e.given).any() else "inf"
-        yield (
-            f"not finite: backward gives {what} for {bad.sum()} of {bad.size} elements where the "
-            "derivative is finite. A 0 × inf in the rule is the usual cause: put g inside "
-            "where(...), or rewrite the rule for the values that overflow."
-        )
+        yield say("overflow", what=what, count=bad.sum(), size=bad.size)
     for sentence, gradient in _simulated(e):
         if e.is_given(gradient):
             yield sentence
@@ -125,44 +94,27 @@ def _by_numbers(e: Evidence) -> Iterator[str]:
 
 def _simulated(e: Evidence) -> Iterator[tuple[str, Array]]:
     right, shape = e.right, e.right.shape
-    yield (
-        "missing: backward gives no gradient although the output changes with this input. Its path "
-        "is cut: a detach(), a no_grad(), an item() or a conversion to NumPy in between, or a rule "
-        "that returns None or 0.",
-        np.zeros(shape),
-    )
-    yield "wrong sign: backward gives the negative of the derivative.", -right
+    yield say("missing"), np.zeros(shape)
+    yield say("sign"), -right
     yield from _factored(e)
     first = len(e.output_shape)
     input_axes = range(first, right.ndim)
     pairs = list(itertools.combinations(input_axes, 2))
     for one, other in pairs:
-        axes = f"transposed: axes {one - first} and {other - first} of the gradient are swapped."
-        yield _TRANSPOSED if len(pairs) == 1 else axes, right.swapaxes(one, other)
+        axes = say("transposed_axes", one=one - first, other=other - first)
+        yield say("transposed") if len(pairs) == 1 else axes, right.swapaxes(one, other)
     for pair in pairs:
-        yield (
-            "transposed: the gradient has the elements of the transpose, reshaped to fit. Use a "
-            "transpose (.mT) in the rule, not a reshape.",
-            right.swapaxes(*pair).reshape(shape),
-        )
+        yield say("reshaped"), right.swapaxes(*pair).reshape(shape)
     jacobian = e.matrix(right)
     if len(jacobian) == jacobian.shape[1] > 1:
-        yield (
-            "transposed: backward multiplies by the Jacobian where its transpose is meant (A @ g "
-            "instead of A.mT @ g).",
-            jacobian.T.reshape(shape),
-        )
+        yield say("jacobian_transposed"), jacobian.T.reshape(shape)
     for axis in input_axes:
         for how, reduce in (("summed", np.sum), ("averaged", np.mean)):
             if shape[axis] > 1:
-                yield (
-                    f"{how} over input axis {axis - first} and handed to every element alike; each "
-                    "element has a gradient of its own.",
-                    np.broadcast_to(reduce(right, axis=axis, keepdims=True), shape),
-                )
+                reduced = reduce(right, axis=axis, keepdims=True)
+                yield say("spread", how=how, axis=axis - first), np.broadcast_to(reduced, shape)
     for axis in input_axes:
-        sentence = f"reversed: the gradient runs backwards along input axis {axis - first}."
-        yield sentence, np.flip(right, axis)
+        yield say("reversed", axis=axis - first), np.flip(right, axis)
 
 
 def _factored(e: Evidence) -> Iterator[tuple[str, Array]]:
@@ -175,9 +127,12 @@ def _factored(e: Evidence) -> Iterator[tuple[str, Array]]:
         inverse = round(1 / size)
         as_fraction = size < 1 and 1 < inverse < 1e6 and _near(size, 1 / inverse)
         yield (
-            f"{'a' if factor > 0 else 'wrong sign and a'} constant factor: backward gives "
-            f"{f'1/{inverse}' if as_fraction else f'{size:.4g}'} times the derivative"
-            f"{': ' + '; or '.join(reasons) if reasons else ', everywhere'}.",
+            say(
+                "factor",
+                sign="" if factor > 0 else "wrong sign and ",
+                size=f"1/{inverse}" if as_fraction else f"{size:.4g}",
+                reasons=": " + "; or ".join(reasons) if reasons else ", everywhere",
+            ),
             e.right * factor,
         )
 
@@ -229,12 +184,9 @@ def _by_zeros(e: Evidence) -> Iterator[str]:
         yield from _holes(e, arrived, missing)
     extra = arrived & ~e.nonzero(right)
     if not e.nonzero(right).any():
-        yield "too much: the output does not change with this input, yet it gets a gradient."
+        yield say("unrelated")
     elif extra.any() and e.same(np.where(extra, right, given), right):
-        yield (
-            f"too much: {extra.sum()} of {extra.size} elements get a gradient though the output "
-            "does not depend on them; the others are right. A mask is missing in the rule."
-        )
+        yield say("too_much", count=extra.sum(), size=extra.size)
 
 
 def _holes(e: Evidence, arrived: Mask, missing: Mask) -> Iterator[str]:
@@ -250,24 +202,13 @@ def _holes(e: Evidence, arrived: Mask, missing: Mask) -> Iterator[str]:
                 axes.append(f"index {np.argmax(there)} of output axis {axis}")
                 box &= there.reshape([-1 if i == axis else 1 for i in range(handing.ndim)])
         if axes and not (rows.reshape(e.output_shape) & box).any():
-            only = f"only {' and '.join(axes)} reaches the input."
-            yield f"not summed over a broadcast axis: {only} {_UNSUMMED}"
-        yield (
-            "overwritten instead of accumulated: several output elements come from the same input "
-            "element, and only one of them hands its gradient back. Add what arrives (np.add.at, "
-            "scatter_add) instead of assigning it."
-        )
+            yield say("unsummed", only=" and ".join(axes))
+        yield say("silent_outputs")
     diagonal = np.eye(*arrived.shape, dtype=np.bool_)
     if e.output_shape == e.input_shape and not (arrived & ~diagonal | missing & diagonal).any():
-        yield (
-            "missing in part: only the diagonal of the Jacobian is there. Each output depends on "
-            "several input elements (as in softmax), and the rule treats it as elementwise."
-        )
-    first = np.unravel_index(int(np.argmax(missing)), e.right.shape)
-    yield (
-        f"missing in part: backward gives 0 for {missing.sum()} of {missing.size} elements, the "
-        f"first at {tuple(map(int, first))}; the others are right."
-    )
+        yield say("diagonal")
+    first = tuple(map(int, np.unravel_index(int(np.argmax(missing)), e.right.shape)))
+    yield say("in_part", count=missing.sum(), size=missing.size, first=first)
 
 
 # -- a term that passes through a sum over the elements --------------------------------------------
@@ -328,7 +269,7 @@ def _low_rank_beside(diagonal: Array, jacobian: Array, rtol: float) -> bool:
 def _wrong_shape(e: Evidence) -> str:
     given, right = e.given, e.right
     if given.ndim > 1 and e.same(given.swapaxes(-1, -2), right):
-        return _TRANSPOSED
+        return say("transposed")
     lead = given.ndim - right.ndim
     ones = [
         lead + i for i, n in enumerate(right.shape) if lead >= 0 and n == 1 < given.shape[lead + i]
@@ -336,14 +277,8 @@ def _wrong_shape(e: Evidence) -> str:
     axes = (*range(lead), *ones)
     total = given.sum(axis=axes, keepdims=True)
     if axes and total.size == right.size and e.same(total.reshape(right.shape), right):
-        return (
-            f"not summed over a broadcast axis: the gradient has shape {given.shape}; summed over "
-            f"axis {', '.join(map(str, axes))} it is right. {_UNSUMMED}"
-        )
-    return (
-        f"a wrong shape: the gradient has shape {given.shape} where the input has {right.shape}; "
-        "they must be equal."
-    )
+        return say("unsummed_shape", given=given.shape, axes=", ".join(map(str, axes)))
+    return say("shape", given=given.shape, right=right.shape)
 
 
 # -- local derivatives that are often written in place of the right ones ---------------------------

@@ -1,17 +1,35 @@
-"""Evidence of a mistake: a gradient that is wrong beside the right one, and its op if known."""
+"""Evidence of a mistake, a wrong gradient beside the right one, and the sentences for mistakes."""
 
 from __future__ import annotations
 
+import functools
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+SENTENCES = Path(__file__).with_name("sentences.toml")
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+
+@functools.cache
+def _sentences() -> dict[str, str]:
+    return tomllib.loads(SENTENCES.read_text(encoding="utf-8"))
+
+
+def say(name: str, **facts: Any) -> str:
+    """The sentence for a mistake, filled in.
+
+    >>> say("sign")
+    'wrong sign: backward gives the negative of the derivative.'
+    """
+    return _sentences()[name].format(**facts)
 
 
 def differs(

@@ -24,6 +24,7 @@ from gradwalk.inspect.mistakes.differences import (
     outputs_of,
     wrong_jacobians,
 )
+from gradwalk.inspect.mistakes.evidence import say
 from gradwalk.inspect.mistakes.own_rules import own_rule_at_fault, recorded_fault, said
 from gradwalk.inspect.trace.routes import listed as listed_names
 from gradwalk.scalar.value import Value
@@ -189,11 +190,7 @@ class _Check:
             for one, other in zip(first, second, strict=True)
         ):
             return None
-        diagnosis = (
-            "not deterministic: two calls with the same inputs give different outputs, so their "
-            "differences mean nothing. Fix the random numbers (a seed inside func, no dropout), "
-            "and let func not change its inputs."
-        )
+        diagnosis = say("not_repeatable")
         return GradcheckError(_wrapped(f"{self.asked}: func is {diagnosis}"), diagnosis)
 
     def _explained(self, wrong: list[WrongJacobian]) -> GradcheckError:
@@ -212,20 +209,15 @@ class _Check:
         kinds = {x.dtype for x in self.inputs if isinstance(x, Tensor) and is_checked(x)}
         if kinds <= {np.dtype(np.float64)}:
             return wrong, None
-        diagnosis = (
-            f"float32 input: at eps = {self.tolerance.eps:g} what is seen is mostly rounding. "
-        )
         wider = tuple(map(in_float64, self.inputs))
         try:
             again = wrong_jacobians(self.func, wider, self.tolerance)
         except Exception:  # func insists on float32: all we know is that rounding blurs the check
-            return wrong, diagnosis + "Use float64 (dtype=gradwalk.float64)."
+            return wrong, say("float32", eps=self.tolerance.eps)
         if again:
             self.inputs = wider
             return again, None
-        return wrong, diagnosis + (
-            "With the same inputs in float64 the check passes: use dtype=gradwalk.float64."
-        )
+        return wrong, say("only_float32", eps=self.tolerance.eps)
 
     def _diagnosis(self, worst: WrongJacobian) -> str | None:
         if worst.only_kinks:
@@ -234,22 +226,12 @@ class _Check:
             output = outputs_of(self.func, self.inputs)[worst.place]
             again = jacobians(output, [self.inputs[worst.argument]])[0]
         if not np.array_equal(again, worst.matrix(worst.given), equal_nan=True):
-            return recorded_fault(self.func, self.inputs, "a stale value") or (
-                "not deterministic: backward gives another gradient when it is run again, for the "
-                "same inputs and outputs."
-            )
+            stale = recorded_fault(self.func, self.inputs, "a stale value")
+            return stale or say("random_backward")
         if isinstance(output, Tensor) and output.dtype != np.float64:
-            return (
-                f"{output.dtype} inside: the inputs are float64 but this output is {output.dtype}, "
-                "so func computes in it and what is seen is mostly rounding. Keep float64 "
-                "throughout for the check."
-            )
+            return say("inside", dtype=output.dtype)
         if worst.only_rounding:
-            return (
-                "rounding, not a wrong rule: the output is so large that a nudge of eps = "
-                f"{self.tolerance.eps:g} hardly shows in its last digits. Subtract a constant "
-                "from the output, or take a larger eps."
-            )
+            return say("rounding", eps=self.tolerance.eps)
         func, given = self.given
         inputs = self.inputs[: len(given)]
         fault = own_rule_at_fault(
@@ -262,11 +244,8 @@ class _Check:
         eps = self.tolerance.eps
         # A slope that grows as eps shrinks is a jump; 1e-3 at eps 1e-6 is beyond any slope we met.
         jump = max(abs(ahead), abs(behind)) * eps > np.sqrt(eps)
-        return (
-            f"a {'jump' if jump else 'kink'} within eps = {eps:g} of this input, not a wrong rule: "
-            f"the slope is {behind:.6g} just below it and {ahead:.6g} just above, and "
-            "backward gives one between. Move the input away from there, or take a smaller eps."
-        )
+        what = "jump" if jump else "kink"
+        return say("kink", what=what, eps=eps, ahead=ahead, behind=behind)
 
     # -- what is seen -----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.mistakes.evidence import differs
+from gradwalk.inspect.mistakes.evidence import differs, say
 from gradwalk.inspect.mistakes.pushes import ATOL, RTOL, with_line
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.trace import Edge, Sweep, Trace
@@ -55,11 +55,8 @@ def overwritten(trace: Trace, held: Any, parts: Parts, exact: bool = False) -> s
     for kept, gone in _split(parts):
         if _is_sum(held, kept, exact):
             lost = _names([with_line(trace, part.consumer) for part in gone])
-            return (
-                f"overwritten instead of accumulated: {_received(trace, held, parts)}: that of "
-                f"{lost} is lost. {with_line(trace, kept[0].consumer)} assigns (=) where it must "
-                "add (+=)."
-            )
+            received, first = _received(trace, held, parts), with_line(trace, kept[0].consumer)
+            return say("overwritten", received=received, lost=lost, kept=first)
     return None
 
 
@@ -118,13 +115,11 @@ def _explained(trace: Trace, sweep: Sweep, index: int, held: Any, parts: Parts) 
         if not any(_is_sum(held, parts[k:]) for k in cuts):
             late = next((list(parts[k:]) for k in cuts if _is_sum(held, parts[:k])), [])
     if late:
-        return _too_early("it", with_line(trace, late[0].consumer), "was lost")
+        return say("order", early="it", late=with_line(trace, late[0].consumer), fate="was lost")
     if len(parts) == 1:
-        return "its gradient is not what was pushed to it: a hook has replaced it."
-    received = _received(trace, held, parts)
-    return overwritten(trace, held, parts) or (
-        f"overwritten instead of accumulated: {received} (= instead of +=)."
-    )
+        return say("hook")
+    somehow = say("overwritten_somehow", received=_received(trace, held, parts))
+    return overwritten(trace, held, parts) or somehow
 
 
 def _not_handed_on(
@@ -137,16 +132,9 @@ def _not_handed_on(
             missed = part._replace(amount=-slope * sum(p.amount for p in late))
             if _is_sum(held, [*parts, missed], exact=True):
                 names = _names([trace.name(p.consumer) for p in late])
-                return _too_early(with_line(trace, part.consumer), names, "was not handed on")
+                early = with_line(trace, part.consumer)
+                return say("order", early=early, late=names, fate="was not handed on")
     return None
-
-
-def _too_early(early: str, late: str, fate: str) -> str:
-    return (
-        f"wrong order: {early} was visited before {late} had added to its gradient, and what "
-        f"arrived later {fate}. Visit a node after all of its consumers: in reverse topological "
-        "order."
-    )
 
 
 def _split(parts: Parts) -> Iterator[tuple[list[Contribution], list[Contribution]]]:

@@ -34,6 +34,7 @@ from gradwalk.inspect.mistakes.differences import (
     outputs_of,
     wrong_jacobians,
 )
+from gradwalk.inspect.mistakes.evidence import say
 from gradwalk.inspect.mistakes.lost import contributions_to, overwritten
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
@@ -46,7 +47,6 @@ from gradwalk.tensors.tensor import Tensor
 
 LARGEST = 2000  # elements in and out: a larger call would take long to check on its own
 CALLS = 3  # of one op: a wrong rule shows in the first few
-UNKNOWN = "the backward does not belong to the forward."
 
 _patching = threading.RLock()  # one at a time; func may itself call gradcheck
 Derive = Callable[[Function, Sequence[Any]], tuple[Function, tuple[Any, ...]]]
@@ -77,7 +77,7 @@ def own_rule_at_fault(
                 worst, name = _worst(wrong), owner.__name__
                 rule = f"{name}.backward" if isinstance(owner, type) else f"that of op '{name}'"
                 at_fault = _at_fault(rule, what, worst.argument, made_at(node))
-                return f"{reason or said(worst, wrong) or UNKNOWN}\n{at_fault}"
+                return f"{reason or said(worst, wrong) or say('unknown')}\n{at_fault}"
     return None
 
 
@@ -193,11 +193,7 @@ def _assigning(output: Any) -> str | None:
                 i.grad, v.grad = 1.0 + abs(added), 1.0
                 v._backward()
                 if np.isfinite(i.grad) and not np.isclose(i.grad, 1.0 + abs(added) + added):
-                    return (
-                        "overwritten instead of accumulated: a _backward assigns (=) its "
-                        "contribution to an input with several uses where it must add (+=): that "
-                        f"of {v._op}, made at\n    {made_at(v)}"
-                    )
+                    return say("overwritten_in_a_visit", op=v._op, line=made_at(v))
     return None
 
 
