@@ -21,9 +21,7 @@ TOLERANCE = 1e-9  # relative above 1, absolute below
 
 def close(got: float, want: float) -> bool:
     """Whether two numbers are the same but for rounding; NaN is close to nothing."""
-    if got == want:
-        return True
-    return math.isfinite(got) and abs(got - want) <= TOLERANCE * max(1.0, abs(want))
+    return math.isclose(got, want, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
 class Mistake(NamedTuple):

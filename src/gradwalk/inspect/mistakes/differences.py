@@ -191,6 +191,38 @@ def jacobians(output: Any, inputs: Sequence[Any]) -> list[Array]:
     return rows
 
 
+def gradient_of(
+    func: Function, inputs: Sequence[Any], weights: Sequence[Any] | None = None
+) -> tuple[Function, tuple[Any, ...]]:
+    """The gradient of `func` as a function of its inputs and of a weight per output, and those."""
+    count = len(inputs)
+    checked = [i for i, x in enumerate(inputs) if is_checked(x)]
+    if weights is None:
+        random = np.random.default_rng(0)
+        with enable_grad():
+            outputs = outputs_of(func, inputs)
+        weights = [gradients.wrap(random.standard_normal(o.shape).astype(o.dtype)) for o in outputs]
+        for weight in weights:
+            weight.requires_grad = True
+
+    def gradient(*args: Any) -> tuple[Any, ...]:
+        outputs = outputs_of(func, args[:count])
+        pairs = [(o, w) for o, w in zip(outputs, args[count:], strict=True) if o.requires_grad]
+        wanted = [args[i] for i in checked]
+        if not pairs:
+            return tuple(gradients.wrap(np.zeros(x.shape, x.dtype)) for x in wanted)
+        return gradients.grad(
+            [output for output, _ in pairs],
+            wanted,
+            [weight for _, weight in pairs],
+            create_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+
+    return gradient, (*inputs, *weights)
+
+
 @contextmanager
 def grads_put_back(values: Iterable[Any]) -> Iterator[None]:
     """Begin with every grad at 0, and end with those the caller had."""

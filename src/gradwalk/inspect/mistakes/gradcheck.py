@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine import gradients
 from gradwalk.engine.errors import AutogradError
 from gradwalk.engine.modes import enable_grad
 from gradwalk.inspect.mistakes.differences import (
     Function,
     Tolerance,
     WrongJacobian,
+    gradient_of,
     in_float64,
     is_checked,
     jacobians,
@@ -107,38 +107,6 @@ def gradgradcheck(
         "gradgradcheck", gradient, everything, Tolerance(eps, atol, rtol), nondet_tol, (func, given)
     )
     return check.run(raise_exception)
-
-
-def gradient_of(
-    func: Function, inputs: Sequence[Any], weights: Sequence[Any] | None = None
-) -> tuple[Function, tuple[Any, ...]]:
-    """The gradient of `func` as a function of its inputs and of a weight per output, and those."""
-    count = len(inputs)
-    checked = [i for i, x in enumerate(inputs) if is_checked(x)]
-    if weights is None:
-        random = np.random.default_rng(0)
-        with enable_grad():
-            outputs = outputs_of(func, inputs)
-        weights = [gradients.wrap(random.standard_normal(o.shape).astype(o.dtype)) for o in outputs]
-        for weight in weights:
-            weight.requires_grad = True
-
-    def gradient(*args: Any) -> tuple[Any, ...]:
-        outputs = outputs_of(func, args[:count])
-        pairs = [(o, w) for o, w in zip(outputs, args[count:], strict=True) if o.requires_grad]
-        wanted = [args[i] for i in checked]
-        if not pairs:
-            return tuple(gradients.wrap(np.zeros(x.shape, x.dtype)) for x in wanted)
-        return gradients.grad(
-            [output for output, _ in pairs],
-            wanted,
-            [weight for _, weight in pairs],
-            create_graph=True,
-            allow_unused=True,
-            materialize_grads=True,
-        )
-
-    return gradient, (*inputs, *weights)
 
 
 def _require_inputs(asked: str, inputs: Sequence[Any]) -> None:
@@ -234,9 +202,7 @@ class _Check:
             return say("rounding", eps=self.tolerance.eps)
         func, given = self.given
         inputs = self.inputs[: len(given)]
-        fault = own_rule_at_fault(
-            func, inputs, self.tolerance, gradient_of if self.second else None
-        )
+        fault = own_rule_at_fault(func, inputs, self.tolerance, self.second)
         return fault or recorded_fault(func, inputs) or said(worst)
 
     def _kink(self, worst: WrongJacobian) -> str:

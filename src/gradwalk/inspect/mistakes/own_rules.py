@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ from gradwalk.inspect.mistakes.differences import (
     Function,
     Tolerance,
     WrongJacobian,
+    gradient_of,
     grads_put_back,
     in_float64,
     is_checked,
@@ -49,17 +50,15 @@ LARGEST = 2000  # elements in and out: a larger call would take long to check on
 CALLS = 3  # of one op: a wrong rule shows in the first few
 
 _patching = threading.RLock()  # one at a time; func may itself call gradcheck
-Derive = Callable[[Function, Sequence[Any]], tuple[Function, tuple[Any, ...]]]
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # operands and keywords
 
 
 def own_rule_at_fault(
-    func: Function, inputs: Sequence[Any], tolerance: Tolerance, derive: Derive | None = None
+    func: Function, inputs: Sequence[Any], tolerance: Tolerance, second: bool = False
 ) -> str | None:
     """Name the first op or Function of the user's whose own derivative is wrong, and how.
 
-    `derive` turns a function and its inputs into their gradient function, for a check of second
-    derivatives; first derivatives are checked before.
+    If its first derivatives are right, its `second` ones are checked too.
     """
     with enable_grad():
         outputs = outputs_of(func, inputs)
@@ -71,8 +70,8 @@ def own_rule_at_fault(
             what = "gradient"
             if wrong and isinstance(owner, type):
                 reason = _lost_use(owner, operands, keywords, _worst(wrong))
-            elif not wrong and derive is not None:
-                what, wrong = "second derivative", _wrong(*derive(run, operands), tolerance)
+            elif not wrong and second:
+                what, wrong = "second derivative", _wrong(*gradient_of(run, operands), tolerance)
             if wrong:
                 worst, name = _worst(wrong), owner.__name__
                 rule = f"{name}.backward" if isinstance(owner, type) else f"that of op '{name}'"
