@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from gradwalk.cli import app
 from gradwalk.course.checker import diagnosis, process
 from gradwalk.course.checker.outcomes import known_mistakes
-from gradwalk.inspect.mistakes import walks
+from gradwalk.inspect.mistakes import wrong_walks
 from tests.course.wrong_engines import wrong
 from tests.project.checkout import ROOT
 
@@ -178,7 +178,7 @@ def test_the_page_has_every_key_of_a_mistake() -> None:
 
 
 def test_every_mistake_that_is_looked_for_has_words() -> None:
-    assert known_mistakes().keys() >= {*walks.WALKS, *diagnosis.LACKS}
+    assert known_mistakes().keys() >= {*wrong_walks.WALKS, *diagnosis.LACKS}
     code = Path(diagnosis.__file__).read_text("utf-8")
     assert known_mistakes().keys() >= set(re.findall(r'(?:shows|mistake)\("([a-z -]+)"', code))
     for entry in known_mistakes().values():

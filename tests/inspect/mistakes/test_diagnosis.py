@@ -9,7 +9,7 @@ import pytest
 import gradwalk as gw
 from gradwalk.inspect.mistakes.diagnosis import diagnose
 from gradwalk.inspect.mistakes.evidence import SENTENCES, differs
-from gradwalk.inspect.mistakes.lost import contributions_to, overwritten
+from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.trace.trace import Edge
 
 

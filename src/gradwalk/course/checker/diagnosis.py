@@ -29,7 +29,7 @@ from gradwalk.course.checker.trials import SPELLED
 from gradwalk.inspect.mistakes.diagnosis import WrongRule, fits, wrong_rule
 from gradwalk.inspect.mistakes.diagnosis import diagnose as diagnose_numbers
 from gradwalk.inspect.mistakes.evidence import Evidence
-from gradwalk.inspect.mistakes.walks import first_early_visit, walk_that_fits
+from gradwalk.inspect.mistakes.wrong_walks import first_early_visit, walk_that_fits
 
 # Ops often built from others, a + (−b) and a·b**−1: one mistake is not reported twice.
 _MADE_OF = {"sub": "neg", "div": "power"}

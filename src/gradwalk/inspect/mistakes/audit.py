@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.mistakes.lost import lost_by_values, lost_in
-from gradwalk.inspect.mistakes.pushes import Right, WrongPush, named, wrong_pushes
+from gradwalk.inspect.mistakes.lost_contributions import lost_by_values, lost_in
+from gradwalk.inspect.mistakes.wrong_contributions import Right, WrongPush, named, wrong_pushes
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable

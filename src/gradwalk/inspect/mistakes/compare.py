@@ -10,7 +10,7 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError
 from gradwalk.inspect.mistakes.diagnosis import diagnose
-from gradwalk.inspect.mistakes.lost import contributions_to, overwritten
+from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.live import gradient_of, is_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace

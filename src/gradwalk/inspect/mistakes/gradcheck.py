@@ -25,7 +25,7 @@ from gradwalk.inspect.mistakes.differences import (
     wrong_jacobians,
 )
 from gradwalk.inspect.mistakes.evidence import say
-from gradwalk.inspect.mistakes.own_rules import own_rule_at_fault, recorded_fault, said
+from gradwalk.inspect.mistakes.rule_at_fault import own_rule_at_fault, recorded_fault, said
 from gradwalk.inspect.trace.routes import listed as listed_names
 from gradwalk.scalar.value import Value
 from gradwalk.tensors.tensor import Tensor

@@ -36,7 +36,7 @@ from gradwalk.inspect.mistakes.differences import (
     wrong_jacobians,
 )
 from gradwalk.inspect.mistakes.evidence import say
-from gradwalk.inspect.mistakes.lost import contributions_to, overwritten
+from gradwalk.inspect.mistakes.lost_contributions import contributions_to, overwritten
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder
 from gradwalk.inspect.trace.trace import Edge, Trace
