@@ -126,7 +126,7 @@ from collections import deque""",
         "        return Value(self.data * other.data, (self, other), (self.data, other.data))",
     ),
     "neg_sign": (
-        "−a hands on a plus, and subtraction is made of it.",
+        "−a passes on a plus, and subtraction is made of it.",
         "        return Value(self.data - other.data, (self, other), (1.0, -1.0))",
         "        return self + (-other)",
         "        return Value(-self.data, (self,), (-1.0,))",
@@ -171,7 +171,7 @@ from collections import deque""",
         "                i.grad = v.grad * partial",
     ),
     "plain_recursion": (
-        "hands on, then calls its inputs, once for every path.",
+        "passes on, then calls its inputs, once for every path.",
         WALK,
         """\
         self.hand_on()
@@ -193,7 +193,7 @@ from collections import deque""",
         "        return Value(self.data**n, (self,), (self.data ** (n - 1),))",
     ),
     "pre_order": (
-        "depth-first, each node handing on as soon as it is met.",
+        "depth-first, each node passing on as soon as it is met.",
         WALK,
         """\
         waiting, seen = [self], set()

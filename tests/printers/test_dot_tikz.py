@@ -5,10 +5,10 @@ import re
 import pytest
 
 from gradwalk import Value
-from gradwalk.cli import neuron
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.printers.graphs.dot import graph_dot, quoted
 from gradwalk.printers.graphs.tikz import frames_tikz, graph_tikz, latex
+from tests.printers.neuron import neuron
 
 
 def walked(source: str, **values: float):  # type: ignore[no-untyped-def]

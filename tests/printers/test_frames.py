@@ -24,9 +24,9 @@ def test_leaves_then_forward_then_the_seed_then_backward() -> None:
         "c = 3 × a = 6",
         "d = b × c = 18",
         "backward begins at d: its gradient is 1",
-        "d hands on 1 × 6 = 6 to b, 1 × 3 = 3 to c",
-        "c hands on 3 × 3 = 9 to a",
-        "b hands on 6 × 1 = 6 to a",
+        "d passes on 1 × 6 = 6 to b, 1 × 3 = 3 to c",
+        "c passes on 3 × 3 = 9 to a",
+        "b passes on 6 × 1 = 6 to a",
     ]
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 
 import gradwalk as gw
 from gradwalk import Value
-from gradwalk.cli import neuron
 from gradwalk.inspect import record
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.printers.graphs.svg import HEIGHT, WIDTH, graph_svg
+from tests.printers.neuron import neuron
 
 
 def boxes(svg: str) -> list[tuple[int, int]]:

@@ -9,11 +9,11 @@ from rich.console import Console
 
 import gradwalk as gw
 from gradwalk import Value
-from gradwalk.cli import neuron
 from gradwalk.inspect import record
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.printers.graphs.terminal import show_tree, show_walk
 from gradwalk.printers.scalars import number, slope
+from tests.printers.neuron import neuron
 
 
 def printed(graph: Any, width: int = 80, tree: bool = False, **options: Any) -> str:

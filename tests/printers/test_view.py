@@ -7,12 +7,12 @@ import pytest
 
 import gradwalk as gw
 from gradwalk import Value, nn
-from gradwalk.cli import neuron
 from gradwalk.inspect import record, scope
 from gradwalk.inspect.expression.parser import parse
 from gradwalk.printers.graphs.data import graph_data
 from gradwalk.printers.graphs.groups import close_groups
 from gradwalk.printers.graphs.view import view_of
+from tests.printers.neuron import neuron
 
 
 def test_a_value_and_its_trace_look_the_same() -> None:

@@ -59,7 +59,7 @@ def test_every_word_that_is_used_exists() -> None:
 
 
 def test_whatever_looks_like_a_word_is_one() -> None:
-    """Also where a key is kept in a table or handed on, and said elsewhere."""
+    """Also where a key is kept in a table or passed on, and said elsewhere."""
     known = {*WORDS, *map(stem, WORDS)}
     groups = {key.split(".")[0] for key in WORDS}
     found = {key for path in SOURCES for key in LITERAL.findall(path.read_text(encoding="utf-8"))}

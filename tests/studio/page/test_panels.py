@@ -240,7 +240,7 @@ def test_overwriting_is_a_switch(open_page: Any) -> None:
 
 
 def test_step_by_step(open_page: Any) -> None:
-    """Each visit hands on what is there by then; undo takes it back."""
+    """Each visit passes on what is there by then; undo takes it back."""
     page: Watched = open_page(LAB + "&order=b,d,c,a&step=5")
     step = page.page.get_by_role("button", name="step", exact=True).last
     step.click()  # the seed

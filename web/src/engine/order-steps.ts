@@ -23,7 +23,7 @@ export const orderOf = (passes: number[][]): number[] =>
 /** The nodes that hand something on, as they are computed: the order that loses most. */
 export const computedOrder = (computed: Computed): number[] => computed.visits.slice().reverse();
 
-/** The forward phase, then the visits in this order, each handing on what it has by then. */
+/** The forward phase, then the visits in this order, each passing on what it has by then. */
 export function orderSteps(computed: Computed, order: number[], overwrite: boolean): Step[] {
   const graph = backwardGraph(computed);
   const { hand } = amounts(graph);

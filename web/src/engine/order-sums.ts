@@ -100,7 +100,7 @@ export function overAllPaths<T>(graph: BackwardGraph, sum: Sum<T>, begin?: Sums<
 }
 
 /**
- * What arrives if the nodes are visited in this order, each handing on what it has by then. Every
+ * What arrives if the nodes are visited in this order, each passing on what it has by then. Every
  * pass begins by setting the gradient of the root, and clears nothing.
  */
 export function asRun<T>(
@@ -126,9 +126,9 @@ export function asRun<T>(
  *
  * A path runs once for every way to find its nodes, from the root down, in the order of the visits;
  * the one that takes each node at its first chance is the right one, the others are extra. So each
- * node has two sums: what is fresh, arrived since its last visit, and what is stale, handed on
- * before, and extra if it is handed on again. What is still fresh at the end of a pass was never
- * handed on: every path that goes on from there is lost.
+ * node has two sums: what is fresh, arrived since its last visit, and what is stale, passed on
+ * before, and extra if it is passed on again. What is still fresh at the end of a pass was never
+ * passed on: every path that goes on from there is lost.
  */
 export function lostAndExtra<T>(
   graph: BackwardGraph,

@@ -1,6 +1,6 @@
 """audit: check every step of a recorded backward pass against central differences.
 
-It trusts no rule: it compares what a node handed on with how its output moves if its operands are
+It trusts no rule: it compares what a node passed on with how its output moves if its operands are
 nudged. So it names any wrong rule, injected by `bugs` or not, and what is wrong around the rules: a
 contribution overwritten, a node visited too early.
 """

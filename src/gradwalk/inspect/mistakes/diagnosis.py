@@ -2,7 +2,7 @@
 
 Most mistakes are simulated: each turns the right gradient into a wrong one, and the mistakes that
 give the gradient in question are named. The others show in which elements are zero. gradcheck
-brings Jacobians as evidence, audit what a recorded node handed on, compare gradients derived by
+brings Jacobians as evidence, audit what a recorded node passed on, compare gradients derived by
 hand, the course what learners' engines compute.
 """
 
@@ -68,7 +68,7 @@ def _told(e: Evidence) -> Iterator[tuple[str, str]]:
         yield "term", say("term")
     elif e.g is not None:
         if e.is_given(e.g):
-            yield "handed on", say("handed_on")
+            yield "passed on", say("passed_on")
         if e.output is not None and e.is_given(e.g * e.output):
             yield "output", say("output")
     if e.right_for:
@@ -236,7 +236,7 @@ def _without_term(e: Evidence) -> bool:
 def _pulled_elementwise(e: Evidence, jacobian: Array) -> bool:
     """Whether an op that mixes elements is pulled through as if it did not: softmax, a norm.
 
-    Then what was handed on is a·g for some a, element by element.
+    Then what was passed on is a·g for some a, element by element.
     """
     if e.g is None or e.g.shape != e.given.shape or not e.given.any():
         return False

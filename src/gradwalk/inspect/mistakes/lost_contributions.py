@@ -99,7 +99,7 @@ def _lost(
                 text: str | None = _explained(trace, sweep, index, held, parts)
             else:
                 text = overwritten(trace, held, parts, exact=True)
-                text = text or _not_handed_on(trace, sweep, held, parts, slopes)
+                text = text or _not_passed_on(trace, sweep, held, parts, slopes)
             if text is not None:
                 yield index, text
             break
@@ -122,7 +122,7 @@ def _explained(trace: Trace, sweep: Sweep, index: int, held: Any, parts: Parts) 
     return overwritten(trace, held, parts) or somehow
 
 
-def _not_handed_on(
+def _not_passed_on(
     trace: Trace, sweep: Sweep, held: float, parts: Parts, slopes: Locals
 ) -> str | None:
     """Whether a consumer was visited too early; None if not: `held` may have been there before."""
@@ -133,7 +133,7 @@ def _not_handed_on(
             if _is_sum(held, [*parts, missed], exact=True):
                 names = _names([trace.name(p.consumer) for p in late])
                 early = with_line(trace, part.consumer)
-                return say("order", early=early, late=names, fate="was not handed on")
+                return say("order", early=early, late=names, fate="was not passed on")
     return None
 
 

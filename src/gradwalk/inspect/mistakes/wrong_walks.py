@@ -110,7 +110,7 @@ def _runs(
 ) -> WalkRuns:
     """Every run of these graphs in these orders.
 
-    `local_only` hands on slopes alone; `closed` ignores what arrives after a node's visit.
+    `local_only` passes on slopes alone; `closed` ignores what arrives after a node's visit.
     """
 
     def run(graph: BackwardGraph, visits: Sequence[int]) -> WalkRun:

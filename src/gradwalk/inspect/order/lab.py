@@ -80,7 +80,7 @@ def run_recipes(x: Any, loss: Any = None) -> RecipeRuns:
     gradient of x: 7 is right
     recipe           got  lost  extra  what it does
     right              7     —      —  each node after all of its consumers
-    plain recursion    7     —      —  each node hands on, then calls its inputs
+    plain recursion    7     —      —  each node pushes, then calls its inputs
     depth-first        7     —      —  depth-first, each node when it is first met
     breadth-first      7     —      —  nearest to the root first
     overwrite          3     4      —  the right order with = instead of +=

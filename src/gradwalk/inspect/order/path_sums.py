@@ -333,8 +333,8 @@ def lost_and_extra(
     A path runs once for every way to find its nodes, from the root down, in the order of the
     visits. Of these ways the one that takes each node at its first chance is the right one, the
     others are extra. So each place has two sums: what is *fresh*, arrived since its node's last
-    visit, and what is *stale*, handed on before, and extra if it is handed on again. What is still
-    fresh at the end of a pass was never handed on: every path that goes on from there is lost.
+    visit, and what is *stale*, passed on before, and extra if it is passed on again. What is still
+    fresh at the end of a pass was never passed on: every path that goes on from there is lost.
     A further pass sets the gradient of the roots again, so what they had is lost as well.
     """
     among = None if keep is None else graph.leading_to(keep)

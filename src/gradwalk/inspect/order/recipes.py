@@ -102,7 +102,7 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("right", "each node after all of its consumers", consumers_first),
-        Recipe("plain recursion", "each node hands on, then calls its inputs", _recursion),
+        Recipe("plain recursion", "each node pushes, then calls its inputs", _recursion),
         Recipe("depth-first", "depth-first, each node when it is first met", _depth_first),
         Recipe("breadth-first", "nearest to the root first", _breadth_first),
         Recipe("overwrite", "the right order with = instead of +=", consumers_first, True),

@@ -88,7 +88,7 @@ def _backward(view: GraphView, frames: list[Frame], known: set[int]) -> None:
             before = total.get(edge.source)
             total[edge.source] = edge.pushed if before is None else _sum(before, edge.pushed)
             said.append(f"{_pushed(view, node, edge.slope, edge.pushed)} to {source.name}")
-        text = f"{node.name} hands on {', '.join(said) or 'nothing'}"
+        text = f"{node.name} passes on {', '.join(said) or 'nothing'}"
         _add(frames, "Backward", text, known, focus=index, live=live, grads=_texts(total, missing))
 
 

@@ -34,9 +34,9 @@ def show_walk(graph: Any, console: Any, rows: int = ROWS) -> None:
     if not view.swept:
         return
     console.print(
-        f"[bold]Backward[/bold]: from {last} down; each node hands on g × local derivative"
+        f"[bold]Backward[/bold]: from {last} down; each node passes on g × local derivative"
         if view.scalar
-        else f"[bold]Backward[/bold]: from {last} down; norms of what each node hands on"
+        else f"[bold]Backward[/bold]: from {last} down; norms of what each node passes on"
     )
     _print_table(_backward_columns(view), _pushes(view), rows, console)
     if view.scalar:

@@ -127,7 +127,7 @@ def test_too_many_and_too_few() -> None:
         tape.call(x=f32(3, 4))
 
 
-def test_what_does_not_fit_is_handed_on() -> None:
+def test_what_does_not_fit_is_passed_on() -> None:
     seen = []
 
     def misfit(*arrays: np.ndarray) -> str:
