@@ -22,10 +22,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Facts of a definition: a function of `gradwalk`; with a method; with an in-place method as well;
-# in `gradwalk.special` besides.
+# of floats; in `gradwalk.special` besides.
 FUNCTION: dict[str, Any] = {"namespaces": "gradwalk"}
 METHOD: dict[str, Any] = {**FUNCTION, "method": True}
 IN_PLACE: dict[str, Any] = {**METHOD, "inplace": True}
+FLOAT: dict[str, Any] = {**IN_PLACE, "to_float": True}
 SPECIAL: dict[str, Any] = {**IN_PLACE, "namespaces": "gradwalk special"}
 
 # The op, operands and attributes that a call amounts to.

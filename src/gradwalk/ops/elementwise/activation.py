@@ -39,11 +39,11 @@ def _sigmoid_forward(x: Any) -> Any:
 sigmoid = smooth(
     "sigmoid",
     _sigmoid_forward,
-    _sigmoid_number,
-    partials=[lambda out: out * (1 - out)],
+    lambda out: out * (1 - out),
+    "1 / (1 + e⁻ˣ).",
+    number=_sigmoid_number,
     symbol="σ",
     namespaces="gradwalk special.expit",
-    doc="1 / (1 + e⁻ˣ).",
 )
 
 # `out <= 0` rather than `out > 0`: a NaN must let its gradient through, as in PyTorch.
@@ -96,10 +96,10 @@ softplus = elementwise(
 erf = smooth(
     "erf",
     erf_array,
-    math.erf,
-    partials=[lambda x: _TWO_OVER_ROOT_PI * exp(-(x * x))],
+    lambda x: _TWO_OVER_ROOT_PI * exp(-(x * x)),
+    "The error function.",
+    number=math.erf,
     namespaces="gradwalk special",
-    doc="The error function.",
 )
 
 # The normal distribution function: P(a standard normal number < x).

@@ -218,22 +218,14 @@ square = elementwise(
     doc="x².",
     **IN_PLACE,
 )
-sqrt = smooth(
-    "sqrt",
-    np.sqrt,
-    math.sqrt,
-    vjp=[lambda g, out: g / (2 * out)],
-    symbol="√",
-    domain=(0.2, 4.0),
-    doc="√x.",
-)
+sqrt = smooth("sqrt", np.sqrt, lambda g, out: g / (2 * out), "√x.", symbol="√", domain=(0.2, 4.0))
 rsqrt = smooth(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
-    lambda x: 1 / math.sqrt(x),
-    partials=[lambda out: -0.5 * out * out * out],
+    lambda out: -0.5 * out * out * out,
+    "1/√x.",
+    number=lambda x: 1 / math.sqrt(x),
     domain=(0.2, 4.0),
-    doc="1/√x.",
 )
 abs: Op = elementwise(
     "abs",
@@ -305,56 +297,36 @@ def _round_number(x: float, decimals: int) -> float:
     return builtins.round(x, 0) if decimals == 0 else float(np.round(x, decimals))
 
 
-exp = smooth("exp", np.exp, math.exp, partials=[lambda out: out], doc="eˣ.")
-exp2 = smooth(
-    "exp2",
-    np.exp2,
-    math.exp2,
-    partials=[lambda out: out * math.log(2)],
-    namespaces="gradwalk special",
-    doc="2ˣ.",
-)
-expm1 = smooth(
-    "expm1",
-    np.expm1,
-    math.expm1,
-    partials=[lambda out: out + 1],
-    namespaces="gradwalk special",
-    doc="eˣ − 1, exact near 0.",
-)
-log: Op = smooth(
-    "log", np.log, math.log, vjp=[lambda g, x: g / x], domain=(0.2, 4.0), doc="Natural logarithm."
-)
+_POSITIVE = (0.2, 4.0)
+_BOTH = "gradwalk special"
+
+exp = smooth("exp", np.exp, lambda out: out, "eˣ.")
+exp2 = smooth("exp2", np.exp2, lambda out: out * math.log(2), "2ˣ.", namespaces=_BOTH)
+expm1 = smooth("expm1", np.expm1, lambda out: out + 1, "eˣ − 1, exact near 0.", namespaces=_BOTH)
+log: Op = smooth("log", np.log, lambda g, x: g / x, "Natural logarithm.", domain=_POSITIVE)
 log1p = smooth(
     "log1p",
     np.log1p,
-    math.log1p,
-    vjp=[lambda g, x: g / (1 + x)],
+    lambda g, x: g / (1 + x),
+    "Log(1 + x), exact near 0.",
     domain=(-0.5, 4.0),
-    namespaces="gradwalk special",
-    doc="Log(1 + x), exact near 0.",
+    namespaces=_BOTH,
 )
 log2 = smooth(
-    "log2",
-    np.log2,
-    math.log2,
-    vjp=[lambda g, x: g / (x * math.log(2))],
-    domain=(0.2, 4.0),
-    doc="Logarithm to base 2.",
+    "log2", np.log2, lambda g, x: g / (x * math.log(2)), "Logarithm to base 2.", domain=_POSITIVE
 )
 log10 = smooth(
     "log10",
     np.log10,
-    math.log10,
-    vjp=[lambda g, x: g / (x * math.log(10))],
-    domain=(0.2, 4.0),
-    doc="Logarithm to base 10.",
+    lambda g, x: g / (x * math.log(10)),
+    "Logarithm to base 10.",
+    domain=_POSITIVE,
 )
 reciprocal = smooth(
     "reciprocal",
     np.reciprocal,
-    lambda x: 1 / x,
-    partials=[lambda out: -(out * out)],
+    lambda out: -(out * out),
+    "1/x.",
+    number=lambda x: 1 / x,
     domain=(0.3, 4.0),
-    doc="1/x.",
 )

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, float64
-from gradwalk.ops.core.op import Op, elementwise, smooth
-from gradwalk.ops.core.public import IN_PLACE, METHOD, public
+from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.public import FLOAT, IN_PLACE, METHOD, public
 from gradwalk.ops.elementwise import arithmetic
 from gradwalk.ops.elementwise.arithmetic import sign, trunc
 from gradwalk.ops.elementwise.choice import where
@@ -59,12 +59,13 @@ fmod = elementwise(
 )
 
 # |x| with the sign of y.
-copysign: Op = smooth(
+copysign: Op = elementwise(
     "copysign",
     np.copysign,
     partials=[lambda x, y: sign(x) * copysign(1.0, y), 0],
     domain=((0.3, 3.0), (0.3, 3.0)),
     doc="|self| with the sign of other.",
+    **FLOAT,
 )
 
 

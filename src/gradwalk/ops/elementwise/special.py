@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.op import Op, elementwise, smooth
-from gradwalk.ops.core.public import METHOD, public
+from gradwalk.ops.core.public import FLOAT, METHOD, public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log
 from gradwalk.ops.elementwise.choice import where
@@ -20,6 +20,8 @@ from gradwalk.ops.elementwise.error_function import erfc_array
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 _LOG_2 = math.log(2)
+_BOTH = "gradwalk special"
+_POSITIVE = (0.3, 4.0)
 
 
 def _scipy(name: str) -> Any:
@@ -34,36 +36,36 @@ def _scipy(name: str) -> Any:
 erfc = smooth(
     "erfc",
     erfc_array,
-    math.erfc,
-    partials=[lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x))],
-    namespaces="gradwalk special",
-    doc="1 − erf(x).",
+    lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x)),
+    "1 − erf(x).",
+    number=math.erfc,
+    namespaces=_BOTH,
 )
 erfinv = smooth(
     "erfinv",
     _scipy("erfinv"),
-    partials=[lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out)],
+    lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out),
+    "The inverse of erf.",
     domain=(-0.8, 0.8),
-    namespaces="gradwalk special",
-    doc="The inverse of erf.",
+    namespaces=_BOTH,
 )
 
 # log |Γ(x)|, and its derivatives: digamma, then polygamma of order 1, 2, ...
 lgamma = smooth(
     "lgamma",
     lambda x: _scipy("gammaln")(np.where(x == -math.inf, math.inf, x)),
-    partials=[lambda x: digamma(x)],
-    domain=(0.3, 4.0),
+    lambda x: digamma(x),
+    "Log |Γ(x)|.",
+    domain=_POSITIVE,
     namespaces="gradwalk special.gammaln",
-    doc="Log |Γ(x)|.",
 )
 digamma: Op = smooth(
     "digamma",
     _scipy("digamma"),
-    partials=[lambda x: polygamma_op(x, n=1)],
-    domain=(0.3, 4.0),
+    lambda x: polygamma_op(x, n=1),
+    "The derivative of lgamma.",
+    domain=_POSITIVE,
     namespaces="gradwalk special special.psi",
-    doc="The derivative of lgamma.",
 )
 
 
@@ -87,7 +89,7 @@ polygamma_op: Op = elementwise(
     _polygamma_forward,
     partials=[lambda x, n: polygamma_op(x, n=n + 1)],
     to_float=True,
-    domain=(0.3, 4.0),
+    domain=_POSITIVE,
 )
 
 
@@ -135,13 +137,13 @@ def _xlogy_forward(x: Any, y: Any) -> Any:
 
 
 # x × log y, where 0 × log 0 is 0.
-xlogy = smooth(
+xlogy = elementwise(
     "xlogy",
     _xlogy_forward,
     vjp=[lambda g, x, y: where((x == 0) & (y <= 0), 0, g * log(y)), lambda g, x, y: g * (x / y)],
     domain=((-2.0, 2.0), (0.3, 3.0)),
-    namespaces="gradwalk special",
     doc="self × log(other), 0 where self is 0.",
+    **FLOAT | {"namespaces": _BOTH},
 )
 
 
@@ -161,10 +163,10 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 logit = smooth(
     "logit",
     _logit_forward,
-    vjp=[_logit_rule],
+    _logit_rule,
+    "Log(x / (1 − x)), the inverse of sigmoid.",
     domain=(0.15, 0.85),
-    namespaces="gradwalk special",
-    doc="Log(x / (1 − x)), the inverse of sigmoid.",
+    namespaces=_BOTH,
 )
 
 

@@ -7,78 +7,37 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, smooth
+from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.public import FLOAT
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import where
 
-sin = smooth("sin", np.sin, math.sin, partials=[lambda x: cos(x)], doc="Sine.")
-cos: Op = smooth("cos", np.cos, math.cos, partials=[lambda x: -sin(x)], doc="Cosine.")
-tan = smooth(
-    "tan",
-    np.tan,
-    math.tan,
-    partials=[lambda out: 1 + out * out],
-    domain=(-1.2, 1.2),
-    doc="Tangent.",
-)
-asin = smooth(
-    "asin",
-    np.arcsin,
-    math.asin,
-    partials=[lambda x: rsqrt(1 - x * x)],
-    domain=(-0.8, 0.8),
-    names="asin arcsin",
-    doc="Arc sine.",
-)
-acos = smooth(
-    "acos",
-    np.arccos,
-    math.acos,
-    partials=[lambda x: -rsqrt(1 - x * x)],
-    domain=(-0.8, 0.8),
-    names="acos arccos",
-    doc="Arc cosine.",
-)
-atan = smooth(
-    "atan",
-    np.arctan,
-    math.atan,
-    vjp=[lambda g, x: g / (1 + x * x)],
-    names="atan arctan",
-    doc="Arc tangent.",
-)
-sinh = smooth("sinh", np.sinh, math.sinh, partials=[lambda x: cosh(x)], doc="Hyperbolic sine.")
-cosh: Op = smooth(
-    "cosh", np.cosh, math.cosh, partials=[lambda x: sinh(x)], doc="Hyperbolic cosine."
-)
-tanh = smooth(
-    "tanh", np.tanh, math.tanh, partials=[lambda out: 1 - out * out], doc="Hyperbolic tangent."
-)
-asinh = smooth(
-    "asinh",
-    np.arcsinh,
-    math.asinh,
-    partials=[lambda x: rsqrt(x * x + 1)],
-    names="asinh arcsinh",
-    doc="Inverse hyperbolic sine.",
-)
+_INSIDE = (-0.8, 0.8)  # of the functions that are steep at −1 and 1
+_QUADRANT = ((0.3, 3.0), (0.3, 3.0))
+
+sin = smooth("sin", np.sin, lambda x: cos(x), "Sine.")
+cos: Op = smooth("cos", np.cos, lambda x: -sin(x), "Cosine.")
+tan = smooth("tan", np.tan, lambda out: 1 + out * out, "Tangent.", domain=(-1.2, 1.2))
+asin = smooth("asin", np.arcsin, lambda x: rsqrt(1 - x * x), "Arc sine.", domain=_INSIDE)
+acos = smooth("acos", np.arccos, lambda x: -rsqrt(1 - x * x), "Arc cosine.", domain=_INSIDE)
+atan = smooth("atan", np.arctan, lambda g, x: g / (1 + x * x), "Arc tangent.")
+sinh = smooth("sinh", np.sinh, lambda x: cosh(x), "Hyperbolic sine.")
+cosh: Op = smooth("cosh", np.cosh, lambda x: sinh(x), "Hyperbolic cosine.")
+tanh = smooth("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.")
+asinh = smooth("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1), "Inverse hyperbolic sine.")
 acosh = smooth(
     "acosh",
     np.arccosh,
-    math.acosh,
-    partials=[lambda x: rsqrt(x * x - 1)],
+    lambda x: rsqrt(x * x - 1),
+    "Inverse hyperbolic cosine.",
     domain=(1.2, 4.0),
-    names="acosh arccosh",
-    doc="Inverse hyperbolic cosine.",
 )
 atanh = smooth(
     "atanh",
     np.arctanh,
-    math.atanh,
-    vjp=[lambda g, x: g / (1 - x * x)],
-    domain=(-0.8, 0.8),
-    names="atanh arctanh",
-    doc="Inverse hyperbolic tangent.",
+    lambda g, x: g / (1 - x * x),
+    "Inverse hyperbolic tangent.",
+    domain=_INSIDE,
 )
 
 
@@ -89,38 +48,40 @@ def _square_sum(x: Any, y: Any) -> Any:
 
 
 # The angle of the point (y, x): as everywhere, the first operand is the height.
-atan2 = smooth(
+atan2 = elementwise(
     "atan2",
     np.arctan2,
     math.atan2,
     partials=[lambda x, y: y / _square_sum(x, y), lambda x, y: -x / _square_sum(x, y)],
-    domain=((0.3, 3.0), (0.3, 3.0)),
+    domain=_QUADRANT,
     names="atan2 arctan2",
     doc="The angle of the point (other, self).",
+    **FLOAT,
 )
-hypot = smooth(
+hypot = elementwise(
     "hypot",
     np.hypot,
     math.hypot,
     partials=[lambda x, out: x / out, lambda y, out: y / out],
-    domain=((0.3, 3.0), (0.3, 3.0)),
+    domain=_QUADRANT,
     doc="√(self² + other²).",
+    **FLOAT,
 )
 deg2rad = smooth(
     "deg2rad",
     lambda x: x * (math.pi / 180),
-    lambda x: x * (math.pi / 180),
-    partials=[math.pi / 180],
+    math.pi / 180,
+    "Degrees as radians.",
+    number=lambda x: x * (math.pi / 180),
     linear=True,
-    doc="Degrees as radians.",
 )
 rad2deg = smooth(
     "rad2deg",
     lambda x: x * (180 / math.pi),
-    lambda x: x * (180 / math.pi),
-    partials=[180 / math.pi],
+    180 / math.pi,
+    "Radians as degrees.",
+    number=lambda x: x * (180 / math.pi),
     linear=True,
-    doc="Radians as degrees.",
 )
 
 
@@ -139,13 +100,12 @@ def _sinc_slope(x: Any, out: Any) -> Any:
     return where(near, small, (cos(math.pi * x) - out) / where(near, 1.0, x))
 
 
-# sin πx / πx.
 sinc = smooth(
     "sinc",
     np.sinc,
-    _sinc_number,
-    partials=[_sinc_slope],
+    _sinc_slope,
+    "Sin(πx) / πx.",
+    number=_sinc_number,
     formula={"x": "g × (cos(π × {x}) − {out}) / {x}, at 0 its limit 0"},
     namespaces="gradwalk special",
-    doc="Sin(πx) / πx.",
 )
