@@ -24,7 +24,6 @@ from gradwalk.ops.core.dtypes import (
 )
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.shape.reshaping import cast
-from gradwalk.tensors.devices import device
 
 # The class that wraps results; tensor.py, which imports this module, puts it here.
 Tensor: Any = None
@@ -41,20 +40,6 @@ def wrap(array: Any, node: Any = None, index: int = 0) -> Any:
     tensor._array = array
     tensor._node = node
     tensor._index = index
-    return tensor
-
-
-def leaf(array: Any, requires_grad: bool = False, place: Any = None) -> Any:
-    """A new tensor for the user; it records the source line for error messages."""
-    category(array.dtype)
-    if state.here.tracer is not None:
-        array = state.here.tracer.constant(array)
-    if place is not None:
-        device(place)  # raises unless it is the CPU
-    tensor = wrap(array)
-    tensor.code, tensor.position = caller()
-    if requires_grad:
-        tensor.requires_grad = True
     return tensor
 
 

@@ -236,34 +236,19 @@ def _equip(registration: Registration) -> None:
 follow(_equip)
 
 
+# The operators that change a tensor: `x += y` is `x.add_(y)`; others, like `//=`, rebind the name.
+OPERATORS = {
+    **{"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "pow": "pow_"},
+    **{"and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"},
+}
+for _operator, _method in OPERATORS.items():
+    setattr(InPlaceMethods, f"__i{_operator}__", getattr(InPlaceMethods, _method))
+
+
 class InPlace(InPlaceMethods):
     """The methods with a trailing underscore, `x += y` and `x[i] = v`."""
 
     __slots__ = ()
-
-    def __iadd__(self, other: Any) -> Self:
-        return self.add_(other)
-
-    def __isub__(self, other: Any) -> Self:
-        return self.sub_(other)
-
-    def __imul__(self, other: Any) -> Self:
-        return self.mul_(other)
-
-    def __itruediv__(self, other: Any) -> Self:
-        return self.div_(other)
-
-    def __ipow__(self, exponent: Any) -> Self:
-        return self.pow_(exponent)
-
-    def __iand__(self, other: Any) -> Self:
-        return self.bitwise_and_(other)
-
-    def __ior__(self, other: Any) -> Self:
-        return self.bitwise_or_(other)
-
-    def __ixor__(self, other: Any) -> Self:
-        return self.bitwise_xor_(other)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         fixed, arrays = indexing.from_user_index(key)

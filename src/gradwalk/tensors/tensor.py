@@ -6,7 +6,7 @@ import builtins
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,16 @@ from gradwalk.tensors.apply import refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
 from gradwalk.tensors.properties import Properties
+
+
+def _conversion(dtype: Any) -> Callable[[Tensor], Tensor]:
+    """The method that converts to a dtype."""
+
+    def convert(self: Tensor) -> Tensor:
+        return self.to(dtype)
+
+    convert.__doc__ = f"As {np.dtype(dtype)}."
+    return convert
 
 
 class Tensor(InPlace, Properties, RandomMethods, Operators):
@@ -386,10 +396,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
                 f"only leaf tensors can be copied, this is {name_of(self)}, made at "
                 f"{self.line}. Use .detach().clone()."
             )
-        copied = type(self).__new__(type(self))
-        copied._set(array, None, 0)
-        copied._requires_grad = self._requires_grad
-        copied._label = self._label
+        copied = _unpickle(type(self), array, self._requires_grad, self._label)
         copied.code, copied.position = caller()
         return copied
 
@@ -425,37 +432,14 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         """This in the dtype of `other`."""
         return self.to(other.dtype)
 
-    def float(self) -> Tensor:
-        """As float32."""
-        return self.to(np.float32)
-
-    def double(self) -> Tensor:
-        """As float64."""
-        return self.to(np.float64)
-
-    def long(self) -> Tensor:
-        """As int64."""
-        return self.to(np.int64)
-
-    def int(self) -> Tensor:
-        """As int32."""
-        return self.to(np.int32)
-
-    def short(self) -> Tensor:
-        """As int16."""
-        return self.to(np.int16)
-
-    def char(self) -> Tensor:
-        """As int8."""
-        return self.to(np.int8)
-
-    def byte(self) -> Tensor:
-        """As uint8."""
-        return self.to(np.uint8)
-
-    def bool(self) -> Tensor:
-        """As bool."""
-        return self.to(np.bool_)
+    float: ClassVar = _conversion(np.float32)
+    double: ClassVar = _conversion(np.float64)
+    long: ClassVar = _conversion(np.int64)
+    int: ClassVar = _conversion(np.int32)
+    short: ClassVar = _conversion(np.int16)
+    char: ClassVar = _conversion(np.int8)
+    byte: ClassVar = _conversion(np.uint8)
+    bool: ClassVar = _conversion(np.bool_)
 
     def cpu(self) -> Tensor:
         """Itself."""
