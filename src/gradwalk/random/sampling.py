@@ -51,7 +51,7 @@ def rand(
     **options: Unpack[LeafOptions],
 ) -> Tensor:
     """Uniform in [0, 1)."""
-    kind = _float("rand", options.pop("dtype", None))
+    kind = _float("rand", options.get("dtype"))
     return leaf(_stream(generator).uniform(sizes_of(sizes, size), kind), **options)
 
 
@@ -68,7 +68,7 @@ def randn(
     >>> gw.randn(2, 3).shape
     (2, 3)
     """
-    kind = _float("randn", options.pop("dtype", None))
+    kind = _float("randn", options.get("dtype"))
     return leaf(_stream(generator).normal(sizes_of(sizes, size), kind), **options)
 
 
@@ -93,7 +93,7 @@ def randint(
         low, high = 0, low
     elif low is None:
         low = 0
-    kind = np.dtype(options.pop("dtype", None) or np.int64)
+    kind = np.dtype(options.get("dtype") or np.int64)
     array = _integers("randint", _stream(generator), int(low), int(high), sizes_of((size,)), kind)
     return leaf(array, **options)
 
@@ -128,8 +128,7 @@ def randperm(
     if n < 0:
         raise ValueError(f"randperm: an order of {n} elements does not exist")
     order = _stream(generator).permutation(int(n))
-    kind = options.pop("dtype", None) or np.int64
-    return leaf(order.astype(kind, copy=False), **options)
+    return leaf(order, **options)
 
 
 def rand_like(input: Tensor, **options: Any) -> Tensor:
@@ -167,7 +166,7 @@ def normal(
     >>> gw.normal(gw.tensor([1.0, 5.0]), 0.0)
     tensor([1., 5.])
     """
-    stream, dtype = _stream(generator), options.pop("dtype", None)
+    stream, dtype = _stream(generator), options.get("dtype")
     given = [part.detach()._array for part in (mean, std) if hasattr(part, "_array")]
     if not given:
         if size is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.engine.errors import made_at, mixed, name_of
+from gradwalk.engine.errors import made_at, name_of
 from gradwalk.engine.modes import state
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
@@ -233,12 +233,25 @@ def _number(data: Any, beside: Value | None = None) -> Number:
         return data.item()
     if hasattr(data, "requires_grad"):
         if beside is not None:
-            raise mixed("a Value and a Tensor", beside, data)
+            raise value_beside_tensor("a Value and a Tensor", beside, data)
         raise TypeError(
             f"a Value holds one number, not {name_of(data)} (made at {made_at(data)}). Fix: use "
             "tensor.item() for its number (no gradient flows to it), or tensors throughout."
         )
     raise TypeError(f"a Value holds one number, not {type(data).__name__} ({data!r})")
+
+
+def value_beside_tensor(what: str, value: Value, tensor: Any) -> TypeError:
+    """The error for an operation on a Value and a Tensor."""
+    label = f" '{value.label}'" if value.label else ""
+    return TypeError(
+        f"{what}: the Value{label} ({value.data}) and {name_of(tensor)} do not mix, the two "
+        "engines keep separate graphs.\n"
+        f"  Value made at:    {value.line or 'an unrecorded line'}\n"
+        f"  tensor made at:   {made_at(tensor)}\n"
+        "Fix: use value.data or tensor.item() for the number alone (no gradient flows to it), or "
+        "build both sides of the same kind."
+    )
 
 
 def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

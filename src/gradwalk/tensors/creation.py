@@ -74,7 +74,7 @@ def tensor(data: Any, **options: Unpack[LeafOptions]) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    return leaf(_of_data(data, options.pop("dtype", None), copy=True), **options)
+    return leaf(_of_data(data, options.get("dtype"), copy=True), **options)
 
 
 def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
@@ -85,7 +85,7 @@ def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
 @makes_leaf
 def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions]) -> Tensor:
     """The data as a tensor; copied if `copy` says so, and else only if it must be."""
-    dtype = options.pop("dtype", None)
+    dtype = options.get("dtype")
     if isinstance(obj, Tensor) and not copy:
         return obj.to(dtype)
     return leaf(_of_data(obj, dtype, copy=bool(copy)), **options)
@@ -175,7 +175,7 @@ def arange(
     if start is None or end is None:
         start, end = 0, end if start is None else start
     numbers = [_number("arange", n) for n in (start, end, step)]
-    dtype = options.pop("dtype", None)
+    dtype = options.get("dtype")
     if dtype is None:
         whole = all(isinstance(n, (int, np.integer)) for n in numbers)
         dtype = np.int64 if whole else get_default_dtype()
@@ -215,7 +215,7 @@ def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) ->
 @makes_leaf
 def linspace(start: float, end: float, steps: int, **options: Unpack[LeafOptions]) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included."""
-    kind = _float(options.pop("dtype", None))
+    kind = _float(options.get("dtype"))
     return leaf(_spaced("linspace", start, end, steps, kind).astype(kind), **options)
 
 
@@ -228,7 +228,7 @@ def logspace(
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    kind = _float(options.pop("dtype", None))
+    kind = _float(options.get("dtype"))
     with np.errstate(all="ignore"):  # inf is an answer
         numbers = np.power(float(base), _spaced("logspace", start, end, steps, kind)).astype(kind)
     return leaf(numbers, **options)
@@ -237,7 +237,7 @@ def logspace(
 @makes_leaf
 def eye(n: int, m: int | None = None, **options: Unpack[LeafOptions]) -> Tensor:
     """Ones on the diagonal."""
-    return leaf(np.eye(n, m, dtype=_float(options.pop("dtype", None))), **options)
+    return leaf(np.eye(n, m, dtype=_float(options.get("dtype"))), **options)
 
 
 def is_tensor(thing: Any) -> bool:

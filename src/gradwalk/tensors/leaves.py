@@ -24,8 +24,10 @@ class LeafOptions(TypedDict, total=False):
     device: Any
 
 
-def leaf(array: Any, requires_grad: bool = False, device: Any = None) -> Any:
+def leaf(array: Any, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> Any:
     """A new tensor for the user; it records the source line for error messages."""
+    if dtype is not None and array.dtype != dtype:
+        array = array.astype(dtype)
     category(array.dtype)
     if state.here.tracer is not None:
         array = state.here.tracer.constant(array)
