@@ -68,11 +68,11 @@ class Methods:
     def amax(
         self, dim: int | tuple[int, ...] | list[int] | None = None, keepdim: bool = False
     ) -> Self:
-        """Largest value over `dim`; the gradient is shared equally between ties."""
+        """Largest value over `dim`; ties share the gradient equally."""
     def amin(
         self, dim: int | tuple[int, ...] | list[int] | None = None, keepdim: bool = False
     ) -> Self:
-        """Smallest value over `dim`; the gradient is shared equally between ties."""
+        """Smallest value over `dim`; ties share the gradient equally."""
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
         """The smallest and the largest value."""
     def any(
@@ -532,7 +532,7 @@ class Methods:
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Swap two dimensions: NumPy's name for `transpose`."""
     def swapdims(self, dim0: int, dim1: int) -> Self:
-        """Swap two dimensions: another name for `transpose`."""
+        """Swap two dimensions."""
     def t(self) -> Self:
         """The transpose of a matrix (vectors stay as they are)."""
     def take(self, index: Any) -> Self:

@@ -102,6 +102,17 @@ def public(
     return decorate
 
 
+def public_as(name: str, doc: str, **facts: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`public` for a function that a factory makes: it gives it its name and docstring."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = doc
+        return public(**facts)(function)
+
+    return decorate
+
+
 def other_names(**known_as: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator that lets keywords stand for others: `other_names(axis="dim")`."""
 

@@ -227,14 +227,12 @@ def _hardtanh_number(x: float, min_val: float = -1.0, max_val: float = 1.0) -> f
     return min_val if x < min_val else max_val if x > max_val else x
 
 
-def _hardtanh_forward(x: Any, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    return np.clip(x, held_by(x.dtype, min_val), held_by(x.dtype, max_val))
-
-
 # Like clip, but integers stay integers, and the bounds themselves have no gradient.
 hardtanh = elementwise(
     "hardtanh",
-    _hardtanh_forward,
+    lambda x, *, min_val=-1.0, max_val=1.0: np.clip(
+        x, held_by(x.dtype, min_val), held_by(x.dtype, max_val)
+    ),
     _hardtanh_number,
     vjp=[lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0)],
 )

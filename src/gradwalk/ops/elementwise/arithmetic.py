@@ -204,13 +204,9 @@ def pow(input: Any, exponent: Any) -> Any:
     return pow_op(input, exponent)
 
 
-def _square_forward(x: Any) -> Any:
-    return np.square(x) if x.dtype != bool_ else x.astype(int64)  # NumPy's would be int8
-
-
 square = elementwise(
     "square",
-    _square_forward,
+    lambda x: np.square(x) if x.dtype != bool_ else x.astype(int64),  # NumPy's would be int8
     lambda x: x * x,
     partials=[lambda x: 2 * x],
     symbol="²",
@@ -239,19 +235,21 @@ abs: Op = elementwise(
 )
 
 
-def _sign_forward(x: Any) -> Any:
-    return np.sign(x) if x.dtype != bool_ else x.copy()  # of booleans NumPy knows no sign
-
-
 def _sign_number(x: float) -> float:
     return x if x != x else float((x > 0) - (x < 0))
 
 
 # Steps are flat: their gradient is zero wherever it exists, as in PyTorch.
 sign: Op = elementwise(
-    "sign", _sign_forward, _sign_number, partials=[0], domain=(0.2, 4.0),
-    doc="−1, 0 or 1; its gradient is zero.", names="sign sgn", **IN_PLACE,
-)  # fmt: skip
+    "sign",
+    lambda x: np.sign(x) if x.dtype != bool_ else x.copy(),  # NumPy has no sign of booleans
+    _sign_number,
+    partials=[0],
+    domain=(0.2, 4.0),
+    doc="−1, 0 or 1; its gradient is zero.",
+    names="sign sgn",
+    **IN_PLACE,
+)
 floor = elementwise(
     "floor", np.floor, lambda x: float(math.floor(x)), partials=[0], domain=(0.2, 0.8),
     doc="The integer below; its gradient is zero.", **IN_PLACE,
@@ -275,13 +273,9 @@ frac = elementwise(
 )
 
 
-def _round_forward(x: Any, *, decimals: int = 0) -> Any:
-    return np.round(x, decimals)
-
-
 round = elementwise(
     "round",
-    _round_forward,
+    lambda x, *, decimals=0: np.round(x, decimals),
     lambda x, decimals=0: _round_number(x, decimals),
     partials=[0],
     domain=(0.1, 0.4),

@@ -90,10 +90,6 @@ minimum = elementwise(
 )
 
 
-def _clip_forward(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
-    return np.clip(x, min, max)
-
-
 def _clip_number(x: float, min: float | None = None, max: float | None = None) -> float:
     if min is not None and x < min:
         x = min
@@ -108,7 +104,13 @@ def _clip_rule(g: Any, x: Any, min: float | None, max: float | None) -> Any:
     return where((x >= lower) & (x <= upper), g, 0)  # the bounds themselves pass the gradient
 
 
-clip_op = elementwise("clip", _clip_forward, _clip_number, vjp=[_clip_rule], domain=(0.2, 0.8))
+clip_op = elementwise(
+    "clip",
+    lambda x, *, min=None, max=None: np.clip(x, min, max),
+    _clip_number,
+    vjp=[_clip_rule],
+    domain=(0.2, 0.8),
+)
 
 
 # Bounds that are tensors have gradients: that of an element goes to the bound which replaced it.
@@ -169,10 +171,6 @@ def _logic(name: str, forward: Any, number: Any, symbol: str, doc: str, **facts:
     return elementwise(name, forward, number, symbol=symbol, doc=doc, **facts, **IN_PLACE)
 
 
-def _bitwise_not_number(x: int) -> int:
-    return not x if type(x) is bool else ~x
-
-
 equal = _logic("equal", np.equal, operator.eq, "=", "self == other.", names="eq")
 not_equal = _logic(
     "not_equal", np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal"
@@ -210,4 +208,11 @@ bitwise_or = _logic("bitwise_or", np.bitwise_or, operator.or_, "or", "self | oth
 bitwise_xor = _logic(
     "bitwise_xor", np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None
 )
-bitwise_not = _logic("bitwise_not", np.bitwise_not, _bitwise_not_number, "~", "~self.", gives=None)
+bitwise_not = _logic(
+    "bitwise_not",
+    np.bitwise_not,
+    lambda x: not x if type(x) is bool else ~x,
+    "~",
+    "~self.",
+    gives=None,
+)

@@ -60,10 +60,6 @@ inv_op: Op = define(
 )
 
 
-def _solve_shape(a: Shape, b: Shape) -> Shape:
-    return (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
-
-
 solve_op: Op = define(
     "solve",
     lambda a, b: _computed(np.linalg.solve, a, b),
@@ -71,7 +67,7 @@ solve_op: Op = define(
         lambda g, a, out: -(solve_op(a.mT, g) @ out.mT),
         lambda g, a: solve_op(a.mT, g),
     ],
-    shape=_solve_shape,
+    shape=lambda a, b: (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:]),
     broadcasts=True,
     promotes=True,
 )

@@ -87,10 +87,6 @@ def _affine_forward(
     return out, mean, rstd
 
 
-def _affine_shape(x: Shape, weight: Shape, bias: Shape, **_: Any) -> Shape:
-    return x
-
-
 def _affine_rule(
     g: Any,
     x: Any,
@@ -121,7 +117,7 @@ standardize_affine: Op = define(
     _affine_forward,
     joint=_affine_rule,
     residuals=("mean", "rstd"),
-    shape=_affine_shape,
+    shape=lambda x, weight, bias, **_: x,
     formula={
         "x": lambda center, **_: (
             f"{_text('h', 'n', center)}, h = g × {{weight}}, n = normalised {{x}}"

@@ -22,7 +22,15 @@ from gradwalk.ops.elementwise.trigonometry import tanh
 from gradwalk.ops.shape.reshaping import split, squeeze, stack
 
 Wants = tuple[bool, ...]
-_BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"  # how its rules are printed
+# How the rules are printed.
+_BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"
+_FORMULA = {
+    "x": f"dz @ {{weight_x}}, {_BACK}",
+    "h": f"dz(1) @ {{weight_h}}, {_BACK}",
+    "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+    "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
+    "bias": f"Σ dz(t), {_BACK}",
+}
 # The gates that the residual `gates` holds, one after the other, and what each went through.
 GATES = {
     "lstm": (
@@ -142,7 +150,7 @@ def _lstm_rule(
     wants: Wants,
 ) -> tuple[Any, ...]:
     steps, size, batch = cells.shape
-    i, f, candidate, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
+    i, f, candidate, o = np.split(gates, 4, 1)
     # What each gate's input does: to c_t for i, f and g, to h_t for o. No later time is in it.
     effect = 1 - gates  # (time, 4 × hidden, batch)
     effect *= gates  # right for the three sigmoids
@@ -199,26 +207,15 @@ def _lstm_expanded(
     return out, c
 
 
-def _lstm_shape(x: Shape, h: Shape, c: Shape, *weights: Shape, reverse: bool) -> Any:
-    return (*x[:2], h[1]), c
-
-
 lstm_op: Op = define(
     "lstm",
     _lstm_forward,
     joint=_lstm_rule,
     outputs="out last_c",
     residuals="gates cells",
-    shape=_lstm_shape,
+    shape=lambda x, h, c, *weights, reverse: ((*x[:2], h[1]), c),
     expand=_lstm_expanded,
-    formula={
-        "x": f"dz @ {{weight_x}}, {_BACK}",
-        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
-        "c": "dc(1) × forget(1), dc(t) = gradient of the cell after step t",
-        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
-        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
-        "bias": f"Σ dz(t), {_BACK}",
-    },
+    formula=_FORMULA | {"c": "dc(1) × forget(1), dc(t) = gradient of the cell after step t"},
     promotes=True,
 )
 
@@ -266,7 +263,7 @@ def _gru_rule(
     wants: Wants,
 ) -> tuple[Any, ...]:
     steps, size, batch = pushed.shape
-    r, z, n = (gates[:, k * size : (k + 1) * size] for k in range(3))
+    r, z, n = np.split(gates, 3, 1)
     starts = _before(out, h, reverse)  # (time, batch, hidden)
     # What the inputs of the gates do to h_t, as the state reaches them; no later time is in it.
     effect = np.empty_like(gates)  # (time, 3 × hidden, batch)
@@ -321,12 +318,11 @@ gru_op: Op = define(
     residuals="gates pushed",
     shape=_state_shape,
     expand=_gru_expanded,
-    formula={
-        "x": f"dz @ {{weight_x}}, {_BACK}",
+    formula=_FORMULA
+    | {
         "h": f"dz(1) @ {{weight_h}} + dh(1) × update(1), {_BACK}",
-        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
         "weight_h": f"Σ dz(t)ᵀ @ h(t−1), reset gate inside, {_BACK}",
-        "bias_x": f"Σ dz(t), {_BACK}",
+        "bias_x": _FORMULA["bias"],
         "bias_h": f"Σ dz(t), reset gate inside, {_BACK}",
     },
     promotes=True,
@@ -396,12 +392,6 @@ rnn_op: Op = define(
     joint=_rnn_rule,
     shape=_state_shape,
     expand=_rnn_expanded,
-    formula={
-        "x": f"dz @ {{weight_x}}, {_BACK}",
-        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
-        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
-        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
-        "bias": f"Σ dz(t), {_BACK}",
-    },
+    formula=_FORMULA,
     promotes=True,
 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import numbers_of
-from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import exp, log, log1p, sub
@@ -156,16 +156,12 @@ def _cross_entropy_expanded(logits: Any, target: Any, *, ignore_index: int) -> A
     return where(used, -picked, 0)
 
 
-def _row_shape(logits: Shape, target: Shape, *, ignore_index: int) -> Shape:
-    return target
-
-
 cross_entropy_op = define(
     "cross_entropy",
     _cross_entropy_forward,
     vjp=[_cross_entropy_rule, None],
     residuals=("probabilities",),
-    shape=_row_shape,
+    shape=lambda logits, target, *, ignore_index: target,
     expand=_cross_entropy_expanded,
     formula={"logits": "g × (softmax({logits}) − one at {target}), row by row"},
 )

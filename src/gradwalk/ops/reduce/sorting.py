@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import int32, int64
-from gradwalk.ops.core.op import Shape, define
+from gradwalk.ops.core.op import define
 from gradwalk.ops.core.public import Mixed, public
 from gradwalk.ops.elementwise.arithmetic import add, sub, zero
 from gradwalk.ops.elementwise.choice import equal, not_equal
 from gradwalk.ops.index.indexing import gather, index_select
 from gradwalk.ops.reduce.reduction import (
     ValuesIndices,
-    max_along_shapes,
+    picked_along,
+    picking,
     put_back,
+    reduced_shape,
     share_ties,
     sum,
     to_chosen,
@@ -49,39 +51,24 @@ def _topk_forward(x: Any, *, k: int, axis: int, largest: bool) -> tuple[Any, Any
     return np.take_along_axis(x, indices, axis), indices
 
 
-def _cut(shape: Shape, axis: int, k: int) -> Shape:
-    return (*shape[:axis], k, *shape[axis + 1 :])
-
-
-sort_op = define(
-    "sort",
-    _sort_forward,
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=lambda x, *, axis, descending: (x, x),
-    gives=(None, int64),
-)
-topk_op = define(
+sort_op = picking("sort", _sort_forward, put_back, lambda x, **_: x)
+topk_op = picking(
     "topk",
     _topk_forward,
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=lambda x, *, k, axis, largest: (_cut(x, axis, k),) * 2,
-    gives=(None, int64),
+    put_back,
+    lambda x, *, k, axis, largest: (*x[:axis], k, *x[axis + 1 :]),
 )
 
 
 def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
     """The lower of the two middle elements, or a NaN if there is one."""
-    (along_axis,) = axis
-    order = _order(x, along_axis, descending=False)
-    middle = np.take(order, [(x.shape[along_axis] - 1) // 2], along_axis)
+    order = _order(x, axis[0], descending=False)
+    middle = np.take(order, [(x.shape[axis[0]] - 1) // 2], axis[0])
     if x.dtype.kind == "f":
         missing = np.isnan(x)
-        first = np.argmax(missing, axis=along_axis, keepdims=True)
-        middle = np.where(missing.any(axis=along_axis, keepdims=True), first, middle)
-    values = np.take_along_axis(x, middle, along_axis)
-    return (values, middle) if keepdim else (values.squeeze(axis), middle.squeeze(axis))
+        first = np.argmax(missing, axis=axis[0], keepdims=True)
+        middle = np.where(missing.any(axis=axis, keepdims=True), first, middle)
+    return picked_along(x, middle, axis, keepdim)
 
 
 def _middle(x: Any) -> Any:
@@ -98,31 +85,15 @@ median_op = define(
     vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
     shape=lambda x, *, axis: (),
 )
-median_along = define(
-    "median_along",
-    _middle_along,
-    vjp=[to_chosen],
-    outputs=("values", "indices"),
-    shape=max_along_shapes,
-    gives=(None, int64),
-)
+median_along = picking("median_along", _middle_along, to_chosen, reduced_shape)
 
 
 def _kth_along(x: Any, *, k: int, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
-    (along_axis,) = axis
-    place = np.take(_order(x, along_axis, descending=False), [k - 1], along_axis)
-    values = np.take_along_axis(x, place, along_axis)
-    return (values, place) if keepdim else (values.squeeze(axis), place.squeeze(axis))
+    place = np.take(_order(x, axis[0], descending=False), [k - 1], axis[0])
+    return picked_along(x, place, axis, keepdim)
 
 
-kthvalue_op = define(
-    "kthvalue",
-    _kth_along,
-    vjp=[to_chosen],
-    outputs=("values", "indices"),
-    shape=lambda x, *, k, axis, keepdim: max_along_shapes(x, axis=axis, keepdim=keepdim),
-    gives=(None, int64),
-)
+kthvalue_op = picking("kthvalue", _kth_along, to_chosen, reduced_shape)
 
 
 def _searchsorted_forward(sequence: Any, values: Any, *, right: bool) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64
-from gradwalk.ops.core.public import other_names, public
+from gradwalk.ops.core.public import other_names, public, public_as
 from gradwalk.ops.elementwise.arithmetic import add, div, floor, mul, sqrt, sub, zero
 from gradwalk.ops.elementwise.choice import (
     bitwise_and,
@@ -83,32 +84,27 @@ def count_nonzero(input: Any, dim: Dim = None) -> Any:
     return sum(not_equal(input, 0), dim)
 
 
-@public(numpy=True)
-def std_mean(
-    input: Any,
-    dim: Dim | bool = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Any, Any]:
-    """The standard deviation and the mean."""
-    over = None if isinstance(dim, bool) else dim
-    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+def _with_mean(deviation: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    """The public function that returns `std` or `var` and the mean."""
+
+    @public_as(name, doc, numpy=True)
+    def both(
+        input: Any,
+        dim: Dim | bool = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> tuple[Any, Any]:
+        over = None if isinstance(dim, bool) else dim
+        spread = deviation(input, dim, unbiased, keepdim, correction=correction)
+        return spread, mean(input, over, keepdim)
+
+    return both
 
 
-@public(numpy=True)
-def var_mean(
-    input: Any,
-    dim: Dim | bool = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Any, Any]:
-    """The variance and the mean."""
-    over = None if isinstance(dim, bool) else dim
-    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+std_mean = _with_mean(std, "std_mean", "The standard deviation and the mean.")
+var_mean = _with_mean(var, "var_mean", "The variance and the mean.")
 
 
 @public(method=True)

@@ -232,16 +232,13 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     )
 
 
+swapdims = public(names="swapdims", method=True)(transpose)
+
+
 @public(method=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Swap two dimensions: NumPy's name for `transpose`."""
     return transpose(input, axis0, axis1)
-
-
-@public(method=True)
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """Swap two dimensions: another name for `transpose`."""
-    return transpose(input, dim0, dim1)
 
 
 @public(method=True)
