@@ -13,6 +13,7 @@ registered later; the namespaces (`gradwalk`, `gradwalk.linalg`, `gradwalk.speci
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -98,6 +99,22 @@ def public(
         listed = tuple((names or function.__name__).split())
         register(Registration(call, listed, tuple(namespaces.split()), method, inplace))
         return call
+
+    return decorate
+
+
+def public_change(**facts: Any) -> Callable[[Callable[P, Change]], Callable[P, Any]]:
+    """Register a function that returns a change: calls apply it, the in-place method writes it."""
+
+    def decorate(change: Callable[P, Change]) -> Callable[P, Any]:
+        @wraps(change)
+        def applied(*args: P.args, **keywords: P.kwargs) -> Any:
+            op, operands, attrs = change(*args, **keywords)
+            return op(*operands, **attrs)
+
+        signature = inspect.signature(change).replace(return_annotation="Any")
+        applied.__signature__ = signature  # type: ignore[attr-defined]
+        return public(method=True, inplace=change, **facts)(applied)
 
     return decorate
 

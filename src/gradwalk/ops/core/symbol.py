@@ -64,11 +64,6 @@ class Symbol(Operators):
 
         return formula(self)
 
-    def __getitem__(self, index: Any) -> Any:
-        from gradwalk.ops.index.indexing import take_item
-
-        return take_item(self, index)
-
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         shapes = output_shapes(op, args, attrs)

@@ -111,17 +111,25 @@ ndtr: Op = elementwise(
     symbol="Φ",
     to_float=True,
 )
-# Value and slope share the exponential and Φ, so both are made in the forward.
-gelu_exact = define(
-    "gelu",
-    gelu_with_slope,
-    vjp=[lambda g, slope: g * slope],
-    residuals="slope",
-    shape=lambda x: x,
-    expand=lambda x: x * ndtr(x),
-    formula={"x": "g × (Φ({x}) + {x} × φ({x})), φ = Φ′"},
-    to_float=True,
-    promotes=True,
+
+
+def _gelu(name: str, forward: Any, expand: Any, formula: str) -> Op:
+    """Value and slope share most of their work, so the forward computes both."""
+    return define(
+        name,
+        forward,
+        vjp=[lambda g, slope: g * slope],
+        residuals="slope",
+        shape=lambda x: x,
+        expand=expand,
+        formula={"x": formula},
+        to_float=True,
+        promotes=True,
+    )
+
+
+gelu_exact = _gelu(
+    "gelu", gelu_with_slope, lambda x: x * ndtr(x), "g × (Φ({x}) + {x} × φ({x})), φ = Φ′"
 )
 
 
@@ -149,16 +157,11 @@ def _gelu_tanh_expanded(x: Any) -> Any:
     return (tanh(inner) + 1) * x * 0.5
 
 
-gelu_tanh = define(
+gelu_tanh = _gelu(
     "gelu_tanh",
     _gelu_tanh_forward,
-    vjp=[lambda g, slope: g * slope],
-    residuals="slope",
-    shape=lambda x: x,
-    expand=_gelu_tanh_expanded,
-    formula={"x": "g × ½ (1 + t + {x} × (1 − t²) × √(2/π) (1 + 0.134145 {x}²)), t = tanh(...)"},
-    to_float=True,
-    promotes=True,
+    _gelu_tanh_expanded,
+    "g × ½ (1 + t + {x} × (1 − t²) × √(2/π) (1 + 0.134145 {x}²)), t = tanh(...)",
 )
 
 

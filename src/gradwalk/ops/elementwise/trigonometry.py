@@ -67,21 +67,13 @@ hypot = elementwise(
     doc="√(self² + other²).",
     **FLOAT,
 )
+_deg2rad = lambda x: x * (math.pi / 180)
+_rad2deg = lambda x: x * (180 / math.pi)
 deg2rad = smooth(
-    "deg2rad",
-    lambda x: x * (math.pi / 180),
-    math.pi / 180,
-    "Degrees as radians.",
-    number=lambda x: x * (math.pi / 180),
-    linear=True,
+    "deg2rad", _deg2rad, math.pi / 180, "Degrees as radians.", number=_deg2rad, linear=True
 )
 rad2deg = smooth(
-    "rad2deg",
-    lambda x: x * (180 / math.pi),
-    180 / math.pi,
-    "Radians as degrees.",
-    number=lambda x: x * (180 / math.pi),
-    linear=True,
+    "rad2deg", _rad2deg, 180 / math.pi, "Radians as degrees.", number=_rad2deg, linear=True
 )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
-from gradwalk.ops.core.public import Change, public
+from gradwalk.ops.core.public import Change, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import broadcast_to, clone, getitem_slice, normal_axis, reshape
@@ -260,21 +260,16 @@ def scatter_index(
     return fixed, arrays, src
 
 
-def _scatter_add_in_place(x: Any, dim: int, index: Any, src: Any) -> Change:
-    fixed, arrays, src = scatter_index("scatter_add", x, dim, index, src)
-    return add, (x, put(src, *arrays, index=fixed, shape=tuple(x.shape))), {}
-
-
-@public(method=True, inplace=_scatter_add_in_place, numpy=True)
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+@public_change(numpy=True)
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Change:
     """x with `src` added at `index` along `dim`; repeated places receive every addition.
 
     >>> import gradwalk as gw
     >>> gw.scatter_add(gw.zeros(3), 0, gw.tensor([0, 2, 2]), gw.ones(3))
     tensor([1., 0., 2.])
     """
-    op, operands, _ = _scatter_add_in_place(input, dim, index, src)
-    return op(*operands)
+    fixed, arrays, src = scatter_index("scatter_add", input, dim, index, src)
+    return add, (input, put(src, *arrays, index=fixed, shape=tuple(input.shape))), {}
 
 
 def as_vector(x: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from gradwalk.graph.abstract import traces
 from gradwalk.ops.core.dtypes import bool_, category, held_by, int64, result_dtype
 from gradwalk.ops.core.op import UnknownShapeError
-from gradwalk.ops.core.public import Change, Mixed, public
+from gradwalk.ops.core.public import Change, Mixed, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.elementwise.choice import equal, not_equal
 from gradwalk.ops.elementwise.choice import where as choose
@@ -33,11 +33,6 @@ from gradwalk.ops.shape.rearranging import concrete
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, normal_axis, reshape, stack, unsqueeze
 
 _EVERYWHERE = {"index": ("...",)}
-
-
-def _applied(change: Change) -> Any:
-    op, operands, attrs = change
-    return op(*operands, **attrs)
 
 
 def _where_method(self: Any, condition: Any, other: Any) -> Any:
@@ -150,7 +145,8 @@ def scatter(
         return scatter_add(input, dim, index, src)
     if reduce == "multiply":
         return _scatter_multiply(input, *scatter_index("scatter", input, dim, index, src))
-    return _applied(_scatter_in_place(input, dim, index, src))
+    op, operands, attrs = _scatter_in_place(input, dim, index, src)
+    return op(*operands, **attrs)
 
 
 def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
@@ -171,38 +167,36 @@ def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
     return x
 
 
-def _index_add_in_place(x: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Change:
-    rows = as_vector(x)
-    index, source = _index_slices("index_add", rows, dim, index, source)
-    if alpha != 1:
-        source = source * alpha
-    addend = put(source, index, index=along_dim(rows, dim), shape=tuple(rows.shape))
-    return add, (x, addend if x.ndim else reshape(addend, shape=())), {}
-
-
-@public(method=True, inplace=_index_add_in_place, numpy=True)
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+@public_change(numpy=True)
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Change:
     """`input` with the slices of alpha × source added at `index` along `dim`.
 
     >>> import gradwalk as gw
     >>> gw.index_add(gw.zeros(3), 0, gw.tensor([0, 0, 2]), gw.tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])
     """
-    return _applied(_index_add_in_place(input, dim, index, source, alpha=alpha))
+    rows = as_vector(input)
+    index, source = _index_slices("index_add", rows, dim, index, source)
+    if alpha != 1:
+        source = source * alpha
+    addend = put(source, index, index=along_dim(rows, dim), shape=tuple(rows.shape))
+    return add, (input, addend if input.ndim else reshape(addend, shape=())), {}
 
 
-def _index_copy_in_place(x: Any, dim: int, index: Any, source: Any) -> Change:
-    if not x.ndim:
-        return setitem, (x, index_copy(x, dim, index, source)), _EVERYWHERE
-    index, source = _index_slices("index_copy", x, dim, index, source)
-    return setitem, (x, source, index), {"index": along_dim(x, dim)}
-
-
-@public(method=True, inplace=_index_copy_in_place, numpy=True)
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+@public_change(numpy=True)
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Change:
     """`input` with the slices at `index` along `dim` replaced by those of `source`."""
-    copied = _applied(_index_copy_in_place(as_vector(input), dim, index, source))
-    return copied if input.ndim else reshape(copied, shape=())
+    index, source = _index_slices("index_copy", as_vector(input), dim, index, source)
+    return _written_along(input, dim, index, source)
+
+
+def _written_along(x: Any, dim: int, index: Any, value: Any) -> Change:
+    """The change that writes slices of x; a single number is written as a vector of one."""
+    if x.ndim:
+        return setitem, (x, value, index), {"index": along_dim(x, dim)}
+    vector = as_vector(x)
+    written = setitem(vector, value, index, index=along_dim(vector, dim))
+    return setitem, (x, reshape(written, shape=())), _EVERYWHERE
 
 
 def _index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
@@ -219,27 +213,20 @@ def _index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple
     return index, as_vector(source)
 
 
-def _index_fill_in_place(x: Any, dim: int, index: Any, value: Any) -> Change:
-    one_value("index_fill", value)
-    if not x.ndim:
-        return setitem, (x, index_fill(x, dim, index, value)), _EVERYWHERE
-    return setitem, (x, value, index), {"index": along_dim(x, dim)}
-
-
-@public(method=True, inplace=_index_fill_in_place, numpy=True)
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+@public_change(numpy=True)
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Change:
     """`input` with the slices at `index` along `dim` filled with one value."""
-    filled = _applied(_index_fill_in_place(as_vector(input), dim, index, value))
-    return filled if input.ndim else reshape(filled, shape=())
+    one_value("index_fill", value)
+    return _written_along(input, dim, index, value)
 
 
-def _index_put_in_place(
-    x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False
-) -> Change:
+@public_change()
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Change:
+    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
     fixed, arrays = from_user_index(tuple(indices))
     if not accumulate:
-        return setitem, (x, values, *arrays), {"index": fixed}
-    return add, (x, put_addend(x, fixed, arrays, values)), {}
+        return setitem, (input, values, *arrays), {"index": fixed}
+    return add, (input, put_addend(input, fixed, arrays, values)), {}
 
 
 def put_addend(x: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
@@ -247,12 +234,6 @@ def put_addend(x: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
     target = getitem(x.detach() if hasattr(x, "detach") else x, *arrays, index=fixed)
     spread = broadcast_to(values, tuple(target.shape))
     return put(spread, *arrays, index=fixed, shape=tuple(x.shape))
-
-
-@public(method=True, inplace=_index_put_in_place)
-def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
-    return _applied(_index_put_in_place(input, indices, values, accumulate))
 
 
 def _checked(index: Any, count: int) -> Any:

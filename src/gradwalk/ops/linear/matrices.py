@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,34 +31,11 @@ from gradwalk.ops.shape.joining import cross
 from gradwalk.ops.shape.rearranging import diagonal, ravel, tril
 from gradwalk.ops.shape.reshaping import cat, getitem_slice, reshape, transpose, unsqueeze
 
-
-class SignLog(NamedTuple):
-    """What `slogdet` returns."""
-
-    sign: Any
-    logabsdet: Any
-
-
-class Factors(NamedTuple):
-    """What `qr` returns."""
-
-    Q: Any
-    R: Any
-
-
-class Eigen(NamedTuple):
-    """What `eigh` returns."""
-
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class Singular(NamedTuple):
-    """What `svd` returns."""
-
-    U: Any
-    S: Any
-    Vh: Any
+# Results of several tensors.
+SignLog = namedtuple("SignLog", "sign logabsdet")
+Factors = namedtuple("Factors", "Q R")
+Eigen = namedtuple("Eigen", "eigenvalues eigenvectors")
+Singular = namedtuple("Singular", "U S Vh")
 
 
 def _square(name: str, x: Any) -> Any:

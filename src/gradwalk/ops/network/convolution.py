@@ -72,19 +72,12 @@ def places(
     kernel: Shape, out: Shape, stride: Shape, dilation: Shape
 ) -> list[tuple[Shape, tuple[Any, ...]]]:
     """Each place in the kernel, and the slice of a padded x that it meets, over all outputs."""
-    return [
-        (
-            place,
-            (
-                ...,
-                *(
-                    slice(i * d, i * d + s * (n - 1) + 1, s)
-                    for i, d, s, n in zip(place, dilation, stride, out, strict=True)
-                ),
-            ),
-        )
-        for place in product(*map(range, kernel))
-    ]
+    met = []
+    for place in product(*map(range, kernel)):
+        starts = zip(place, dilation, stride, out, strict=True)
+        slices = (slice(i * d, i * d + s * (n - 1) + 1, s) for i, d, s, n in starts)
+        met.append((place, (..., *slices)))
+    return met
 
 
 def is_batch_last(x: Any) -> bool:

@@ -12,6 +12,7 @@ Inside, the batch comes last: then each gate is one run of memory.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,13 +59,6 @@ def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
     out = np.matmul(weight_x, _turned(x))
     out += bias[:, None]
     return out
-
-
-def _after_first(reverse: bool) -> tuple[slice, slice, int]:
-    """The times that follow another, the times they follow, and the first to be visited."""
-    if reverse:
-        return slice(None, -1), slice(1, None), -1
-    return slice(1, None), slice(None, -1), 0
 
 
 def _before(states: Any, first: Any, reverse: bool) -> Any:
@@ -156,9 +150,7 @@ def _lstm_rule(
     effect *= gates  # right for the three sigmoids
     by_gate = effect.reshape(steps, 4, size, batch)
     by_gate[:, 0] *= candidate
-    later, earlier, start = _after_first(reverse)
-    by_gate[later, 1] *= cells[earlier]
-    by_gate[start, 1] *= c.T
+    by_gate[:, 1] *= _before(cells, c.T, reverse)
     np.multiply(candidate, candidate, out=by_gate[:, 2])
     np.subtract(1, by_gate[:, 2], out=by_gate[:, 2])
     by_gate[:, 2] *= i
@@ -200,9 +192,7 @@ def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
 def _lstm_expanded(
     x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool
 ) -> tuple[Any, Any]:
-    def step(x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        return lstm_step(x, h, c, weight_h)
-
+    step = partial(lstm_step, weight_h=weight_h)
     out, (_, c) = _expanded(step, x @ weight_x.mT + bias, (h, c), reverse)
     return out, c
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -350,23 +350,11 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _best(amin_op, min_along, "minimum", input, dim if other is None else other, keepdim)
 
 
-class ValuesIndices(tuple[Any, ...]):
-    """What `max(dim)` returns: a pair that also has names."""
+class ValuesIndices(NamedTuple):
+    """The chosen values, and the index of each."""
 
-    _fields = ("values", "indices")  # as a named tuple has them: so containers are put together
-
-    def __new__(cls, values: Any, indices: Any) -> ValuesIndices:
-        return super().__new__(cls, (values, indices))
-
-    @property
-    def values(self) -> Any:
-        """The chosen values."""
-        return self[0]
-
-    @property
-    def indices(self) -> Any:
-        """Where each was found."""
-        return self[1]
+    values: Any
+    indices: Any
 
     def __repr__(self) -> str:
         return f"values_indices(\nvalues={self[0]!r},\nindices={self[1]!r})"

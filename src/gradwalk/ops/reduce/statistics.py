@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +41,7 @@ from gradwalk.ops.shape.reshaping import (
     reshape,
 )
 
-
-class MinMax(NamedTuple):
-    """What `aminmax` returns."""
-
-    min: Any
-    max: Any
+MinMax = namedtuple("MinMax", "min max")
 
 
 @public(method=True, numpy=True)
