@@ -343,7 +343,7 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: gw.nn.functional.pad(matrix, (4, 0), mode="circular"), ValueError, "at most 3",
     ),
     "pad value": (
-        lambda: gw.nn.functional.pad(matrix, (1, 0), "reflect", 1.0), ValueError, "means nothing",
+        lambda: gw.nn.functional.pad(matrix, (1, 0), "reflect", 1.0), ValueError, "takes no value",
     ),
 }  # fmt: skip
 

@@ -112,7 +112,7 @@ class PhiloxStream:
         return words.astype(_LITTLE_WORD, copy=False).view(_LITTLE_HALF)[:count]
 
     def _drawn(self, size: Any, dtype: Any, draw: Callable[[Array, _Float, Array], None]) -> Array:
-        """Draw an even number of bits per chunk, and let `draw` make its numbers of them."""
+        """Fill an array chunk by chunk: `draw` makes its numbers from an even number of words."""
         out = np.empty(math.prod(size), dtype)
         kind = FLOATS[out.dtype]
         take = self._halves if kind.halves else self.words

@@ -24,8 +24,8 @@ CONSTANT = "constant"  # the mark of a leaf that is a number of an expression, l
 def inner_first(root: Any) -> list[Any]:
     """The Values with inputs that `root` was computed from, each after its own inputs.
 
-    The same depth-first search as graph.order. Leaves are not listed, since they hand nothing
-    on, and instead of a set of Values seen there is a mark on each: open while its inputs are
+    The same depth-first search as graph.order. Leaves are not listed, since they push nothing,
+    and instead of a set of Values seen there is a mark on each: open while its inputs are
     being listed, then done. (So one graph must not be walked by two threads at once.)
     """
     is_open, done = object(), object()
@@ -123,7 +123,7 @@ def _contributions_ieee(v: Any) -> list[float]:
 
 
 def contributions(v: Any, g: float) -> tuple[float | None, ...]:
-    """What a Value would hand each input if its gradient were `g`; touches no `grad`.
+    """The contribution of a Value to each input if its gradient were `g`; no `grad` changes.
 
     One made by hand is asked by running its own `_backward` and looking at what arrived.
     """

@@ -92,7 +92,7 @@ class Value:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """What it was computed from, one entry per edge: a × a has two."""
+        """The Values it was computed from, one entry per edge: a × a has two."""
         if self._left is None:
             return ()
         if self._right is None:
@@ -122,7 +122,7 @@ class Value:
 
     @property
     def _backward(self) -> Callable[[], None]:
-        """Hand the gradient on to the inputs: one visit, for backpropagation by hand."""
+        """Push the gradient to the inputs: one visit, for backpropagation by hand."""
         if self._extra is not None and "backward" in self._extra:
             return self._extra["backward"]
         return lambda: pushes[self.op](self) if self._left is not None else None
@@ -255,7 +255,7 @@ def value_beside_tensor(what: str, value: Value, tensor: Any) -> TypeError:
 
 
 def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Any elementwise op on Values and numbers, and what is made of such ops."""
+    """Apply an elementwise op, or one that is made of elementwise ops, to Values and numbers."""
     if not op.elementwise:
         try:
             if op.expand is not None:

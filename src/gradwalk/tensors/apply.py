@@ -1,4 +1,4 @@
-"""Applying ops to tensors: compute the result and, if a gradient may be asked for, record it."""
+"""Applying ops to tensors: compute the result and, if a gradient may be needed, record it."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 def _unrecorded(
     op: Op, args: Sequence[Any], attrs: dict[str, Any], result: Any, code: Any, position: int
 ) -> Any:
-    """The outputs of an operation through which no gradient will be asked for."""
+    """The outputs of an operation that no gradient flows through."""
     outputs = []
     results = _results(op, result)
     for index, array in enumerate(results[: len(results) - len(op.residuals)]):

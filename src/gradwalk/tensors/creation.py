@@ -84,7 +84,7 @@ def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
 
 @makes_leaf
 def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions]) -> Tensor:
-    """The data as a tensor; copied if `copy` says so, and else only if it must be."""
+    """The data as a tensor; copied if `copy` is true, otherwise only if necessary."""
     dtype = options.get("dtype")
     if isinstance(obj, Tensor) and not copy:
         return obj.to(dtype)

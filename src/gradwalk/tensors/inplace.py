@@ -102,7 +102,7 @@ def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> li
 def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
     if isinstance(array, (int, float)):
         return False
-    # Of arrays without elements NumPy says that they share nothing; their stamp is one.
+    # NumPy says that arrays without elements share no memory, but they share a stamp.
     return np.may_share_memory(array, target) or owner_of(array) is owner_of(target)
 
 
@@ -156,7 +156,7 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
             f"the result of {op.name} ({result}) cannot be stored in place in a {target.dtype} "
             "tensor; use the out-of-place form"
         )
-    # Wider integers are computed with as they are: int8 // 300 is not int8 // 44.
+    # Compute in wider integers where an operand has them: int8 // 300 is not int8 // 44.
     common = result if result.kind in "iu" else target.dtype
     return tuple(_in_dtype(a, common) for a in args)
 
@@ -210,7 +210,7 @@ def _in_place_of(registration: Registration) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         if callable(registration.inplace):
             return write(self, *registration.inplace(self, *args, **keywords))
-        # The function may keep what it is given for its gradient, and that must stay as it is.
+        # The function may save its operand for the gradient, which must not be overwritten.
         kept = state.here.grad_enabled and self.requires_grad
         result = function(self.clone() if kept else self, *args, **keywords)
         if category(result.dtype) > category(self.dtype):

@@ -287,7 +287,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         return owner.hooks.setdefault(self._index, {})
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call `hook` with this tensor's gradient; what it returns takes the gradient's place."""
+        """Call `hook` with this tensor's gradient; its result, if any, replaces the gradient."""
         if not self.requires_grad:
             raise RuntimeError(f"a hook on {name_of(self)} would never run: it needs no gradient")
         hooks = self._hooks()

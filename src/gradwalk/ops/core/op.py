@@ -216,7 +216,7 @@ class Op:
             name = self.inputs[position]
             others = _FIRST if position == 0 else _SECOND if name == "y" else ()
             given = [n for n in {name, *others} if n in attrs]
-            if len(given) != 1:  # missing, or twice: `_bind` says what is wrong
+            if len(given) != 1:  # missing, or given twice: `_bind` raises
                 break
             operands.append(attrs.pop(given[0]))
         return tuple(operands), attrs

@@ -34,7 +34,7 @@ def in_place_method_of(op: Op, write: Callable[..., Any]) -> Callable[..., Any]:
 def _written(
     op: Op, name: str, doc: str | None, plain: str, otherwise: str, **used: Any
 ) -> Callable[..., Any]:
-    """A method from its text; `otherwise` is what it does if an option is not its default."""
+    """Compile a method from its text; `otherwise` is its body if an option is not the default."""
     given = list(op.signature().parameters.values())[1:]
     head, by_name = ["self"], False
     for p in given:
@@ -56,7 +56,7 @@ def _written(
     text = f"def {name}({', '.join(head)}):\n    return {body}"
     scope = {"__name__": __name__, "op": op, "NONE": _NONE, **used}
     scope |= {f"default_{p.name}": p.default for p in given}
-    # The file name begins with one of gradwalk's: a search for the user's line goes past it.
+    # A file name inside gradwalk: the search for the user's line skips it.
     exec(compile(text, f"{__file__}, {name}", "exec"), scope)
     scope[name].__doc__ = doc
     return scope[name]

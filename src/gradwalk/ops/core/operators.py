@@ -17,7 +17,7 @@ from gradwalk.ops.shape import reshaping
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
 
-# What Python calls an operator -> the op. Those of `BINARY` have a reflected form as well.
+# Python's name of an operator -> the op. Operators in `BINARY` also have a reflected form.
 BINARY = {
     "add": arithmetic.add,
     "sub": arithmetic.sub,

@@ -1,4 +1,4 @@
-"""What the library offers of an op or a function: its names, its method, its in-place form.
+"""How an op or a function is offered: its names, its method, its in-place form.
 
 The definition says it:
 
@@ -7,8 +7,9 @@ The definition says it:
     @public(method=True)
     def flatten(input, start_dim=0, end_dim=-1): ...
 
-Everything else follows. `Tensor`, `Symbol` and `Value` take their methods from here, also those
-registered later; the namespaces (`gradwalk`, `gradwalk.linalg`, `gradwalk.special`) their names.
+Everything else follows. `Tensor`, `Symbol` and `Value` take their methods from here, later
+registrations included; the namespaces (`gradwalk`, `gradwalk.linalg`, `gradwalk.special`) take
+their names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Registration:
     names: tuple[str, ...]  # the others are second names of the first
     namespaces: tuple[str, ...]  # "special" has all names; "special.psi" is one more there
     method: bool | Callable[..., Any]  # a function: the method, where it is not `call` itself
-    inplace: bool | Callable[..., Change]  # a function says what is written into the tensor
+    inplace: bool | Callable[..., Change]  # a function returns the change to write
 
 
 registered: list[Registration] = []
@@ -60,7 +61,7 @@ def register(registration: Registration) -> None:
 
 
 def follow(follower: Callable[[Registration], None]) -> None:
-    """Call `follower` with every registration: those made so far, and those to come."""
+    """Call `follower` with every registration, past and future."""
     for registration in registered:
         follower(registration)
     _followers.append(follower)
@@ -131,7 +132,7 @@ def public_as(name: str, doc: str, **facts: Any) -> Callable[[Callable[P, R]], C
 
 
 def other_names(**known_as: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator that lets keywords stand for others: `other_names(axis="dim")`."""
+    """A decorator that accepts other names of keywords: `other_names(axis="dim")`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

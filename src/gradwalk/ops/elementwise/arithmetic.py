@@ -268,7 +268,7 @@ frac = elementwise(
     lambda x: x - math.trunc(x),
     partials=[1],
     domain=(0.2, 0.8),
-    doc="What is left of x after `trunc`.",
+    doc="The fractional part: x − trunc(x).",
     **IN_PLACE,
 )
 

@@ -17,21 +17,21 @@ from gradwalk.ops.core.public import IN_PLACE, METHOD, Change, public
 from gradwalk.ops.shape.reshaping import promoted
 
 _BITS = {np.dtype("f4"): np.dtype("i4"), np.dtype("f8"): np.dtype("i8")}
-_MANY = 4096  # elements; with more, bits are quicker than branches
+_MANY = 4096  # elements; above this, bits are faster than branches
 
 
 def masked(condition: Any, x: Any, keep: bool) -> Any:
     """x where the condition is `keep`, else 0.
 
-    np.where branches on every element, and an irregular mask makes the processor guess wrong; a
-    mask of bits is ten times quicker.
+    np.where branches on every element, and an irregular mask causes mispredictions; a mask of
+    bits is ten times faster.
     """
     fit = x.shape == condition.shape and x.dtype in _BITS and condition.dtype == bool_
     if x.size < _MANY or not fit:
         zero = constant(0, x.dtype)
         return np.where(condition, x, zero) if keep else np.where(condition, zero, x)
     ones = condition.view(np.int8)
-    mask = np.negative(ones) if keep else ones - np.int8(1)  # every bit of what stays
+    mask = np.negative(ones) if keep else ones - np.int8(1)  # all bits set where x is kept
     bits = mask.astype(_BITS[x.dtype])
     bits &= x.view(bits.dtype)
     return bits.view(x.dtype)
@@ -42,7 +42,7 @@ def _where_forward(condition: Any, x: Any, y: Any) -> Any:
     if x.__class__ is int and y.__class__ is np.ndarray:
         if x == 0 and mask:
             return masked(condition, y, keep=False)
-        x = constant(x, y.dtype)  # as an array: NumPy is quicker with it
+        x = constant(x, y.dtype)  # NumPy is faster with an array
     elif y.__class__ is int and x.__class__ is np.ndarray:
         if y == 0 and mask:
             return masked(condition, x, keep=True)
@@ -113,7 +113,7 @@ clip_op = elementwise(
 )
 
 
-# Bounds that are tensors have gradients: that of an element goes to the bound which replaced it.
+# Bounds that are tensors have gradients: a bound receives those of the elements it replaced.
 clamp_min = elementwise(
     "clamp_min",
     lambda x, min: np.maximum(x, min),

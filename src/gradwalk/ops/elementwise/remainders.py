@@ -39,7 +39,7 @@ floor_divide = elementwise(
     doc="self / other rounded down; no gradient.",
     **IN_PLACE,
 )
-# What is left: with the sign of y (remainder, Python's %), with the sign of x (fmod, C's).
+# remainder has the sign of y, like Python's %; fmod that of x, like C's.
 remainder = elementwise(
     "remainder",
     np.remainder,

@@ -131,7 +131,7 @@ logaddexp2 = elementwise(
 
 
 def _xlogy_forward(x: Any, y: Any) -> Any:
-    if not hasattr(y, "dtype"):  # a plain number: its logarithm stays as weak
+    if not hasattr(y, "dtype"):  # a plain number must not promote x
         y = x.dtype.type(y)
     return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
 

@@ -97,7 +97,7 @@ def _masked_fill_in_place(x: Any, mask: Any, value: Any) -> Change:
 
 @public(method=True, inplace=_masked_fill_in_place)
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """`input` with `value` where the mask is true; the dtype stays."""
+    """`input` with `value` where the mask is true, in the dtype of `input`."""
     one_value("masked_fill", value)
     out = choose(mask, value, input)
     return out if out.dtype == input.dtype else cast(out, dtype=input.dtype)
@@ -129,7 +129,7 @@ def scatter(
 ) -> Any:
     """`input` with `src` (or `value`) written at `index` along `dim`.
 
-    Of several writes to one place the last stays, and only it receives a gradient.
+    Of several writes to one place the last one wins, and only it receives a gradient.
 
     >>> import gradwalk as gw
     >>> gw.scatter(gw.zeros(3), 0, gw.tensor([2, 0]), gw.tensor([5.0, 7.0]))
@@ -150,7 +150,7 @@ def scatter(
 
 
 def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
-    """x times every number that is written to a place: a round for all first writes, and so on."""
+    """x times every number written to a place: one round for the first writes, and so on."""
     grids = np.broadcast_arrays(*(concrete(array, "scatter") for array in arrays))
     if not grids:
         return mul(x, src)
@@ -200,7 +200,7 @@ def _written_along(x: Any, dim: int, index: Any, value: Any) -> Change:
 
 
 def _index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
-    """A vector of places along `dim`, and the slice that goes to each."""
+    """The places along `dim` as a vector, and the slices to put there."""
     axis = normal_axis(dim, x.ndim)
     index = as_vector(index)
     expected = (*x.shape[:axis], math.prod(index.shape), *x.shape[axis + 1 :])
@@ -237,9 +237,9 @@ def put_addend(x: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
 
 
 def _checked(index: Any, count: int) -> Any:
-    """Add a dimension of length 1 to an index whose numbers are not known yet.
+    """Add a dimension of length 1 to an index whose numbers are unknown.
 
-    It is looked up in a column of all valid numbers, so one that is out of range raises when used.
+    Each is looked up in a column of all valid numbers, so a number out of range raises when used.
     """
     from gradwalk.ops.index.embedding import embedding_op
     from gradwalk.ops.network.softmax import without_negatives

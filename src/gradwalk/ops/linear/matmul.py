@@ -38,7 +38,7 @@ def _rows(x: Any) -> Any:
 
 
 def _times(x: Any, g: Any, y_shape: Shape) -> Any:
-    """xᵀ g; where all matrices met the same y, as one product, which is also their sum."""
+    """xᵀ g; if all matrices share one y, a single product, which also sums over them."""
     same_lead = x.shape[:-2] == g.shape[:-2]
     return _rows(x).mT @ _rows(g) if len(y_shape) == 2 and same_lead else x.mT @ g
 
@@ -208,7 +208,7 @@ def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
         left, right = tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
     else:
         left, right = (normal_axes(d, t.ndim) for d, t in zip(dims, (a, b), strict=True))
-    # One of length 1 goes with every other: then that one is summed over.
+    # A dimension of length 1 broadcasts: sum over the longer one first.
     ones_a = tuple(i for i, j in zip(left, right) if a.shape[i] != b.shape[j] == 1)
     ones_b = tuple(j for i, j in zip(left, right) if b.shape[j] != a.shape[i] == 1)
     a = sum(a, ones_a, keepdim=True, dtype=a.dtype) if ones_a else a
@@ -286,8 +286,8 @@ def _einsum_rule(
     kept = "".join(c for c in mine if c in known)
     swapped = ",".join([out, *(t for t, _ in others)]) + "->" + kept
     contribution = einsum_op(g, *(x for _, x in others), equation=swapped)
-    # A letter that only this operand has was summed away, and one that the others have with
-    # length 1 was broadcast: its gradient is the same all along.
+    # A letter that only this operand has was summed over, and one that has length 1 in the others
+    # was broadcast: the gradient is constant along it.
     left = iter(contribution.shape)
     lifted = tuple(next(left) if c in known else 1 for c in mine)
     full = tuple(n if m == 1 else m for m, n in zip(lifted, shape, strict=True))
@@ -306,7 +306,7 @@ def _einsum_shape(*shapes: Shape, equation: str) -> Shape:
 
 def _einsum_forward(*xs: Any, equation: str) -> Any:
     out = np.einsum(equation, *xs, optimize=len(xs) > 1)
-    # Of one operand NumPy may return a view; a view that is not recorded as one.
+    # NumPy may return a view of a single operand, which the graph would not know as a view.
     return out.copy() if len(xs) == 1 and out.base is not None else out
 
 

@@ -11,12 +11,12 @@ Shapes: x (batch, C, *size), weight (O, C / groups, *kernel), y (batch, O, *out)
 In memory the batch comes last, also in the results: (batch, O, *out) is a view of (O, *out, batch).
 Then the pixels of a patch's row, for all images, are one run of memory, the whole batch is one
 product, and what follows (activations, pooling, normalisation, the next convolution) works on such
-memory as it is. `Tensor.view` puts it in order where that is asked for.
+memory as it is. `Tensor.view` reorders it when a view is requested.
 
 Memory beyond operands and result: a copy of x, padded and with the batch last, and columns, that is
 patches side by side, for a few rows of the output at a time (at most `CHUNK` bytes, or one row:
 C × kernel × out width × batch numbers). Nothing but the operands is kept for backward; the columns
-are made again, which costs a tenth of a step and saves a factor of the kernel's size.
+are rebuilt, which costs a tenth of a step and saves memory by a factor of the kernel's size.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ import numpy as np
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.shape.reshaping import getitem_slice, reshape
 
-CHUNK = 1 << 21  # columns of about this many bytes stay in the cache until they are multiplied
+CHUNK = 1 << 21  # bytes of columns that stay in the cache until they are multiplied
 
 Pairs = tuple[tuple[int, int], ...]
 
 
 def out_size(size: Shape, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Shape:
-    """How many places the kernel can take along each dimension."""
+    """The number of positions of the kernel along each dimension."""
     counts = tuple(
         (n + before + after - d * (k - 1) - 1) // s + 1
         for n, k, s, (before, after), d in zip(size, kernel, stride, padding, dilation, strict=True)
@@ -158,7 +158,7 @@ def _flat(y: Any, groups: int) -> Any:
 
 
 def _chunk(flat: Any, rows: slice) -> Any:
-    """Some rows of what `_flat` returned, as matrices."""
+    """Some rows of the result of `_flat`, as matrices."""
     part = flat[:, :, rows]
     return part.reshape(*part.shape[:2], part.shape[2] * part.shape[3])
 
@@ -285,7 +285,7 @@ def _conv_bias_expanded(x: Any, weight: Any, bias: Any, **attrs: Any) -> Any:
     return conv(x, weight, **attrs) + lifted
 
 
-# The same plus a bias: one pass and one node less.
+# `conv` plus a bias: saves a pass and a node.
 conv_bias: Op = define(
     "conv_bias",
     _conv_bias_forward,

@@ -1,13 +1,13 @@
 """Recurrent networks over a whole sequence, one op each: a node per sequence, not per gate.
 
-The input is multiplied by its weight for all times together. What is left for each time is one
-product with the state before it and the gates; backward makes all that depends on no later time
-first, for the whole sequence, and takes the gradients of the weights as one product each at the
-end. `expand` is the textbook's step by step.
+The input is multiplied by its weight for all times at once. Each time then needs one product with
+the previous state, and the gates. Backward first computes everything that does not depend on later
+times, for the whole sequence; at the end it computes the gradient of each weight as one product.
+`expand` is the textbook's definition, step by step.
 
 Shapes: x (time, batch, features), h and c (batch, hidden), weight_x (gates × hidden, features),
 weight_h (gates × hidden, hidden), biases (gates × hidden,), out (time, batch, hidden).
-Inside, the batch comes last: then each gate is one run of memory.
+Inside, the batch comes last, so that each gate is contiguous in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FORMULA = {
     "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
     "bias": f"Σ dz(t), {_BACK}",
 }
-# The gates that the residual `gates` holds, one after the other, and what each went through.
+# The gates in the residual `gates`, in order, and the activation of each.
 GATES = {
     "lstm": (
         ("input", "sigmoid"),
@@ -145,7 +145,7 @@ def _lstm_rule(
 ) -> tuple[Any, ...]:
     steps, size, batch = cells.shape
     i, f, candidate, o = np.split(gates, 4, 1)
-    # What each gate's input does: to c_t for i, f and g, to h_t for o. No later time is in it.
+    # The effect of each gate's input: on c_t for i, f and g, on h_t for o; free of later times.
     effect = 1 - gates  # (time, 4 × hidden, batch)
     effect *= gates  # right for the three sigmoids
     by_gate = effect.reshape(steps, 4, size, batch)
@@ -255,10 +255,10 @@ def _gru_rule(
     steps, size, batch = pushed.shape
     r, z, n = np.split(gates, 3, 1)
     starts = _before(out, h, reverse)  # (time, batch, hidden)
-    # What the inputs of the gates do to h_t, as the state reaches them; no later time is in it.
+    # The effect of the gates' inputs on h_t, as the state reaches them; free of later times.
     effect = np.empty_like(gates)  # (time, 3 × hidden, batch)
     by_gate = effect.reshape(steps, 3, size, batch)
-    from_x = (1 - z) * (1 - n * n)  # what the input of n does, as x reaches it
+    from_x = (1 - z) * (1 - n * n)  # the effect of the input of n, as x reaches it
     np.multiply(from_x, r, out=by_gate[:, 2])
     np.multiply(by_gate[:, 2], pushed, out=by_gate[:, 0])
     by_gate[:, 0] *= 1 - r
@@ -270,14 +270,14 @@ def _gru_rule(
     product = np.empty_like(dh)
     for t in times(steps, not reverse):
         dh += g[t]
-        by_gate[t] *= dh  # now the gradient of what the state says to the gates
+        by_gate[t] *= dh  # now the gradient of the state's contribution to the gates
         from_x[t] *= dh
         np.matmul(from_gates, effect[t], out=product)
         dh *= z[t]
         dh += product
     rows = _rows(effect)
     by_state = (_to_weight(rows, starts), rows.sum(1))
-    by_gate[:, 2] = from_x  # now the gradient of what x says to the gates
+    by_gate[:, 2] = from_x  # now the gradient of the contribution of x to the gates
     rows = _rows(effect)
     to_x = _to_input(effect, weight_x) if wants[0] else None
     return to_x, dh.T, _to_weight(rows, x), by_state[0], rows.sum(1), by_state[1]

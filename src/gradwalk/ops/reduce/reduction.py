@@ -85,7 +85,7 @@ mean_op = define(
     "mean",
     _mean_forward,
     vjp=[
-        # With no elements nothing is spread, so any number will do in place of 1 / 0.
+        # With no elements the result is empty, so 1 / 0 may be replaced by any number.
         lambda g, x_shape, axis: _spread(g * (1 / (_count(x_shape, axis) or 1)), x_shape, axis)
     ],
     shape=reduced_shape,
@@ -270,7 +270,7 @@ def _var_scale(count: int, correction: float) -> float:
     return 2 / freedom if freedom > 0 else math.nan
 
 
-# -- the functions of users -------------------------------------------------------------------
+# -- public functions -------------------------------------------------------------------
 
 
 def reduce_over(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
@@ -368,7 +368,7 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
 
         return getattr(choice, pairwise)(x, dim)
     axis = (normal_axis(dim, x.ndim),)
-    if not x.ndim:  # one number, found at index 0
+    if not x.ndim:  # one number, at index 0
         return ValuesIndices(*along(reshape(x, shape=(1,)), axis=axis, keepdim=False))
     return ValuesIndices(*along(x, axis=axis, keepdim=bool(keepdim)))
 

@@ -59,7 +59,7 @@ def _backwards(g: Any, factor: Any, axis: int) -> Any:
 
 
 def _shifted(x: Any, axis: int, by: int, fill: float) -> Any:
-    """x moved along an axis, forwards (by = 1) or backwards (-1), with `fill` where it left."""
+    """x moved along an axis, forwards (by = 1) or backwards (-1), with `fill` in the gap."""
     out = np.full_like(x, fill)
     to, source = np.moveaxis(out, axis, 0), np.moveaxis(x, axis, 0)
     if by > 0:
@@ -141,7 +141,7 @@ cummax_op = _running("cummax", np.maximum)
 cummin_op = _running("cummin", np.minimum)
 
 
-# -- the functions of users -------------------------------------------------------------------
+# -- public functions -------------------------------------------------------------------
 
 
 def _scan(op: Op, x: Any, dim: int) -> Any:

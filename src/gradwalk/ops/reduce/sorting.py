@@ -74,7 +74,7 @@ def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any,
 def _middle(x: Any) -> Any:
     if not x.size:
         if x.dtype.kind != "f":
-            raise ValueError(f"there is no median of no elements in {x.dtype}, which has no NaN")
+            raise ValueError(f"the median of no elements is NaN, which {x.dtype} does not have")
         return np.asarray(np.nan, x.dtype)  # as PyTorch
     return _middle_along(x.reshape(-1), axis=(0,), keepdim=False)[0]
 
@@ -174,7 +174,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 @public(method=True, numpy=True)
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The k-th smallest value along `dim` (from 1), and where it was found.
+    """The k-th smallest value along `dim` (from 1), and its index.
 
     >>> import gradwalk as gw
     >>> gw.kthvalue(gw.tensor([3.0, 1.0, 2.0]), 2).values
@@ -228,7 +228,7 @@ def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool)
     _, first, places, counts = np.unique(
         rows, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
-    nothing = cast(sum(zero(x)), dtype=int64)  # added, to make of an array what x is
+    nothing = cast(sum(zero(x)), dtype=int64)  # adding it turns an array into the kind of x
     wanted = [places] * return_inverse + [counts] * return_counts
     slices = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
     return (slices, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else slices

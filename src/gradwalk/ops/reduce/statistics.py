@@ -57,7 +57,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Min
 
 @public(method=True, numpy=True)
 def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum of what is not NaN.
+    """The sum of the elements that are not NaN.
 
     >>> import gradwalk as gw
     >>> gw.nansum(gw.tensor([1.0, float("nan"), 2.0]))
@@ -69,7 +69,7 @@ def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
 
 @public(method=True, numpy=True)
 def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The mean of what is not NaN."""
+    """The mean of the elements that are not NaN."""
     x = of_floats("nanmean", input if dtype is None else cast(input, dtype=np.dtype(dtype)))
     return div(nansum(x, dim, keepdim), sum(logical_not(isnan(x)), dim, keepdim))
 
@@ -210,7 +210,7 @@ def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
 @public(names="trapezoid trapz")
 @other_names(axis="dim")  # `x` is something else here
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
-    """The area under y along `dim`, by the trapezoidal rule; `x` or `dx` say where the points are.
+    """The area under y along `dim`, by the trapezoidal rule; `x` or `dx` give the points.
 
     >>> import gradwalk as gw
     >>> gw.trapezoid(gw.tensor([1.0, 2.0, 3.0]))
@@ -257,7 +257,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements fall into each of `bins` bins of equal width from `min` to `max`.
 
-    If both are 0, they are those of the elements.
+    If both are 0, the smallest and the largest element replace them.
 
     >>> import gradwalk as gw
     >>> gw.histc(gw.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)

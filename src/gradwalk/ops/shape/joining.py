@@ -26,7 +26,7 @@ from gradwalk.ops.shape.reshaping import (
 
 @public(method=True)
 def t(input: Any) -> Any:
-    """The transpose of a matrix (vectors stay as they are)."""
+    """The transpose of a matrix; a vector is returned unchanged."""
     if input.ndim > 2:
         raise ValueError(f"t is for matrices; use .mT for shape {tuple(input.shape)}")
     return transpose(input, 0, 1) if input.ndim == 2 else input

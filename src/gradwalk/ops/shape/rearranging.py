@@ -43,7 +43,7 @@ def _diagonal_length(rows: int, columns: int, offset: int) -> int:
 def _diagonal_view(x: Any, offset: int, axes: tuple[int, int]) -> Any:
     view = np.diagonal(x, offset, *axes)
     if x.flags.writeable:
-        view.flags.writeable = True  # NumPy is careful here; a tensor knows its views
+        view.flags.writeable = True  # NumPy forbids writing; we track views ourselves
     return view
 
 
@@ -188,7 +188,7 @@ def windows(input: Any, dimension: int, size: int, step: int) -> Any:
             f"unfold: windows of {size}, {step} apart, do not fit dimension {dimension} of shape "
             f"{tuple(input.shape)}"
         )
-    if not input.ndim:  # one window, and no dimension to count it
+    if not input.ndim:  # one window, without a dimension that counts windows
         return getitem_slice(vector, 0, 0, size)
     return windows_op(input, axis=axis, size=int(size), step=int(step))
 
@@ -274,7 +274,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
 
 @public(method=True)
 def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
-    """Shift elements along dimensions; what falls off one end comes in at the other.
+    """Shift elements along dimensions; elements that leave at one end enter at the other.
 
     >>> import gradwalk as gw
     >>> gw.roll(gw.tensor([1, 2, 3]), 1)
@@ -319,14 +319,14 @@ def tile(input: Any, *times: Any, dims: Any = None) -> Any:
 
 @public(namespaces="", method=True)
 def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
-    """Repeat the whole tensor, so many times along each dimension."""
+    """Repeat the whole tensor a number of times along each dimension."""
     times = sizes_of(sizes, repeats)
     if len(times) < input.ndim or any(n < 0 for n in times):
         raise ValueError(
             f"repeat needs a number for each of {input.ndim} dimension(s), not {times}"
         )
     shape = (1,) * (len(times) - input.ndim) + tuple(input.shape)
-    # Every dimension gets one of its own in front to repeat along: no copy before the last step.
+    # Insert a dimension before each one and repeat along it: only the last step copies.
     apart = reshape(input, shape=tuple(n for length in shape for n in (1, length)))
     spread = tuple(n for pair in zip(times, shape, strict=True) for n in pair)
     whole = tuple(n * length for n, length in zip(times, shape, strict=True))
@@ -334,10 +334,12 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
 
 
 def concrete(x: Any, name: str) -> Any:
-    """The numbers of a tensor, for results whose shape depends on them; symbols have none."""
+    """The numbers of a tensor, for a result whose shape depends on them; raise for a symbol."""
     numbers = x.detach().numpy() if hasattr(x, "detach") else x
     if not isinstance(numbers, (np.ndarray, np.generic)):
-        raise UnknownShapeError(f"the shape of {name} depends on numbers a symbol does not have")
+        raise UnknownShapeError(
+            f"the shape of {name} depends on numbers, which a symbol does not have"
+        )
     return numbers
 
 
@@ -347,7 +349,7 @@ def repeat_interleave(
 ) -> Any:
     """Repeat every element (along `dim`; flat without it), each `repeats` times.
 
-    With one argument, that argument is the repeats and the result says which element it is.
+    With one argument, that argument is the repeats, and the result holds indices of elements.
     """
     if repeats is None:
         times = concrete(input, "repeat_interleave")
@@ -437,7 +439,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 def tensor_split(
     input: Any, indices_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
-    """Cut into so many parts of nearly equal size, or at the given indices."""
+    """Cut into a number of parts of nearly equal size, or at the given indices."""
     axis = normal_axis(dim, input.ndim)
     length = input.shape[axis] if input.ndim else 0
     if not input.ndim:
