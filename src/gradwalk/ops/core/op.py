@@ -122,7 +122,6 @@ class Op:
     # How its rules are printed, where they are not themselves a formula: one text, or one per
     # input (or a function of the attributes), in which {x} is the name of the input x.
     formula: str | Mapping[str, str | Callable[..., str]] | None = None
-    domain: tuple[float, float] | Sequence[tuple[float, float]] | None = None
     doc: InitVar[str] = ""
 
     def __post_init__(self, doc: str) -> None:
@@ -464,7 +463,7 @@ def _offered(op: Op, names: str, namespaces: str, method: bool, inplace: bool) -
     return op
 
 
-def smooth(
+def unary(
     name: str,
     forward: Callable[..., Any],
     slope: Callable[..., Any] | float,
@@ -475,12 +474,12 @@ def smooth(
 ) -> Op:
     """Define a function of one float that is a method and an in-place method as well.
 
-    `slope` is its derivative, or the rule that contains it if it takes `g`. A ufunc of NumPy is
-    the function of that name in `math` on numbers, and gives the op its own name too (`arcsin`).
+    `slope` is its derivative, or a rule that takes `g`. For a ufunc, `number` is the function of
+    that name in `math`, and the op has the ufunc's name too (`asin` is `arcsin`).
     """
     if isinstance(forward, np.ufunc):
         number = number or getattr(math, name)
-        facts["names"] = " ".join(dict.fromkeys((name, forward.__name__)))
+        facts.setdefault("names", " ".join(dict.fromkeys((name, forward.__name__))))
     takes_g = callable(slope) and "g" in inspect.signature(slope).parameters
     facts["vjp" if takes_g else "partials"] = [slope]
     return elementwise(name, forward, number, doc=doc, **public.FLOAT | facts)

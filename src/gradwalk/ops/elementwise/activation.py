@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import constant, held_by
-from gradwalk.ops.core.op import Op, define, elementwise, smooth
+from gradwalk.ops.core.op import Op, define, elementwise, unary
 from gradwalk.ops.core.public import FUNCTION, IN_PLACE
 from gradwalk.ops.elementwise.arithmetic import exp
 from gradwalk.ops.elementwise.choice import clip_op, where
@@ -36,7 +36,7 @@ def _sigmoid_forward(x: Any) -> Any:
     return np.reciprocal(out)
 
 
-sigmoid = smooth(
+sigmoid = unary(
     "sigmoid",
     _sigmoid_forward,
     lambda out: out * (1 - out),
@@ -52,7 +52,6 @@ relu = elementwise(
     lambda x: np.maximum(x, constant(0, x.dtype)),
     lambda x: 0 if x < 0 else x,
     vjp=[lambda g, out: where(out <= 0, 0, g)],
-    domain=(0.2, 4.0),
     doc="Max(x, 0).",
     **IN_PLACE,
 )
@@ -62,7 +61,6 @@ leaky_relu = elementwise(
     lambda x, negative_slope=0.01: x if x > 0 else x * negative_slope,
     vjp=[lambda g, x, negative_slope: where(x > 0, g, g * negative_slope)],
     to_float=True,
-    domain=(0.2, 4.0),
     doc="x where positive, `negative_slope` × x elsewhere.",
     **FUNCTION,
 )
@@ -93,7 +91,7 @@ softplus = elementwise(
 )
 
 
-erf = smooth(
+erf = unary(
     "erf",
     erf_array,
     lambda x: _TWO_OVER_ROOT_PI * exp(-(x * x)),

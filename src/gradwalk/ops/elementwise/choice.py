@@ -109,7 +109,6 @@ clip_op = elementwise(
     lambda x, *, min=None, max=None: np.clip(x, min, max),
     _clip_number,
     vjp=[_clip_rule],
-    domain=(0.2, 0.8),
 )
 
 

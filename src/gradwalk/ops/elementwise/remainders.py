@@ -35,7 +35,6 @@ floor_divide = elementwise(
     np.floor_divide,
     partials=[None, None],
     symbol="//",
-    domain=((-4.0, 4.0), (0.5, 4.0)),
     doc="self / other rounded down; no gradient.",
     **IN_PLACE,
 )
@@ -45,7 +44,6 @@ remainder = elementwise(
     np.remainder,
     vjp=[1, lambda g, x, y: -g * floor_divide(x, y)],
     symbol="mod",
-    domain=((0.6, 0.9), (1.0, 2.0)),
     doc="The remainder with the sign of other.",
     **IN_PLACE,
 )
@@ -53,7 +51,6 @@ fmod = elementwise(
     "fmod",
     np.fmod,
     vjp=[1, lambda g, x, y: -g * trunc(x / y)],
-    domain=((0.6, 0.9), (1.0, 2.0)),
     doc="The remainder with the sign of self.",
     **IN_PLACE,
 )
@@ -63,7 +60,6 @@ copysign: Op = elementwise(
     "copysign",
     np.copysign,
     partials=[lambda x, y: sign(x) * copysign(1.0, y), 0],
-    domain=((0.3, 3.0), (0.3, 3.0)),
     doc="|self| with the sign of other.",
     **FLOAT,
 )

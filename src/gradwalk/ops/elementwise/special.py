@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import FLOAT, METHOD, public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log
@@ -21,7 +21,6 @@ from gradwalk.ops.elementwise.error_function import erfc_array
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 _LOG_2 = math.log(2)
 _BOTH = "gradwalk special"
-_POSITIVE = (0.3, 4.0)
 
 
 def _scipy(name: str) -> Any:
@@ -33,7 +32,7 @@ def _scipy(name: str) -> Any:
     return forward
 
 
-erfc = smooth(
+erfc = unary(
     "erfc",
     erfc_array,
     lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x)),
@@ -41,30 +40,27 @@ erfc = smooth(
     number=math.erfc,
     namespaces=_BOTH,
 )
-erfinv = smooth(
+erfinv = unary(
     "erfinv",
     _scipy("erfinv"),
     lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out),
     "The inverse of erf.",
-    domain=(-0.8, 0.8),
     namespaces=_BOTH,
 )
 
 # log |Γ(x)|, and its derivatives: digamma, then polygamma of order 1, 2, ...
-lgamma = smooth(
+lgamma = unary(
     "lgamma",
     lambda x: _scipy("gammaln")(np.where(x == -math.inf, math.inf, x)),
     lambda x: digamma(x),
     "Log |Γ(x)|.",
-    domain=_POSITIVE,
     namespaces="gradwalk special.gammaln",
 )
-digamma: Op = smooth(
+digamma: Op = unary(
     "digamma",
     _scipy("digamma"),
     lambda x: polygamma_op(x, n=1),
     "The derivative of lgamma.",
-    domain=_POSITIVE,
     namespaces="gradwalk special special.psi",
 )
 
@@ -89,7 +85,6 @@ polygamma_op: Op = elementwise(
     _polygamma_forward,
     partials=[lambda x, n: polygamma_op(x, n=n + 1)],
     to_float=True,
-    domain=_POSITIVE,
 )
 
 
@@ -141,7 +136,6 @@ xlogy = elementwise(
     "xlogy",
     _xlogy_forward,
     vjp=[lambda g, x, y: where((x == 0) & (y <= 0), 0, g * log(y)), lambda g, x, y: g * (x / y)],
-    domain=((-2.0, 2.0), (0.3, 3.0)),
     doc="self × log(other), 0 where self is 0.",
     **FLOAT | {"namespaces": _BOTH},
 )
@@ -160,12 +154,11 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 
 
 # log(x / (1 − x)), the inverse of sigmoid; with eps, of x limited to [eps, 1 − eps].
-logit = smooth(
+logit = unary(
     "logit",
     _logit_forward,
     _logit_rule,
     "Log(x / (1 − x)), the inverse of sigmoid.",
-    domain=(0.15, 0.85),
     namespaces=_BOTH,
 )
 

@@ -7,38 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import FLOAT
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import where
 
-_INSIDE = (-0.8, 0.8)  # of the functions that are steep at −1 and 1
-_QUADRANT = ((0.3, 3.0), (0.3, 3.0))
-
-sin = smooth("sin", np.sin, lambda x: cos(x), "Sine.")
-cos: Op = smooth("cos", np.cos, lambda x: -sin(x), "Cosine.")
-tan = smooth("tan", np.tan, lambda out: 1 + out * out, "Tangent.", domain=(-1.2, 1.2))
-asin = smooth("asin", np.arcsin, lambda x: rsqrt(1 - x * x), "Arc sine.", domain=_INSIDE)
-acos = smooth("acos", np.arccos, lambda x: -rsqrt(1 - x * x), "Arc cosine.", domain=_INSIDE)
-atan = smooth("atan", np.arctan, lambda g, x: g / (1 + x * x), "Arc tangent.")
-sinh = smooth("sinh", np.sinh, lambda x: cosh(x), "Hyperbolic sine.")
-cosh: Op = smooth("cosh", np.cosh, lambda x: sinh(x), "Hyperbolic cosine.")
-tanh = smooth("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.")
-asinh = smooth("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1), "Inverse hyperbolic sine.")
-acosh = smooth(
-    "acosh",
-    np.arccosh,
-    lambda x: rsqrt(x * x - 1),
-    "Inverse hyperbolic cosine.",
-    domain=(1.2, 4.0),
-)
-atanh = smooth(
-    "atanh",
-    np.arctanh,
-    lambda g, x: g / (1 - x * x),
-    "Inverse hyperbolic tangent.",
-    domain=_INSIDE,
-)
+sin = unary("sin", np.sin, lambda x: cos(x), "Sine.")
+cos: Op = unary("cos", np.cos, lambda x: -sin(x), "Cosine.")
+tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent.")
+asin = unary("asin", np.arcsin, lambda x: rsqrt(1 - x * x), "Arc sine.")
+acos = unary("acos", np.arccos, lambda x: -rsqrt(1 - x * x), "Arc cosine.")
+atan = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), "Arc tangent.")
+sinh = unary("sinh", np.sinh, lambda x: cosh(x), "Hyperbolic sine.")
+cosh: Op = unary("cosh", np.cosh, lambda x: sinh(x), "Hyperbolic cosine.")
+tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.")
+asinh = unary("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1), "Inverse hyperbolic sine.")
+acosh = unary("acosh", np.arccosh, lambda x: rsqrt(x * x - 1), "Inverse hyperbolic cosine.")
+atanh = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), "Inverse hyperbolic tangent.")
 
 
 def _square_sum(x: Any, y: Any) -> Any:
@@ -53,7 +38,6 @@ atan2 = elementwise(
     np.arctan2,
     math.atan2,
     partials=[lambda x, y: y / _square_sum(x, y), lambda x, y: -x / _square_sum(x, y)],
-    domain=_QUADRANT,
     names="atan2 arctan2",
     doc="The angle of the point (other, self).",
     **FLOAT,
@@ -63,16 +47,15 @@ hypot = elementwise(
     np.hypot,
     math.hypot,
     partials=[lambda x, out: x / out, lambda y, out: y / out],
-    domain=_QUADRANT,
     doc="√(self² + other²).",
     **FLOAT,
 )
 _deg2rad = lambda x: x * (math.pi / 180)
 _rad2deg = lambda x: x * (180 / math.pi)
-deg2rad = smooth(
+deg2rad = unary(
     "deg2rad", _deg2rad, math.pi / 180, "Degrees as radians.", number=_deg2rad, linear=True
 )
-rad2deg = smooth(
+rad2deg = unary(
     "rad2deg", _rad2deg, 180 / math.pi, "Radians as degrees.", number=_rad2deg, linear=True
 )
 
@@ -92,7 +75,7 @@ def _sinc_slope(x: Any, out: Any) -> Any:
     return where(near, small, (cos(math.pi * x) - out) / where(near, 1.0, x))
 
 
-sinc = smooth(
+sinc = unary(
     "sinc",
     np.sinc,
     _sinc_slope,
