@@ -110,15 +110,15 @@ lerp = elementwise(
 @public(method=True, inplace=True)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 × tensor2."""
-    product = arithmetic.mul(tensor1, tensor2)
-    return arithmetic.add(input, product if value == 1 else arithmetic.mul(product, value))
+    product = tensor1 * tensor2
+    return input + (product if value == 1 else product * value)
 
 
 @public(method=True, inplace=True)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 / tensor2."""
-    quotient = arithmetic.div(tensor1, tensor2)
-    return arithmetic.add(input, quotient if value == 1 else arithmetic.mul(quotient, value))
+    quotient = tensor1 / tensor2
+    return input + (quotient if value == 1 else quotient * value)
 
 
 @public(method=True, inplace=True)

@@ -15,7 +15,7 @@ from gradwalk.graph.abstract import traces
 from gradwalk.ops.core.dtypes import bool_, category, held_by, int64, result_dtype
 from gradwalk.ops.core.op import UnknownShapeError
 from gradwalk.ops.core.public import Change, Mixed, public, public_change
-from gradwalk.ops.elementwise.arithmetic import add, mul
+from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import equal, not_equal
 from gradwalk.ops.elementwise.choice import where as choose
 from gradwalk.ops.index.indexing import (
@@ -153,7 +153,7 @@ def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
     """x times every number written to a place: one round for the first writes, and so on."""
     grids = np.broadcast_arrays(*(concrete(array, "scatter") for array in arrays))
     if not grids:
-        return mul(x, src)
+        return x * src
     places = np.ravel_multi_index(tuple(grids), tuple(x.shape)).reshape(-1)
     order = np.argsort(places, kind="stable")
     first = np.searchsorted(places[order], places[order])  # where the writes to a place begin
@@ -163,7 +163,7 @@ def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
         now = (rounds == number).reshape(grids[0].shape)
         written = getitem(src, now, index=(("mask", 0, now.ndim),))
         factors = np.ones(tuple(x.shape), x.dtype)
-        x = mul(x, setitem(factors, written, *(grid[now] for grid in grids), index=fixed))
+        x = x * setitem(factors, written, *(grid[now] for grid in grids), index=fixed)
     return x
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from gradwalk.ops.core.dtypes import held_by, result_dtype
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
-from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal
 from gradwalk.ops.shape.reshaping import broadcast_to, normal_axes, permute_to, reshape
@@ -106,7 +105,7 @@ def dot(input: Any, tensor: Any) -> Any:
 def outer(input: Any, vec2: Any) -> Any:
     """Outer product of two vectors."""
     _need("outer", input, vec2, 1, 1)
-    return mul(reshape(input, shape=(*input.shape, 1)), vec2)
+    return reshape(input, shape=(*input.shape, 1)) * vec2
 
 
 @public(method=True)
@@ -151,7 +150,7 @@ def inner(input: Any, other: Any) -> Any:
     tensor([11., 17.])
     """
     if not input.ndim or not other.ndim:
-        return mul(input, other)
+        return input * other
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -162,7 +161,7 @@ def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
         product = product * alpha
     if beta == 0:  # as in BLAS, also where the input is not finite
         return product
-    return add(input if beta == 1 else input * beta, product)
+    return (input if beta == 1 else input * beta) + product
 
 
 @public(method=True, inplace=True)
@@ -191,7 +190,7 @@ def kron(input: Any, other: Any) -> Any:
     block = (1,) * (ndim - other.ndim) + tuple(other.shape)
     left = reshape(input, shape=tuple(n for length in outer for n in (length, 1)))
     right = reshape(other, shape=tuple(n for length in block for n in (1, length)))
-    return reshape(mul(left, right), shape=tuple(a * b for a, b in zip(outer, block, strict=True)))
+    return reshape(left * right, shape=tuple(a * b for a, b in zip(outer, block, strict=True)))
 
 
 @public()
@@ -252,7 +251,7 @@ linear_op = define(
     ],
     shape=lambda x, weight, bias: (*x[:-1], weight[0]),
     promotes=True,
-    expand=lambda x, weight, bias: add(x @ weight.mT, bias),
+    expand=lambda x, weight, bias: x @ weight.mT + bias,
 )
 
 

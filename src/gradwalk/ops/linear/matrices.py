@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.public import other_names, public
-from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.decompositions import (
@@ -255,7 +254,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     >>> gw.linalg.vecdot(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), gw.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    return sum(mul(x, y), dim)
+    return sum(x * y, dim)
 
 
 @public(namespaces="linalg")

@@ -14,8 +14,7 @@ import numpy as np
 from gradwalk.ops.core.dtypes import int32, int64
 from gradwalk.ops.core.op import define
 from gradwalk.ops.core.public import Mixed, public
-from gradwalk.ops.elementwise.arithmetic import add, sub, zero
-from gradwalk.ops.elementwise.choice import equal, not_equal
+from gradwalk.ops.elementwise.arithmetic import zero
 from gradwalk.ops.index.indexing import gather, index_select
 from gradwalk.ops.reduce.reduction import (
     ValuesIndices,
@@ -207,16 +206,16 @@ def unique(
     if dim is not None:
         return _unique_slices(input, normal_axis(dim, input.ndim), return_inverse, return_counts)
     values, order = sort(reshape(input, shape=(math.prod(input.shape),)))
-    first = equal(zero(values[:1]), 0)  # the first of all is new
-    new = concatenate(first, not_equal(values[1:], values[:-1]), axis=0)
+    first = zero(values[:1]) == 0  # the first of all is new
+    new = concatenate(first, values[1:] != values[:-1], axis=0)
     results = [values[new]]
     if return_inverse:
-        ranks = sub(cumsum(new, 0), 1)
+        ranks = cumsum(new, 0) - 1
         results.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
     if return_counts:
         ends = concatenate(new[1:], first, axis=0)  # the last of each kind
-        upto = cumsum(equal(order, order), 0)[ends]  # how many elements so far
-        results.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
+        upto = cumsum(order == order, 0)[ends]  # how many elements so far
+        results.append(concatenate(upto[:1], upto[1:] - upto[:-1], axis=0))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -231,7 +230,7 @@ def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool)
     nothing = cast(sum(zero(x)), dtype=int64)  # adding it turns an array into the kind of x
     wanted = [places] * return_inverse + [counts] * return_counts
     slices = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
-    return (slices, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else slices
+    return (slices, *(nothing + array.reshape(-1) for array in wanted)) if wanted else slices
 
 
 @public()

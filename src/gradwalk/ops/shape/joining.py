@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.public import public, public_as, split_names
-from gradwalk.ops.elementwise.arithmetic import mul, sub
 from gradwalk.ops.linear.matmul import addmm
 from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
 from gradwalk.ops.shape.reshaping import (
@@ -144,9 +143,8 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
             f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} must have 3 along {dim}"
         )
     axis -= input.ndim  # counted from the end, as shapes are matched
-    ahead = mul(roll(input, -1, axis), roll(other, 1, axis))
-    behind = mul(roll(input, 1, axis), roll(other, -1, axis))
-    return sub(ahead, behind)
+    ahead = roll(input, -1, axis) * roll(other, 1, axis)
+    return ahead - roll(input, 1, axis) * roll(other, -1, axis)
 
 
 @public(method=True, inplace=True)
