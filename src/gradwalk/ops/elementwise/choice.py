@@ -165,53 +165,37 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Any:
 # -- comparisons and logic: no gradient ----------------------------------------------------------
 
 
-def _logic(name: str, forward: Any, number: Any, symbol: str, doc: str, **facts: Any) -> Op:
+def _logic(forward: np.ufunc, number: Any, symbol: str, doc: str, **facts: Any) -> Op:
+    """Define an op of booleans, or one that returns booleans, under the name of its ufunc."""
+    name = facts.pop("name", forward.__name__)
     facts = {"gives": bool_, "partials": [None] * forward.nin, **facts}
     return elementwise(name, forward, number, symbol=symbol, doc=doc, **facts, **IN_PLACE)
 
 
-equal = _logic("equal", np.equal, operator.eq, "=", "self == other.", names="eq")
-not_equal = _logic(
-    "not_equal", np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal"
-)
-less = _logic("less", np.less, operator.lt, "<", "self < other.", names="lt less")
-less_equal = _logic(
-    "less_equal", np.less_equal, operator.le, "≤", "self <= other.", names="le less_equal"
-)
-greater = _logic("greater", np.greater, operator.gt, ">", "self > other.", names="gt greater")
+equal = _logic(np.equal, operator.eq, "=", "self == other.", names="eq")
+not_equal = _logic(np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal")
+less = _logic(np.less, operator.lt, "<", "self < other.", names="lt less")
+less_equal = _logic(np.less_equal, operator.le, "≤", "self <= other.", names="le less_equal")
+greater = _logic(np.greater, operator.gt, ">", "self > other.", names="gt greater")
 greater_equal = _logic(
-    "greater_equal", np.greater_equal, operator.ge, "≥", "self >= other.", names="ge greater_equal"
+    np.greater_equal, operator.ge, "≥", "self >= other.", names="ge greater_equal"
 )
 logical_and = _logic(
-    "logical_and",
-    np.logical_and,
-    lambda x, y: bool(x and y),
-    "and",
-    "True where both are non-zero.",
+    np.logical_and, lambda x, y: bool(x and y), "and", "True where both are non-zero."
 )
-logical_or = _logic(
-    "logical_or", np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero."
-)
+logical_or = _logic(np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero.")
 logical_xor = _logic(
-    "logical_xor",
-    np.logical_xor,
-    lambda x, y: bool(x) != bool(y),
-    "xor",
-    "True where exactly one is non-zero.",
+    np.logical_xor, lambda x, y: bool(x) != bool(y), "xor", "True where exactly one is non-zero."
 )
-logical_not = _logic("logical_not", np.logical_not, lambda x: not x, "not", "True where x is zero.")
-bitwise_and = _logic(
-    "bitwise_and", np.bitwise_and, operator.and_, "and", "self & other.", gives=None
-)
-bitwise_or = _logic("bitwise_or", np.bitwise_or, operator.or_, "or", "self | other.", gives=None)
-bitwise_xor = _logic(
-    "bitwise_xor", np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None
-)
+logical_not = _logic(np.logical_not, lambda x: not x, "not", "True where x is zero.")
+bitwise_and = _logic(np.bitwise_and, operator.and_, "and", "self & other.", gives=None)
+bitwise_or = _logic(np.bitwise_or, operator.or_, "or", "self | other.", gives=None)
+bitwise_xor = _logic(np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None)
 bitwise_not = _logic(
-    "bitwise_not",
     np.bitwise_not,
     lambda x: not x if type(x) is bool else ~x,
     "~",
     "~self.",
+    name="bitwise_not",
     gives=None,
 )

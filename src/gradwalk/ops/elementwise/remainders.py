@@ -17,17 +17,14 @@ from gradwalk.ops.elementwise.arithmetic import sign, trunc
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast
 
-isnan = elementwise(
-    "isnan", np.isnan, lambda x: x != x, partials=[None], gives=bool_,
-    doc="True where x is NaN.", **METHOD,
-)  # fmt: skip
-isinf = elementwise(
-    "isinf", np.isinf, partials=[None], gives=bool_, doc="True where x is infinite.", **METHOD
-)
-isfinite = elementwise(
-    "isfinite", np.isfinite, partials=[None], gives=bool_,
-    doc="True where x is neither infinite nor NaN.", **METHOD,
-)  # fmt: skip
+
+def _predicate(name: str, forward: np.ufunc, doc: str, number: Any = None) -> Op:
+    return elementwise(name, forward, number, partials=[None], gives=bool_, doc=doc, **METHOD)
+
+
+isnan = _predicate("isnan", np.isnan, "True where x is NaN.", lambda x: x != x)
+isinf = _predicate("isinf", np.isinf, "True where x is infinite.")
+isfinite = _predicate("isfinite", np.isfinite, "True where x is neither infinite nor NaN.")
 
 # The quotient rounded down; like PyTorch's, outside the graph.
 floor_divide = elementwise(

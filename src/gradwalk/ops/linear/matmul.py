@@ -14,7 +14,14 @@ from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal
-from gradwalk.ops.shape.reshaping import broadcast_to, normal_axes, permute_to, reshape
+from gradwalk.ops.shape.reshaping import (
+    broadcast_to,
+    normal_axes,
+    permute_to,
+    reshape,
+    squeeze,
+    unsqueeze,
+)
 
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
@@ -70,75 +77,66 @@ def matmul(input: Any, other: Any) -> Any:
             f"matmul needs at least 1-d operands, got shapes {tuple(input.shape)} and "
             f"{tuple(other.shape)}; use * to scale by a number"
         )
-    left, right = input, other
-    if input.ndim == 1:
-        left = reshape(input, shape=(1, *input.shape))
-    if other.ndim == 1:
-        right = reshape(other, shape=(*other.shape, 1))
+    left = input if input.ndim > 1 else unsqueeze(input, 0)
+    right = other if other.ndim > 1 else unsqueeze(other, 1)
     out = matmul_op(left, right)
-    if input.ndim == 1 and other.ndim == 1:
-        return reshape(out, shape=())
-    if input.ndim == 1:
-        return reshape(out, shape=(*out.shape[:-2], out.shape[-1]))
-    if other.ndim == 1:
-        return reshape(out, shape=out.shape[:-1])
-    return out
+    lifted = [-2] * (input.ndim == 1) + [-1] * (other.ndim == 1)
+    return squeeze(out, lifted) if lifted else out
 
 
-def _need(name: str, x: Any, y: Any, left: int, right: int) -> None:
-    """Refuse operands of other ranks; `matmul` would broadcast or lift them."""
+def _product(name: str, x: Any, y: Any, left: int, right: int) -> Any:
+    """`matmul` of two ranks only; it would broadcast or lift other operands."""
     if x.ndim != left or y.ndim != right:
         raise ValueError(
             f"{name} takes a {left}-d and a {right}-d tensor, got shapes {tuple(x.shape)} and "
             f"{tuple(y.shape)}; matmul takes all ranks"
         )
+    return matmul(x, y)
 
 
 @public(method=True)
 def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
-    _need("dot", input, tensor, 1, 1)
-    return matmul(input, tensor)
+    return _product("dot", input, tensor, 1, 1)
 
 
 @public(names="outer ger", method=True)
 def outer(input: Any, vec2: Any) -> Any:
     """Outer product of two vectors."""
-    _need("outer", input, vec2, 1, 1)
-    return reshape(input, shape=(*input.shape, 1)) * vec2
+    if input.ndim != 1 or vec2.ndim != 1:
+        raise ValueError(
+            f"outer takes two vectors, got shapes {tuple(input.shape)}, {tuple(vec2.shape)}"
+        )
+    return unsqueeze(input, 1) * vec2
 
 
 @public(method=True)
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices."""
-    _need("mm", input, mat2, 2, 2)
-    return matmul(input, mat2)
+    return _product("mm", input, mat2, 2, 2)
 
 
 @public(method=True)
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector."""
-    _need("mv", input, vec, 2, 1)
-    return matmul(input, vec)
+    return _product("mv", input, vec, 2, 1)
 
 
 @public(method=True)
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two equally long batches of matrices."""
-    _need("bmm", input, mat2, 3, 3)
-    if input.shape[0] != mat2.shape[0]:
+    if input.ndim == mat2.ndim == 3 and input.shape[0] != mat2.shape[0]:
         raise ValueError(
             f"bmm needs batches of one length, got {input.shape[0]} and {mat2.shape[0]}; "
             "matmul broadcasts"
         )
-    return matmul(input, mat2)
+    return _product("bmm", input, mat2, 3, 3)
 
 
 @public(method=True)
 def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors."""
-    _need("vdot", input, other, 1, 1)
-    return matmul(input, other)
+    return _product("vdot", input, other, 1, 1)
 
 
 @public(method=True)
