@@ -21,7 +21,7 @@ from gradwalk.graph.versions import View, clock, owner_of, touch
 from gradwalk.ops.core.dtypes import category, held_by, result_dtype
 from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.op_methods import in_place_method_of
+from gradwalk.ops.core.operators import in_place_method_of
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.index import indexing
 from gradwalk.ops.shape.reshaping import cast

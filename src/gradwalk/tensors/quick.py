@@ -23,7 +23,7 @@ from gradwalk.graph.versions import clock
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.dtypes import constant
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.op_methods import method_of
+from gradwalk.ops.core.operators import method_of
 from gradwalk.ops.core.public import registered
 from gradwalk.tensors.apply import FLOATS, apply_any
 

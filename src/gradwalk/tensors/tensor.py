@@ -19,9 +19,8 @@ from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.ops.core.dtypes import category, get_default_dtype
-from gradwalk.ops.core.operators import Operators
+from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
-from gradwalk.ops.core.ufuncs import op_of_ufunc
 from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text

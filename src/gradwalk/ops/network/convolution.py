@@ -152,6 +152,11 @@ def _columns(
         yield rows, part.reshape(groups, patch, count * row)
 
 
+def _matrices(weight: Any, groups: int) -> Any:
+    """The weight as (groups, O / groups, patch)."""
+    return weight.reshape(groups, len(weight) // groups, math.prod(weight.shape[1:]))
+
+
 def _flat(y: Any, groups: int) -> Any:
     """y with the batch last as (groups, O / groups, rows, places in a row × batch)."""
     return y.reshape(groups, y.shape[0] // groups, y.shape[1], math.prod(y.shape[2:]))
@@ -169,9 +174,7 @@ def _conv_forward(
     kernel = weight.shape[2:]
     out = out_size(x.shape[2:], kernel, stride, padding, dilation)
     work = batch_last(padded(x, padding))
-    matrix = weight.reshape(
-        groups, weight.shape[0] // groups, math.prod(weight.shape[1:])
-    )  # (groups, O / groups, patch)
+    matrix = _matrices(weight, groups)
     result = np.empty((weight.shape[0], *out, len(x)), x.dtype)
     flat = _flat(result, groups)
     for rows, columns in _columns(work, kernel, out, stride, dilation, groups):
@@ -193,9 +196,7 @@ def _conv_input_forward(
     kernel, each = weight.shape[2:], weight.shape[1]  # channels of x in each group
     full = tuple(n + b + a for n, (b, a) in zip(shape, padding, strict=True))
     flat = _flat(batch_last(y), groups)
-    matrix = weight.reshape(
-        groups, weight.shape[0] // groups, math.prod(weight.shape[1:])
-    ).mT  # (groups, patch, O / groups)
+    matrix = _matrices(weight, groups).mT  # (groups, patch, O / groups)
     x = np.zeros((groups * each, *full, batch), y.dtype)
     row = groups * matrix.shape[1] * math.prod(out[1:]) * batch * y.itemsize
     for rows in _row_chunks(out[0], row):

@@ -75,14 +75,10 @@ def _sigmoid_(x: Any) -> None:
     x += 0.5
 
 
-def _rows(to_gates: Any) -> Any:
-    """(time, gates × hidden, batch) as (gates × hidden, time × batch): one product per weight."""
-    return to_gates.transpose(1, 0, 2).reshape(to_gates.shape[1], -1)
-
-
-def _to_weight(rows: Any, given: Any) -> Any:
-    """The gradient of the weight that met `given` (time, batch, features)."""
-    return rows @ given.reshape(-1, given.shape[-1])
+def _to_weights(to_gates: Any, *given: Any) -> tuple[Any, ...]:
+    """The gradients of the weights of some inputs (time, batch, features), then of the bias."""
+    rows = to_gates.transpose(1, 0, 2).reshape(to_gates.shape[1], -1)  # (..., time × batch)
+    return *(rows @ x.reshape(-1, x.shape[-1]) for x in given), rows.sum(1)
 
 
 def _to_input(to_gates: Any, weight_x: Any) -> Any:
@@ -170,15 +166,8 @@ def _lstm_rule(
         by_gate[t, 3] *= dh
         dc *= f[t]
         np.matmul(from_gates, effect[t], out=dh)
-    rows = _rows(effect)
-    return (
-        _to_input(effect, weight_x) if wants[0] else None,
-        dh.T,
-        dc.T,
-        _to_weight(rows, x),
-        _to_weight(rows, _before(out, h, reverse)),
-        rows.sum(1),
-    )
+    to_x = _to_input(effect, weight_x) if wants[0] else None
+    return to_x, dh.T, dc.T, *_to_weights(effect, x, _before(out, h, reverse))
 
 
 def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
@@ -275,12 +264,11 @@ def _gru_rule(
         np.matmul(from_gates, effect[t], out=product)
         dh *= z[t]
         dh += product
-    rows = _rows(effect)
-    by_state = (_to_weight(rows, starts), rows.sum(1))
+    to_weight_h, to_bias_h = _to_weights(effect, starts)
     by_gate[:, 2] = from_x  # now the gradient of the contribution of x to the gates
-    rows = _rows(effect)
+    to_weight_x, to_bias_x = _to_weights(effect, x)
     to_x = _to_input(effect, weight_x) if wants[0] else None
-    return to_x, dh.T, _to_weight(rows, x), by_state[0], rows.sum(1), by_state[1]
+    return to_x, dh.T, to_weight_x, to_weight_h, to_bias_x, to_bias_h
 
 
 def _gru_expanded(
@@ -355,14 +343,8 @@ def _rnn_rule(
         dh += g[t]
         effect[t] *= dh
         np.matmul(from_gates, effect[t], out=dh)
-    rows = _rows(effect)
-    return (
-        _to_input(effect, weight_x) if wants[0] else None,
-        dh.T,
-        _to_weight(rows, x),
-        _to_weight(rows, _before(out, h, reverse)),
-        rows.sum(1),
-    )
+    to_x = _to_input(effect, weight_x) if wants[0] else None
+    return to_x, dh.T, *_to_weights(effect, x, _before(out, h, reverse))
 
 
 def _rnn_expanded(
