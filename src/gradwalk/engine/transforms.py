@@ -85,15 +85,14 @@ class _TransformRun:
         """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
         with enable_grad(), np.errstate(all="ignore"):
             moved = push(self.outputs, self.inputs, tangents)
+        tied = state.here.grad_enabled and any(t.requires_grad for t in tangents)
+        keep = self.graph or tied
         return [
             gradients.wrap(filled(o.shape, o.dtype, 0))
             if t is None
-            else (t if self._keeps(t, tangents) else t.detach())
+            else (t if keep else t.detach())
             for o, t in zip(self.outputs, moved, strict=True)
         ]
-
-    def _keeps(self, tangent: Any, tangents: Sequence[Any]) -> bool:
-        return self.graph or (state.here.grad_enabled and any(t.requires_grad for t in tangents))
 
     def value(self) -> Any:
         """The result; detached if no outer transform needs its graph."""
@@ -159,8 +158,9 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
         run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
         if len(run.outputs) != 1 or run.outputs[0].numel() != 1:
             shapes = [tuple(o.shape) for o in run.outputs]
+            name = getattr(function, "__name__", repr(function))
             raise AutogradError(
-                f"grad needs a function that returns one number; {_name(function)} returned "
+                f"grad needs a function that returns one number; {name} returned "
                 f"shape(s) {shapes}. Fix: reduce the result (.sum(), .mean()), or use jacrev."
             )
         (output,) = run.outputs
@@ -327,7 +327,3 @@ def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:
         shape = (*like.shape, 0) if last else (0, *like.shape)
         return gradients.wrap(filled(shape, like.dtype, 0))
     return stack(parts, -1 if last else 0)
-
-
-def _name(function: Function) -> str:
-    return getattr(function, "__name__", repr(function))

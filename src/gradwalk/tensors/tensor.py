@@ -385,16 +385,19 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         """Itself if its elements lie in memory in order, else a copy."""
         return self if self.is_contiguous() else self.clone()
 
+    def _need_leaf(self, done: str, fix: str) -> None:
+        if not self.is_leaf:
+            raise RuntimeError(
+                f"only leaf tensors can be {done}, this is {name_of(self)}, made at {self.line}. "
+                f"Use {fix}."
+            )
+
     def __copy__(self) -> Tensor:
         return self._copied(self.detach()._array)
 
     def _copied(self, array: np.ndarray[Any, Any]) -> Tensor:
         """Another leaf like this one."""
-        if not self.is_leaf:
-            raise RuntimeError(
-                f"only leaf tensors can be copied, this is {name_of(self)}, made at "
-                f"{self.line}. Use .detach().clone()."
-            )
+        self._need_leaf("copied", ".detach().clone()")
         copied = _unpickle(type(self), array, self._requires_grad, self._label)
         copied.code, copied.position = caller()
         return copied
@@ -407,11 +410,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         return copied
 
     def __reduce__(self) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError(
-                f"only leaf tensors can be pickled, this is {name_of(self)}, made at "
-                f"{self.line}. Use .detach()."
-            )
+        self._need_leaf("pickled", ".detach()")
         return _unpickle, (type(self), self._array, self._requires_grad, self._label)
 
     def to(self, *args: Any, **keywords: Any) -> Tensor:
