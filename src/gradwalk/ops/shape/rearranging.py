@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
-from gradwalk.ops.core.public import public, split_names
+from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.elementwise.choice import bitwise_and, where
 from gradwalk.ops.index.indexing import getitem, index_select
 from gradwalk.ops.shape.reshaping import (
@@ -372,33 +372,28 @@ def repeat_interleave(
 # -- joining and cutting -------------------------------------------------------------------------
 
 
-@public()
-def atleast_1d(*tensors: Any) -> Any:
-    """Tensors with at least one dimension."""
-    return _each(tensors, lambda t: t if t.ndim else reshape(t, shape=(1,)))
+def _lifted(t: Any, ndim: int) -> Any:
+    """A tensor with dimensions of length 1: up to two in front, a third at the end."""
+    missing = min(ndim, 2) - t.ndim
+    t = reshape(t, shape=(1,) * missing + tuple(t.shape)) if missing > 0 else t
+    return t if t.ndim >= ndim else unsqueeze(t, -1)
 
 
-@public()
-def atleast_2d(*tensors: Any) -> Any:
-    """Tensors with at least two dimensions; a vector becomes a row."""
-    return _each(tensors, _as_matrix)
+def _atleast(ndim: int, doc: str) -> Callable[..., Any]:
+    """The public function that lifts one tensor, or each of several, to a rank."""
+
+    @public_as(f"atleast_{ndim}d", doc)
+    def lift(*tensors: Any) -> Any:
+        if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
+            return _lifted(tensors[0], ndim)
+        return tuple(_lifted(t, ndim) for t in (tensors[0] if len(tensors) == 1 else tensors))
+
+    return lift
 
 
-@public()
-def atleast_3d(*tensors: Any) -> Any:
-    """Tensors with at least three dimensions; a matrix gets its third at the end."""
-    return _each(tensors, lambda t: t if t.ndim > 2 else unsqueeze(_as_matrix(t), -1))
-
-
-def _as_matrix(t: Any) -> Any:
-    return t if t.ndim > 1 else reshape(t, shape=(1, math.prod(t.shape)))
-
-
-def _each(tensors: tuple[Any, ...], change: Any) -> Any:
-    if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
-        return change(tensors[0])
-    several = tensors[0] if len(tensors) == 1 else tensors
-    return tuple(change(t) for t in several)
+atleast_1d = _atleast(1, "Tensors with at least one dimension.")
+atleast_2d = _atleast(2, "Tensors with at least two dimensions; a vector becomes a row.")
+atleast_3d = _atleast(3, "Tensors with at least three dimensions; the third is the last.")
 
 
 @public()
