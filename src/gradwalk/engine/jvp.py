@@ -113,15 +113,8 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     floats = [d for d in dummies if d.requires_grad]
     if not pairs:
         return [None] * len(dummies)
-    tangents = iter(
-        gradients.grad(
-            [c for c, _ in pairs],
-            floats,
-            [t for _, t in pairs],
-            create_graph=True,
-            allow_unused=True,
-        )
-    )
+    outputs, seeds = zip(*pairs, strict=True)
+    tangents = iter(gradients.grad(outputs, floats, seeds, create_graph=True, allow_unused=True))
     return [next(tangents) if d.requires_grad else None for d in dummies]
 
 

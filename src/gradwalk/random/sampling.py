@@ -102,7 +102,7 @@ def _integers(
     name: str, stream: Stream, low: int, high: int, size: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
     if low >= high:
-        raise ValueError(f"{name}: there is no number from {low} to below {high}")
+        raise ValueError(f"{name}: the range from {low} to below {high} is empty")
     least, most = _limits(dtype)
     if dtype.kind != "f" and not least <= low < high <= most + 1:
         raise ValueError(f"{name}: {dtype} holds {least} to {most}, not {low} to {high - 1}")
@@ -126,7 +126,7 @@ def randperm(
 ) -> Tensor:
     """A random order of 0 to n − 1."""
     if n < 0:
-        raise ValueError(f"randperm: an order of {n} elements does not exist")
+        raise ValueError(f"randperm: n must not be negative, and is {n}")
     order = _stream(generator).permutation(int(n))
     return leaf(order, **options)
 
@@ -299,7 +299,7 @@ class RandomMethods:
     ) -> Self:
         """Every element becomes uniform in [from_, to)."""
         if not from_ <= to:
-            raise ValueError(f"uniform_: there is nothing from {from_} to {to}")
+            raise ValueError(f"uniform_: the range from {from_} to {to} is empty")
         stream = _stream(generator)
         return _drawn(self, "uniform_", lambda size, kind: stream.uniform(size, kind, from_, to))
 

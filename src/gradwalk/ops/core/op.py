@@ -244,7 +244,7 @@ class Op:
         """The number reading: Python floats in, a Python number out, IEEE rules throughout."""
         if not self.elementwise:
             raise OpError(
-                f"{self.name} is about the shape of arrays and has no meaning for plain numbers; "
+                f"{self.name} works on whole arrays and has no meaning for plain numbers; "
                 "give it a Tensor (gradwalk.tensor(...)) or an ndarray."
             )
         if self.number is not None:
@@ -318,7 +318,7 @@ class Op:
                 if name not in known:
                     raise OpError(
                         f"op '{self.name}': the rule for input {input_name} asks for '{name}', "
-                        f"which is nothing it can have. It can have: {', '.join(sorted(known))}."
+                        f"which is not available. Available: {', '.join(sorted(known))}."
                     )
 
 

@@ -224,7 +224,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     """Move dimensions to new places; the others keep their order."""
     old, new = normal_axes(source, input.ndim), normal_axes(destination, input.ndim)
     if len(old) != len(new):
-        raise ValueError(f"movedim: {source} and {destination} are not equally many")
+        raise ValueError(f"movedim: {source} and {destination} differ in length")
     placed = dict(zip(new, old, strict=True))
     rest = (i for i in range(input.ndim) if i not in old)
     return permute(
