@@ -14,14 +14,7 @@ from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.reduce.reduction import sum
 from gradwalk.ops.shape.rearranging import diagonal
-from gradwalk.ops.shape.reshaping import (
-    broadcast_to,
-    normal_axes,
-    permute_to,
-    reshape,
-    squeeze,
-    unsqueeze,
-)
+from gradwalk.ops.shape.reshaping import broadcast_to, normal_axes, permute_to, reshape, unsqueeze
 
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
@@ -77,11 +70,14 @@ def matmul(input: Any, other: Any) -> Any:
             f"matmul needs at least 1-d operands, got shapes {tuple(input.shape)} and "
             f"{tuple(other.shape)}; use * to scale by a number"
         )
-    left = input if input.ndim > 1 else unsqueeze(input, 0)
-    right = other if other.ndim > 1 else unsqueeze(other, 1)
+    left = input if input.ndim > 1 else reshape(input, shape=(1, *input.shape))
+    right = other if other.ndim > 1 else reshape(other, shape=(*other.shape, 1))
     out = matmul_op(left, right)
-    lifted = [-2] * (input.ndim == 1) + [-1] * (other.ndim == 1)
-    return squeeze(out, lifted) if lifted else out
+    if left is input and right is other:
+        return out
+    rows = out.shape[-2:-1] if left is input else ()
+    columns = out.shape[-1:] if right is other else ()
+    return reshape(out, shape=(*out.shape[:-2], *rows, *columns))
 
 
 def _product(name: str, x: Any, y: Any, left: int, right: int) -> Any:

@@ -140,7 +140,7 @@ def _lstm_rule(
     wants: Wants,
 ) -> tuple[Any, ...]:
     steps, size, batch = cells.shape
-    i, f, candidate, o = np.split(gates, 4, 1)
+    i, f, candidate, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
     # The effect of each gate's input: on c_t for i, f and g, on h_t for o; free of later times.
     effect = 1 - gates  # (time, 4 × hidden, batch)
     effect *= gates  # right for the three sigmoids
@@ -242,7 +242,7 @@ def _gru_rule(
     wants: Wants,
 ) -> tuple[Any, ...]:
     steps, size, batch = pushed.shape
-    r, z, n = np.split(gates, 3, 1)
+    r, z, n = (gates[:, k * size : (k + 1) * size] for k in range(3))
     starts = _before(out, h, reverse)  # (time, batch, hidden)
     # The effect of the gates' inputs on h_t, as the state reaches them; free of later times.
     effect = np.empty_like(gates)  # (time, 3 × hidden, batch)
