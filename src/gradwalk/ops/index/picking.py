@@ -25,7 +25,6 @@ from gradwalk.ops.index.indexing import (
     from_user_index,
     getitem,
     put,
-    scatter_add,
     scatter_index,
     setitem,
 )
@@ -108,16 +107,7 @@ def one_value(name: str, value: Any) -> None:
         raise ValueError(f"{name} takes a number or a 0-d tensor, not shape {tuple(value.shape)}")
 
 
-def _scatter_in_place(
-    x: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
-) -> Change:
-    if reduce is not None:
-        return setitem, (x, scatter(x, dim, index, src, value=value, reduce=reduce)), _EVERYWHERE
-    fixed, arrays, src = scatter_index("scatter", x, dim, index, value if src is None else src)
-    return setitem, (x, src, *arrays), {"index": fixed}
-
-
-@public(method=True, inplace=_scatter_in_place, numpy=True)
+@public_change(numpy=True)
 def scatter(
     input: Any,
     dim: int,
@@ -126,7 +116,7 @@ def scatter(
     *,
     value: Any = None,
     reduce: str | None = None,
-) -> Any:
+) -> Change:
     """`input` with `src` (or `value`) written at `index` along `dim`.
 
     Of several writes to one place the last one wins, and only it receives a gradient.
@@ -141,12 +131,12 @@ def scatter(
     if reduce is not None and not getattr(src, "ndim", 0):
         src = src if hasattr(src, "dtype") else np.asarray(held_by(input.dtype, src), input.dtype)
         src = broadcast_to(src, tuple(index.shape))
+    fixed, arrays, src = scatter_index("scatter", input, dim, index, src)
     if reduce == "add":
-        return scatter_add(input, dim, index, src)
+        return add, (input, put(src, *arrays, index=fixed, shape=tuple(input.shape))), {}
     if reduce == "multiply":
-        return _scatter_multiply(input, *scatter_index("scatter", input, dim, index, src))
-    op, operands, attrs = _scatter_in_place(input, dim, index, src)
-    return op(*operands, **attrs)
+        return setitem, (input, _scatter_multiply(input, fixed, arrays, src)), _EVERYWHERE
+    return setitem, (input, src, *arrays), {"index": fixed}
 
 
 def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
