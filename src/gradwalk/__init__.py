@@ -21,7 +21,7 @@ from gradwalk import special as special
 from gradwalk import studio as studio
 from gradwalk import utils as utils
 from gradwalk.tensors.creation import *
-from gradwalk.engine.foreign import loaders as _loaders
+from gradwalk.engine.guest_loaders import loaders as _loaders
 from gradwalk.tensors.devices import device
 from gradwalk.engine.checkpoint import checkpoint
 from gradwalk.engine.errors import AutogradError

@@ -33,12 +33,12 @@ AT_DEFINITION: dict[str, tuple[Any, str]] = {
     "x.copy()": (lambda: gw.elementwise("f", np.abs, partials=[lambda x: x.copy()]), NO_FORMULA),
     "unknown name": (
         lambda: gw.elementwise("f", np.abs, partials=[lambda z: z]),
-        "the rule for input x asks for 'z', which is nothing it can have. "
-        "It can have: out, x, x_shape",
+        "the rule for input x asks for 'z', which is not available. "
+        "Available: out, x, x_shape",
     ),
     "unknown name in define": (
         lambda: gw.define("f", lambda x, *, axis: np.sum(x, axis), vjp=[lambda g, dim: g]),
-        "asks for 'dim'.*It can have: attrs, axis, g, out, x, x_shape",
+        "asks for 'dim'.*Available: attrs, axis, g, out, x, x_shape",
     ),
     "too few rules": (
         lambda: gw.elementwise("f", np.add, partials=[1]),

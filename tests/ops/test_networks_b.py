@@ -318,7 +318,7 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     "tril": (lambda: gw.tril(vector), ValueError, "at least 2 dimensions"),
     "unfold": (lambda: vector.unfold(0, 4, 1), ValueError, "do not fit dimension 0"),
     "unflatten": (lambda: gw.unflatten(vector, 0, (2, -1)), ValueError, "do not fit"),
-    "movedim": (lambda: gw.movedim(cube, (0, 1), 0), ValueError, "not equally many"),
+    "movedim": (lambda: gw.movedim(cube, (0, 1), 0), ValueError, "differ in length"),
     "roll": (lambda: gw.roll(matrix, (1, 2), 0), ValueError, "one shift per dimension"),
     "repeat": (lambda: matrix.repeat(2), ValueError, "for each of 2"),
     "narrow": (lambda: gw.narrow(vector, 0, 2, 2), ValueError, "do not fit a dimension of 3"),
@@ -343,7 +343,7 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: gw.nn.functional.pad(matrix, (4, 0), mode="circular"), ValueError, "at most 3",
     ),
     "pad value": (
-        lambda: gw.nn.functional.pad(matrix, (1, 0), "reflect", 1.0), ValueError, "means nothing",
+        lambda: gw.nn.functional.pad(matrix, (1, 0), "reflect", 1.0), ValueError, "takes no value",
     ),
 }  # fmt: skip
 

@@ -24,11 +24,10 @@ FACTS = """
     lambda x: np.exp(-(x * x)),
     lambda x: math.exp(-(x * x)),
     partials=[lambda x, out: -2 * x * out],
-    to_float=True,
     names="bump gaussian",
     doc="e to the −x².",
 """
-OURS = f'\n\nbump = smooth({FACTS}    namespaces="gradwalk special",\n)\n'
+OURS = f'\n\nbump = elementwise({FACTS}    **FLOAT | {{"namespaces": "gradwalk special"}},\n)\n'
 USERS = f"""
 import math
 
@@ -36,7 +35,8 @@ import numpy as np
 
 import gradwalk as gw
 
-bump = gw.elementwise({FACTS}    method=True,
+bump = gw.elementwise({FACTS}    to_float=True,
+    method=True,
     inplace=True,
 )
 """

@@ -19,7 +19,7 @@ reveal_type(x.sum(dim=1))  # Tensor
 reveal_type(x.arcsin())  # Tensor
 reveal_type(x.add_(1.0, alpha=2).clamp_(min=0))  # Tensor
 reveal_type(x.split(1))  # tuple[Tensor, ...]
-reveal_type(x.sort(dim=1))  # ValuesIndices
+reveal_type(x.sort(dim=1))  # tuple[Any, Any, fallback=ValuesIndices]
 reveal_type(x.allclose(x))  # bool
 reveal_type(x.T.mT)  # Tensor
 gw.arcsin(gw.concatenate([x, x]))

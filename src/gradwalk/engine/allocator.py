@@ -17,7 +17,7 @@ import os
 import sys
 
 KEPT = 512 << 20
-# Larger arrays are mapped one by one, and their memory goes back at once.
+# Larger arrays are mapped one by one, and their memory is returned at once.
 LARGE = 64 << 20
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of mallopt's settings in malloc.h
@@ -25,7 +25,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of mallopt's settings in mall
 
 @functools.cache  # called by every backward pass; the first call of the process asks
 def keep_freed_memory() -> bool:
-    """Ask glibc to hold freed memory; False where there is no glibc, or it was not to be asked."""
+    """Ask glibc to hold freed memory; False without glibc, or if the user forbids it."""
     asked_not_to = os.environ.get("GRADWALK_KEEP_MEMORY", "1") == "0"
     if asked_not_to or not sys.platform.startswith("linux"):
         return False

@@ -110,13 +110,7 @@ class _Region:
                     self._refuse_changed(node, array, self.ended, again)
                 self.again[index] = (node.saved, node.clock, node.out_clock)
         if not _alike(self.traces, _traces(result)):
-            raise AutogradError(
-                f"{self._name()} gave other numbers when it was run again for backward.\n"
-                f"  checkpointed at:   {where_text(*self.place)}\n"
-                "Fix: let it depend only on its arguments and on the random numbers of gradwalk, "
-                "np.random or random, which are restored; not on a generator of its own (such as "
-                "np.random.default_rng()) nor on anything that changes."
-            )
+            raise self._differs("gave other numbers when it was run again for backward.")
 
     def _name(self) -> str:
         return f"the checkpointed function {getattr(self.function, '__name__', self.function)}"
@@ -124,22 +118,26 @@ class _Region:
     def _compare(self, nodes: list[Node]) -> None:
         for (name, metas), node in zip(self.made, nodes, strict=False):
             if name != node.op.name or metas != node.out_metas:
-                raise AutogradError(
-                    f"{self._name()} did something else when it was run again for backward: "
+                raise self._differs(
+                    "did something else when it was run again for backward: "
                     f"{name} gave {_shapes(metas)} the first time, now "
                     f"{node.op.name} gives {_shapes(node.out_metas)}.\n"
-                    f"  at:                {made_at(node)}\n"
-                    f"  checkpointed at:   {where_text(*self.place)}\n"
-                    "Fix: let the function depend only on its arguments and on gradwalk, NumPy "
-                    "or Python random numbers (which are restored), not on anything that changes."
+                    f"  at:                {made_at(node)}"
                 )
         if len(nodes) != len(self.made):
-            raise AutogradError(
-                f"{self._name()} recorded {len(self.made)} operations the first time and "
-                f"{len(nodes)} when it was run again for backward.\n"
-                f"  checkpointed at:   {where_text(*self.place)}\n"
-                "Fix: let the function depend only on its arguments."
+            raise self._differs(
+                f"recorded {len(self.made)} operations the first time and {len(nodes)} when it was "
+                "run again for backward."
             )
+
+    def _differs(self, what: str) -> AutogradError:
+        return AutogradError(
+            f"{self._name()} {what}\n"
+            f"  checkpointed at:   {where_text(*self.place)}\n"
+            "Fix: let it depend only on its arguments and on the random numbers of gradwalk, "
+            "np.random or random, which are restored; not on a generator of its own (such as "
+            "np.random.default_rng()) nor on anything that changes."
+        )
 
     def _refuse_changed(self, thing: Any, array: Any, after: int, until: int) -> None:
         """Raise if an array changed since the first run."""

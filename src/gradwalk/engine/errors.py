@@ -95,19 +95,6 @@ def wrong_gradient_shape(node: Any, position: int, got: Any, shape: Any) -> Auto
     )
 
 
-def mixed(what: str, value: Any, tensor: Any) -> TypeError:
-    """A Value met a Tensor."""
-    label = f" '{value.label}'" if value.label else ""
-    return TypeError(
-        f"{what}: the Value{label} ({value.data}) and {name_of(tensor)} do not mix, the two "
-        "engines keep separate graphs.\n"
-        f"  Value made at:    {value.line or 'an unrecorded line'}\n"
-        f"  tensor made at:   {made_at(tensor)}\n"
-        "Fix: use value.data or tensor.item() for the number alone (no gradient flows to it), or "
-        "build both sides of the same kind."
-    )
-
-
 def shape_mismatch(op: Any, args: Any, error: Exception) -> ValueError:
     """An op could not combine its operands: name the shapes and where each was made."""
     several = sum(hasattr(a, "shape") for a in args) > 1

@@ -108,15 +108,7 @@ class _FunctionOp:
 
 def _restore(node: Any) -> tuple[Any, ...]:
     """The saved tensors, tied to the graph again."""
-    tensors = []
-    for kind, value, place in node.saved.get("tensors", ()):
-        if kind == "output":
-            tensors.append(gradients.wrap(value, node, place))
-        elif kind == "input":
-            tensors.append(gradients.wrap(value, node.inputs[place], node.picks[place]))
-        else:
-            tensors.append(value)
-    return tuple(tensors)
+    return tuple(restored(node) for restored in node.saved.get("tensors", ()))
 
 
 class Function:
@@ -214,19 +206,22 @@ def _tied(output: Any, index: int, node: Any, args: tuple[Any, ...], context: Co
     return tensor
 
 
-def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> tuple[str, Any, int]:
-    """How to restore a saved tensor without a reference to it.
+def _kept(tensor: Any, args: tuple[Any, ...], outputs: list[Any]) -> Callable[[Any], Any]:
+    """A function that restores a saved tensor of a node, without a reference to that tensor.
 
     A tensor of this graph would refer back to its own node, and one of a checkpointed region
     belongs to another run.
     """
+    if tensor is None:
+        return lambda node: None
+    array = tensor._array
     for index, output in enumerate(outputs):
         if tensor is output:
-            return "output", tensor._array, index
+            return lambda node: gradients.wrap(array, node, index)
     for index, argument in enumerate(args):
         if tensor is argument:
-            return "input", tensor._array, index
-    return "tensor", tensor, 0
+            return lambda node: gradients.wrap(array, node.inputs[index], node.picks[index])
+    return lambda node: tensor
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

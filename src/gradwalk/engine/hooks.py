@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -43,18 +44,16 @@ class RemovableHandle:
 class Hookable:
     """What modules and optimizers share: hooks by kind, none until the first is registered."""
 
-    _hooks: dict[str, dict[int, Any]] | None = None
+    _hooks: dict[str, OrderedDict[int, Any]] | None = None
 
     def _add_hook(self, kind: str, hook: Any, prepend: bool = False) -> RemovableHandle:
         if self._hooks is None:
             self._hooks = {}
-        hooks = self._hooks.setdefault(kind, {})
+        hooks = self._hooks.setdefault(kind, OrderedDict())
         handle = RemovableHandle(hooks)
-        later = dict(hooks) if prepend else {}
-        if prepend:
-            hooks.clear()  # the handles refer to this dictionary
         hooks[handle.id] = hook
-        hooks.update(later)
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
         return handle
 
     def _hooks_of(self, kind: str) -> list[Any]:

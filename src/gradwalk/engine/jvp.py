@@ -7,8 +7,6 @@ rule, which is linear in g, is transposed by differentiating it in g.
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,7 +58,7 @@ def _through(node: Any, arriving: list[Any]) -> Sequence[Any]:
                 only = [t if i == position else None for i, t in enumerate(arriving)]
                 args = _in_place_of_inputs(node, operands, only, others_stay=True)
                 terms.append(op(*args, **node.attrs))
-        return [_total(terms)]
+        return [sum(terms[1:], terms[0])]
     return _transposed(node, arriving)
 
 
@@ -73,7 +71,7 @@ def _elementwise(node: Any, operands: dict[str, Any], arriving: list[Any]) -> An
             plan = node.op.plan(tuple([i == position for i in range(len(arriving))]))
             pulled = plan.pull(broadcast_to(tangent, shape), operands, node.attrs)
             terms.append(pulled[position])
-    return _total(terms)
+    return sum(terms[1:], terms[0])
 
 
 def _in_place_of_inputs(
@@ -115,15 +113,8 @@ def _transposed(node: Any, arriving: list[Any]) -> list[Any]:
     floats = [d for d in dummies if d.requires_grad]
     if not pairs:
         return [None] * len(dummies)
-    tangents = iter(
-        gradients.grad(
-            [c for c, _ in pairs],
-            floats,
-            [t for _, t in pairs],
-            create_graph=True,
-            allow_unused=True,
-        )
-    )
+    outputs, seeds = zip(*pairs, strict=True)
+    tangents = iter(gradients.grad(outputs, floats, seeds, create_graph=True, allow_unused=True))
     return [next(tangents) if d.requires_grad else None for d in dummies]
 
 
@@ -133,7 +124,3 @@ def _through_expansion(node: Any, saved: dict[str, Any], arriving: list[Any]) ->
     moving = [(i, t) for i, t in zip(inputs, arriving, strict=True) if t is not None]
     outs = out if node.op.multiple else (out,)
     return push(outs, [i for i, _ in moving], [t for _, t in moving])
-
-
-def _total(terms: list[Any]) -> Any:
-    return functools.reduce(operator.add, terms)

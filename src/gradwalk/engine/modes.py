@@ -78,38 +78,6 @@ def is_grad_enabled() -> bool:
     return state.here.grad_enabled
 
 
-class set_grad_enabled:
-    """Switch recording on or off: as a statement, a `with` block or a decorator.
-
-    >>> import gradwalk as gw
-    >>> with gw.set_grad_enabled(False):
-    ...     gw.is_grad_enabled()
-    False
-    """
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
-        self.before = state.here.grad_enabled
-        state.here.grad_enabled = self.mode
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        state.here.grad_enabled = self.before  # a decorator does not change the mode by itself
-        mode = self.mode
-
-        @functools.wraps(function)
-        def wrapped(*args: P.args, **keywords: P.kwargs) -> R:
-            with set_grad_enabled(mode):
-                return function(*args, **keywords)
-
-        return wrapped
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        state.here.grad_enabled = self.before
-
-
 class _GradMode:
     """A grad mode as a context manager that can be entered again, and as a decorator."""
 
@@ -127,11 +95,11 @@ class _GradMode:
         state.here.grad_enabled = self._before.pop()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        kind, mode = type(self), self.mode
+        mode = self.mode
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **keywords: P.kwargs) -> R:
-            entered = kind()  # one per call: calls may nest, in several threads
+            entered = _GradMode()  # one per call: calls may nest, in several threads
             entered.mode = mode
             with entered:
                 return function(*args, **keywords)
@@ -144,6 +112,28 @@ class _GradMode:
             self.__init__()  # type: ignore[misc]
             return self(args[0])
         return self
+
+
+class set_grad_enabled(_GradMode):
+    """Switch recording on or off: as a statement, a `with` block or a decorator.
+
+    >>> import gradwalk as gw
+    >>> with gw.set_grad_enabled(False):
+    ...     gw.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = bool(mode)
+        super().__enter__()
+
+    def __enter__(self) -> Self:
+        return self  # the mode was switched when this was made
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        self.__exit__()  # a decorator does not change the mode by itself
+        return super().__call__(function)
 
 
 class no_grad(_GradMode):

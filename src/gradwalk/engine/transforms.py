@@ -8,7 +8,7 @@ graph. A stand-in for a tensor that itself needs a gradient stays tied to it, so
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,15 +85,14 @@ class _TransformRun:
         """Tangents of the inputs to tangents of the outputs, zeros where nothing arrives."""
         with enable_grad(), np.errstate(all="ignore"):
             moved = push(self.outputs, self.inputs, tangents)
+        tied = state.here.grad_enabled and any(t.requires_grad for t in tangents)
+        keep = self.graph or tied
         return [
             gradients.wrap(filled(o.shape, o.dtype, 0))
             if t is None
-            else (t if self._keeps(t, tangents) else t.detach())
+            else (t if keep else t.detach())
             for o, t in zip(self.outputs, moved, strict=True)
         ]
-
-    def _keeps(self, tangent: Any, tangents: Sequence[Any]) -> bool:
-        return self.graph or (state.here.grad_enabled and any(t.requires_grad for t in tangents))
 
     def value(self) -> Any:
         """The result; detached if no outer transform needs its graph."""
@@ -159,8 +158,9 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
         run = _TransformRun(function, args, keywords, _numbers(argnums), has_aux)
         if len(run.outputs) != 1 or run.outputs[0].numel() != 1:
             shapes = [tuple(o.shape) for o in run.outputs]
+            name = getattr(function, "__name__", repr(function))
             raise AutogradError(
-                f"grad needs a function that returns one number; {_name(function)} returned "
+                f"grad needs a function that returns one number; {name} returned "
                 f"shape(s) {shapes}. Fix: reduce the result (.sum(), .mean()), or use jacrev."
             )
         (output,) = run.outputs
@@ -251,19 +251,14 @@ def jacrev(function: Function, argnums: Argnums = 0) -> Function:
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
         run = _TransformRun(function, args, keywords, _numbers(argnums), False)
-        zeros = [gradients.wrap(filled(o.shape, o.dtype, 0)) for o in run.outputs]
         blocks = []
-        for which, output in enumerate(run.outputs):
-            rows = []
-            for basis in _basis(output):
-                seeds = [basis if i == which else z for i, z in enumerate(zeros)]
-                rows.append(run.pull(seeds, retain=True))
-            columns = [_stacked([r[i] for r in rows], t) for i, t in enumerate(run.inputs)]
-            shaped = [
-                reshape(c, shape=(*output.shape, *i.shape))
-                for c, i in zip(columns, run.inputs, strict=True)
+        for output, seeds in _unit_seeds(run.outputs):
+            rows = [run.pull(seed, retain=True) for seed in seeds]
+            columns = [
+                reshape(_stacked([r[i] for r in rows], t), shape=(*output.shape, *t.shape))
+                for i, t in enumerate(run.inputs)
             ]
-            blocks.append(_like_arguments(args, argnums, shaped))
+            blocks.append(_like_arguments(args, argnums, columns))
         return rebuild(run.result, iter(blocks))
 
     return jacobian
@@ -280,13 +275,9 @@ def jacfwd(function: Function, argnums: Argnums = 0) -> Function:
     @functools.wraps(function)
     def jacobian(*args: Any, **keywords: Any) -> Any:
         run = _TransformRun(function, args, keywords, _numbers(argnums), False)
-        zeros = [gradients.wrap(filled(i.shape, i.dtype, 0)) for i in run.inputs]
         columns: list[list[Any]] = [[] for _ in run.outputs]  # [output][input]
-        for which, variable in enumerate(run.inputs):
-            moved = [
-                run.push([basis if i == which else z for i, z in enumerate(zeros)])
-                for basis in _basis(variable)
-            ]
+        for variable, seeds in _unit_seeds(run.inputs):
+            moved = [run.push(seed) for seed in seeds]
             for k, output in enumerate(run.outputs):
                 block = _stacked([m[k] for m in moved], output, last=True)
                 columns[k].append(reshape(block, shape=(*output.shape, *variable.shape)))
@@ -322,14 +313,13 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     return moved if several else moved[0]
 
 
-def _basis(tensor: Any) -> list[Any]:
-    """One unit tensor per element."""
-    units = []
-    for place in range(tensor.numel()):
-        unit = np.zeros(tensor.numel(), tensor.dtype)
-        unit[place] = 1
-        units.append(gradients.wrap(unit.reshape(tensor.shape)))
-    return units
+def _unit_seeds(tensors: list[Any]) -> Iterator[tuple[Any, list[list[Any]]]]:
+    """Each tensor, and for each of its elements seeds of all tensors: 1 there, 0 elsewhere."""
+    zeros = [gradients.wrap(filled(t.shape, t.dtype, 0)) for t in tensors]
+    for which, tensor in enumerate(tensors):
+        units = np.eye(tensor.numel(), dtype=tensor.dtype)
+        seeds = (gradients.wrap(unit.reshape(tensor.shape)) for unit in units)
+        yield tensor, [[*zeros[:which], seed, *zeros[which + 1 :]] for seed in seeds]
 
 
 def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:
@@ -337,7 +327,3 @@ def _stacked(parts: list[Any], like: Any, last: bool = False) -> Any:
         shape = (*like.shape, 0) if last else (0, *like.shape)
         return gradients.wrap(filled(shape, like.dtype, 0))
     return stack(parts, -1 if last else 0)
-
-
-def _name(function: Function) -> str:
-    return getattr(function, "__name__", repr(function))

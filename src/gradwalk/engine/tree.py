@@ -9,18 +9,11 @@ from typing import Any
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves of nested containers; None is skipped."""
-    return list(_walk(tree))
-
-
-def _walk(tree: Any) -> Iterator[Any]:
     if isinstance(tree, dict):
-        for key in tree:
-            yield from _walk(tree[key])
-    elif isinstance(tree, (tuple, list)):
-        for part in tree:
-            yield from _walk(part)
-    elif tree is not None:
-        yield tree
+        tree = tuple(tree.values())
+    if isinstance(tree, (tuple, list)):
+        return [leaf for part in tree for leaf in leaves(part)]
+    return [] if tree is None else [tree]
 
 
 def rebuild(tree: Any, replacements: Iterator[Any]) -> Any:

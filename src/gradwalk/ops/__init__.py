@@ -41,7 +41,6 @@ FAMILIES = [
         "shape.joining",
         "reduce.norms",
         "index.picking",
-        "linear.products",
     )
 ]
 import_module("gradwalk.ops.core.check")  # from here on definitions are checked

@@ -7,47 +7,15 @@ tensors of them.
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol, Self
-
-import numpy as np
+from typing import Any
 
 from gradwalk.engine import checkpoint
 from gradwalk.engine.modes import state as modes
 from gradwalk.random.mersenne import MersenneStream
 from gradwalk.random.philox import PhiloxStream
 
-Array = np.ndarray[Any, Any]
-
-
-class Stream(Protocol):
-    """The interface of a random stream: arrays of a size, of float32 or float64."""
-
-    seed: int
-
-    def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
-        """Uniform from `low` to below `high`."""
-
-    def normal(self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0) -> Array:
-        """Normal."""
-
-    def exponential(self, size: Any, dtype: Any) -> Array:
-        """Exponential of rate 1."""
-
-    def bernoulli(self, p: float | Array, size: Any) -> Array:
-        """True with probability p, a number or an array that broadcasts to the size."""
-
-    def integers(self, low: int, high: int, size: Any) -> Array:
-        """Whole numbers from `low` to below `high`, as int64."""
-
-    def permutation(self, n: int) -> Array:
-        """0 to n − 1 in random order."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything needed to continue from here, as numbers and lists."""
-
-    @classmethod
-    def of_state(cls, state: dict[str, Any]) -> Self:
-        """Restore a stream from the result of `get_state`."""
+Stream = PhiloxStream | MersenneStream  # the same methods, other numbers
+_KINDS: dict[str, type[Stream]] = {"gradwalk": PhiloxStream, "torch": MersenneStream}
 
 
 class Generator:
@@ -123,12 +91,6 @@ class Generator:
             raise ValueError(f"this is not the state of a generator ({error!r})") from None
         self.like, self._seed, self._stream = like, stream.seed, stream
         return self
-
-
-_KINDS: dict[str, type[PhiloxStream] | type[MersenneStream]] = {
-    "gradwalk": PhiloxStream,
-    "torch": MersenneStream,
-}
 
 
 def _unknown_seed() -> int:

@@ -17,7 +17,7 @@ BLOCK = 16  # normals are made in blocks: 8 radii and 8 angles
 
 
 class MersenneStream:
-    """The draws of `random.Stream`, with PyTorch's numbers."""
+    """The draws of `PhiloxStream`, with PyTorch's numbers."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

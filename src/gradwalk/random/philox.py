@@ -45,7 +45,7 @@ The words themselves come from NumPy's implementation, which is that of the pape
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -111,15 +111,18 @@ class PhiloxStream:
         words = self.words((count + 1) // 2)
         return words.astype(_LITTLE_WORD, copy=False).view(_LITTLE_HALF)[:count]
 
-    def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
-        """Uniform from `low` to below `high`."""
+    def _drawn(self, size: Any, dtype: Any, draw: Callable[[Array, _Float, Array], None]) -> Array:
+        """Fill an array chunk by chunk: `draw` makes its numbers from an even number of words."""
         out = np.empty(math.prod(size), dtype)
         kind = FLOATS[out.dtype]
+        take = self._halves if kind.halves else self.words
         for part in _parts(out):
-            bits = self._halves(part.size) if kind.halves else self.words(part.size)
-            np.right_shift(bits, kind.unused, out=bits)
-            part[...] = bits
-            np.multiply(part, kind.unit, out=part)
+            draw(take(part.size + part.size % 2), kind, part)
+        return out
+
+    def uniform(self, size: Any, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
+        """Uniform from `low` to below `high`."""
+        out = self._drawn(size, dtype, _uniform)
         if low != 0 or high != 1:
             start = out.dtype.type(low)
             out *= out.dtype.type(high) - start
@@ -128,21 +131,11 @@ class PhiloxStream:
 
     def exponential(self, size: Any, dtype: Any) -> Array:
         """Exponential of rate 1."""
-        out = np.empty(math.prod(size), dtype)
-        kind = FLOATS[out.dtype]
-        for part in _parts(out):
-            bits = self._halves(part.size) if kind.halves else self.words(part.size)
-            _minus_log_v(bits, kind, part)
-        return out.reshape(size)
+        return self._drawn(size, dtype, _minus_log_v).reshape(size)
 
     def normal(self, size: Any, dtype: Any, mean: float = 0.0, std: float = 1.0) -> Array:
         """Normal, by Box and Muller: neighbours share a radius and an angle."""
-        out = np.empty(math.prod(size), dtype)
-        kind = FLOATS[out.dtype]
-        for part in _parts(out):
-            even = part.size + part.size % 2
-            bits = self._halves(even) if kind.halves else self.words(even)
-            _box_muller(bits, kind, part)
+        out = self._drawn(size, dtype, _box_muller)
         if std != 1:
             out *= out.dtype.type(std)
         if mean != 0:
@@ -192,7 +185,14 @@ def _parts(flat: Array) -> Iterator[Array]:
         yield flat[start : start + _CHUNK]
 
 
+def _uniform(bits: Array, kind: _Float, out: Array) -> None:
+    np.right_shift(bits, kind.unused, out=bits)
+    out[...] = bits[: out.size]
+    np.multiply(out, kind.unit, out=out)
+
+
 def _minus_log_v(bits: Array, kind: _Float, out: Array) -> None:
+    bits = bits[: out.size]
     out[...] = np.right_shift(bits, kind.unused_of_v) if kind.unused_of_v else bits
     np.multiply(out, kind.unit_of_v, out=out)
     np.add(out, kind.half_unit_of_v, out=out)

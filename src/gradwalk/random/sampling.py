@@ -5,7 +5,8 @@ None of them passes a gradient on: a draw is not differentiable in its parameter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from gradwalk.graph.abstract import is_array, numbers_of
 from gradwalk.ops.core.dtypes import category, float32, float64, get_default_dtype
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.random.generator import Generator, Stream, default_generator
-from gradwalk.tensors.apply import leaf, wrap
+from gradwalk.tensors.apply import wrap
+from gradwalk.tensors.leaves import LeafOptions, leaf, like, makes_leaf
 
 if TYPE_CHECKING:
     from gradwalk.tensors.tensor import Tensor
@@ -23,6 +25,7 @@ __all__ = [
     "randn_like", "randperm",
 ]  # fmt: skip
 
+T = TypeVar("T")
 Dtype = Any
 Array = np.ndarray[Any, Any]
 MOST_CATEGORIES = 2**24  # of multinomial, as in PyTorch
@@ -40,26 +43,24 @@ def _float(name: str, dtype: Dtype) -> np.dtype[Any]:
     return kind
 
 
+@makes_leaf
 def rand(
     *sizes: Any,
     size: Any = None,
     generator: Generator | None = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
+    **options: Unpack[LeafOptions],
 ) -> Tensor:
     """Uniform in [0, 1)."""
-    array = _stream(generator).uniform(sizes_of(sizes, size), _float("rand", dtype))
-    return leaf(array, requires_grad, device)
+    kind = _float("rand", options.get("dtype"))
+    return leaf(_stream(generator).uniform(sizes_of(sizes, size), kind), **options)
 
 
+@makes_leaf
 def randn(
     *sizes: Any,
     size: Any = None,
     generator: Generator | None = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
+    **options: Unpack[LeafOptions],
 ) -> Tensor:
     """Standard normal.
 
@@ -67,19 +68,18 @@ def randn(
     >>> gw.randn(2, 3).shape
     (2, 3)
     """
-    array = _stream(generator).normal(sizes_of(sizes, size), _float("randn", dtype))
-    return leaf(array, requires_grad, device)
+    kind = _float("randn", options.get("dtype"))
+    return leaf(_stream(generator).normal(sizes_of(sizes, size), kind), **options)
 
 
+@makes_leaf
 def randint(
     low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
     generator: Generator | None = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
+    **options: Unpack[LeafOptions],
 ) -> Tensor:
     """Integers from `low` to `high` − 1; `randint(high, size)` begins at 0.
 
@@ -93,16 +93,16 @@ def randint(
         low, high = 0, low
     elif low is None:
         low = 0
-    kind = np.dtype(np.int64 if dtype is None else dtype)
+    kind = np.dtype(options.get("dtype") or np.int64)
     array = _integers("randint", _stream(generator), int(low), int(high), sizes_of((size,)), kind)
-    return leaf(array, requires_grad, device)
+    return leaf(array, **options)
 
 
 def _integers(
     name: str, stream: Stream, low: int, high: int, size: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
     if low >= high:
-        raise ValueError(f"{name}: there is no number from {low} to below {high}")
+        raise ValueError(f"{name}: the range from {low} to below {high} is empty")
     least, most = _limits(dtype)
     if dtype.kind != "f" and not least <= low < high <= most + 1:
         raise ValueError(f"{name}: {dtype} holds {least} to {most}, not {low} to {high - 1}")
@@ -120,49 +120,42 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     return int(limits.min), int(limits.max)
 
 
+@makes_leaf
 def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
+    n: int, *, generator: Generator | None = None, **options: Unpack[LeafOptions]
 ) -> Tensor:
     """A random order of 0 to n − 1."""
     if n < 0:
-        raise ValueError(f"randperm: an order of {n} elements does not exist")
+        raise ValueError(f"randperm: n must not be negative, and is {n}")
     order = _stream(generator).permutation(int(n))
-    kind = np.int64 if dtype is None else dtype
-    return leaf(order.astype(kind, copy=False), requires_grad, device)
+    return leaf(order, **options)
 
 
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """`rand` with the shape and dtype of another tensor."""
-    return rand(input.shape, dtype=options.pop("dtype", None) or input.dtype, **options)
+    return rand(input.shape, **like(input, options))
 
 
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """`randn` with the shape and dtype of another tensor."""
-    return randn(input.shape, dtype=options.pop("dtype", None) or input.dtype, **options)
+    return randn(input.shape, **like(input, options))
 
 
 def randint_like(
     input: Tensor, low: int | None = None, high: int | None = None, **options: Any
 ) -> Tensor:
     """`randint` with the shape and dtype of another tensor: (input, high) or (input, low, high)."""
-    dtype = options.pop("dtype", None) or input.dtype
-    return randint(low, high, input.shape, dtype=dtype, **options)
+    return randint(low, high, input.shape, **like(input, options))
 
 
+@makes_leaf
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
     size: Any = None,
     *,
     generator: Generator | None = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
+    **options: Unpack[LeafOptions],
 ) -> Tensor:
     """Normal numbers: `mean` and `std` are tensors with one entry per element, or numbers with a
     size.
@@ -173,13 +166,13 @@ def normal(
     >>> gw.normal(gw.tensor([1.0, 5.0]), 0.0)
     tensor([1., 5.])
     """
-    stream = _stream(generator)
+    stream, dtype = _stream(generator), options.get("dtype")
     given = [part.detach()._array for part in (mean, std) if hasattr(part, "_array")]
     if not given:
         if size is None:
             raise TypeError("normal of a mean and a std that are numbers needs a size")
         array = _normal(stream, sizes_of((size,)), _float("normal", dtype), mean, std)
-        return leaf(array, requires_grad, device)
+        return leaf(array, **options)
     if size is not None or dtype is not None:
         raise TypeError("normal of tensors has their shape and dtype: leave size and dtype out")
     kind = _float("normal", given[0].dtype)  # that of the mean, if it is a tensor
@@ -193,7 +186,7 @@ def normal(
         drawn = stream.normal(shape, kind) * given[-1].astype(kind, copy=False)
     start = given[0] if hasattr(mean, "_array") else kind.type(mean)
     result = drawn + start
-    return leaf(result if is_array(result) else np.asarray(result), requires_grad, device)
+    return leaf(result if is_array(result) else np.asarray(result), **options)
 
 
 def _normal(
@@ -298,44 +291,35 @@ class RandomMethods:
 
     __slots__ = ()
 
-    def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-        """1 with the probability in each element (or p for all), else 0."""
-        me: Any = self
-        return bernoulli(me, p, generator=generator)
-
-    def multinomial(
-        self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-    ) -> Tensor:
-        """Indices drawn with the elements as weights."""
-        me: Any = self
-        return multinomial(me, num_samples, replacement, generator=generator)
+    bernoulli = bernoulli
+    multinomial = multinomial
 
     def uniform_(
         self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
     ) -> Self:
         """Every element becomes uniform in [from_, to)."""
         if not from_ <= to:
-            raise ValueError(f"uniform_: there is nothing from {from_} to {to}")
-        me: Any = self
-        kind = _float("uniform_", me.dtype)
-        return me.copy_(wrap(_stream(generator).uniform(me.shape, kind, from_, to)))
+            raise ValueError(f"uniform_: the range from {from_} to {to} is empty")
+        stream = _stream(generator)
+        return _drawn(self, "uniform_", lambda size, kind: stream.uniform(size, kind, from_, to))
 
     def normal_(
         self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
     ) -> Self:
         """Every element becomes normal with this mean and standard deviation."""
-        me: Any = self
-        kind = _float("normal_", me.dtype)
-        return me.copy_(wrap(_normal(_stream(generator), me.shape, kind, mean, std)))
+        stream = _stream(generator)
+        return _drawn(self, "normal_", lambda size, kind: _normal(stream, size, kind, mean, std))
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Self:
         """Every element becomes exponential of rate `lambd`."""
         if not lambd > 0:
             raise ValueError(f"exponential_: a rate is above 0, not {lambd}")
-        me: Any = self
-        kind = _float("exponential_", me.dtype)
-        drawn = _stream(generator).exponential(me.shape, kind)
-        return me.copy_(wrap(drawn if lambd == 1 else drawn / kind.type(lambd)))
+
+        def draw(size: Any, kind: np.dtype[Any]) -> Any:
+            drawn = _stream(generator).exponential(size, kind)
+            return drawn if lambd == 1 else drawn / kind.type(lambd)
+
+        return _drawn(self, "exponential_", draw)
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
         """Every element becomes 1 with probability p (a number, or a tensor of them), else 0."""
@@ -354,3 +338,9 @@ class RandomMethods:
         high = _limits(me.dtype)[1] + 1 if high is None else high
         stream = _stream(generator)
         return me.copy_(wrap(_integers("random_", stream, low or 0, high, me.shape, me.dtype)))
+
+
+def _drawn(tensor: T, name: str, draw: Callable[[Any, np.dtype[Any]], Array]) -> T:
+    """Overwrite a float tensor with draw(shape, dtype)."""
+    target: Any = tensor
+    return target.copy_(wrap(draw(target.shape, _float(name, target.dtype))))

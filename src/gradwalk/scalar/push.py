@@ -24,8 +24,8 @@ CONSTANT = "constant"  # the mark of a leaf that is a number of an expression, l
 def inner_first(root: Any) -> list[Any]:
     """The Values with inputs that `root` was computed from, each after its own inputs.
 
-    The same depth-first search as graph.order. Leaves are not listed, since they hand nothing
-    on, and instead of a set of Values seen there is a mark on each: open while its inputs are
+    The same depth-first search as graph.order. Leaves are not listed, since they push nothing,
+    and instead of a set of Values seen there is a mark on each: open while its inputs are
     being listed, then done. (So one graph must not be walked by two threads at once.)
     """
     is_open, done = object(), object()
@@ -65,7 +65,7 @@ class _Pushes(dict[Any, Callable[[Any], None]]):
                 to_x = g * in_y.data
                 to_y = g * in_x.data
             except not_real:
-                to_x, to_y, = ieee(v)
+                to_x, to_y, = ieee(v, g)
             in_x._grad += to_x
             in_y._grad += to_y
 
@@ -106,33 +106,34 @@ def write_push(op: Op, arrives: str = "+=") -> Any:
     if TABLE.get(op.name) is not op:  # a user's x ** 0.5 may turn complex; ours never do
         lines += [f"        if complex in map(type, ({results},)):"]
         lines += ["            raise ValueError"]
-    lines += ["    except not_real:", f"        {results}, = ieee(v)"]
+    lines += ["    except not_real:", f"        {results}, = ieee(v, g)"]
     lines += [f"    in_{name}._grad {arrives} to_{name}" for name, _ in pairs]
     functions |= {"not_real": NOT_REAL, "ieee": _contributions_ieee}
     exec("\n".join(lines), functions)
     return functions["push"]
 
 
-def _contributions_ieee(v: Any) -> list[float]:
-    """The same on NumPy doubles, whose 1 / 0 is inf and whose log(-1) is nan."""
-    plan = v.op.plan((True,) * len(v.op.inputs))
+def _on_doubles(v: Any, g: float) -> list[float | None]:
+    """The contributions on NumPy doubles, whose 1 / 0 is inf and whose log(-1) is nan."""
+    plan = v.op.plan((True,) * len(v.inputs))
     with np.errstate(all="ignore"):
         saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
-        terms = plan.pull(np.float64(v._grad), saved, v.attrs)
-        return [float(c) for c in terms if c is not None]
+        terms = plan.pull(np.float64(g), saved, v.attrs)
+    return [None if c is None else float(c) for c in terms]
+
+
+def _contributions_ieee(v: Any, g: float) -> list[float]:
+    """Those of `_on_doubles` that exist."""
+    return [c for c in _on_doubles(v, g) if c is not None]
 
 
 def contributions(v: Any, g: float) -> tuple[float | None, ...]:
-    """What a Value would hand each input if its gradient were `g`; touches no `grad`.
+    """The contribution of a Value to each input if its gradient were `g`; no `grad` changes.
 
     One made by hand is asked by running its own `_backward` and looking at what arrived.
     """
     if isinstance(v.op, Op) and "backward" not in (v._extra or {}):
-        plan = v.op.plan((True,) * len(v.inputs)).write()
-        with np.errstate(all="ignore"):
-            saved = plan.save(np.float64(v.data), *(np.float64(i.data) for i in v.inputs))
-            terms = plan.pull(np.float64(g), saved, v.attrs)
-        return tuple([None if c is None else float(c) for c in terms])
+        return tuple(_on_doubles(v, g))
     inputs = v.inputs
     before = [(i, i._grad) for i in {id(i): i for i in inputs}.values()]
     own = v._grad

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwalk.engine.errors import made_at, mixed, name_of
+from gradwalk.engine.errors import made_at, name_of
 from gradwalk.engine.modes import state
 from gradwalk.graph.order import inputs_first
 from gradwalk.graph.source import SourceLine, caller, own_files, source_line
@@ -92,7 +92,7 @@ class Value:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """What it was computed from, one entry per edge: a × a has two."""
+        """The Values it was computed from, one entry per edge: a × a has two."""
         if self._left is None:
             return ()
         if self._right is None:
@@ -122,7 +122,7 @@ class Value:
 
     @property
     def _backward(self) -> Callable[[], None]:
-        """Hand the gradient on to the inputs: one visit, for backpropagation by hand."""
+        """Push the gradient to the inputs: one visit, for backpropagation by hand."""
         if self._extra is not None and "backward" in self._extra:
             return self._extra["backward"]
         return lambda: pushes[self.op](self) if self._left is not None else None
@@ -233,7 +233,7 @@ def _number(data: Any, beside: Value | None = None) -> Number:
         return data.item()
     if hasattr(data, "requires_grad"):
         if beside is not None:
-            raise mixed("a Value and a Tensor", beside, data)
+            raise value_beside_tensor("a Value and a Tensor", beside, data)
         raise TypeError(
             f"a Value holds one number, not {name_of(data)} (made at {made_at(data)}). Fix: use "
             "tensor.item() for its number (no gradient flows to it), or tensors throughout."
@@ -241,8 +241,21 @@ def _number(data: Any, beside: Value | None = None) -> Number:
     raise TypeError(f"a Value holds one number, not {type(data).__name__} ({data!r})")
 
 
+def value_beside_tensor(what: str, value: Value, tensor: Any) -> TypeError:
+    """The error for an operation on a Value and a Tensor."""
+    label = f" '{value.label}'" if value.label else ""
+    return TypeError(
+        f"{what}: the Value{label} ({value.data}) and {name_of(tensor)} do not mix, the two "
+        "engines keep separate graphs.\n"
+        f"  Value made at:    {value.line or 'an unrecorded line'}\n"
+        f"  tensor made at:   {made_at(tensor)}\n"
+        "Fix: use value.data or tensor.item() for the number alone (no gradient flows to it), or "
+        "build both sides of the same kind."
+    )
+
+
 def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-    """Any elementwise op on Values and numbers, and what is made of such ops."""
+    """Apply an elementwise op, or one that is made of elementwise ops, to Values and numbers."""
     if not op.elementwise:
         try:
             if op.expand is not None:

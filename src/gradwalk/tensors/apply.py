@@ -1,4 +1,4 @@
-"""Applying ops to tensors: compute the result and, if a gradient may be asked for, record it."""
+"""Applying ops to tensors: compute the result and, if a gradient may be needed, record it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.errors import mixed, shape_mismatch, stale_view
+from gradwalk.engine.errors import shape_mismatch, stale_view
 from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.graph.abstract import AbstractArray, AbstractNumber
 from gradwalk.graph.node import Node
@@ -24,7 +24,7 @@ from gradwalk.ops.core.dtypes import (
 )
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.shape.reshaping import cast
-from gradwalk.tensors.devices import device
+from gradwalk.scalar.value import Value, value_beside_tensor
 
 # The class that wraps results; tensor.py, which imports this module, puts it here.
 Tensor: Any = None
@@ -41,20 +41,6 @@ def wrap(array: Any, node: Any = None, index: int = 0) -> Any:
     tensor._array = array
     tensor._node = node
     tensor._index = index
-    return tensor
-
-
-def leaf(array: Any, requires_grad: bool = False, place: Any = None) -> Any:
-    """A new tensor for the user; it records the source line for error messages."""
-    category(array.dtype)
-    if state.here.tracer is not None:
-        array = state.here.tracer.constant(array)
-    if place is not None:
-        device(place)  # raises unless it is the CPU
-    tensor = wrap(array)
-    tensor.code, tensor.position = caller()
-    if requires_grad:
-        tensor.requires_grad = True
     return tensor
 
 
@@ -104,8 +90,8 @@ def operand(value: Any, op: Op, args: Sequence[Any]) -> Any:
     if isinstance(value, np.ndarray):
         category(value.dtype)
         return wrap(np.asarray(value))
-    if hasattr(value, "_apply") and hasattr(value, "data"):  # a Value
-        raise mixed(op.name, value, next(a for a in args if isinstance(a, Tensor)))
+    if isinstance(value, Value):
+        raise value_beside_tensor(op.name, value, next(a for a in args if isinstance(a, Tensor)))
     if isinstance(value, complex):
         raise TypeError("complex numbers are not supported: gradwalk is about real derivatives")
     raise TypeError(
@@ -168,8 +154,9 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             needs = needs or argument._requires_grad or argument._node is not None
         else:
             arrays.append(argument)
-    if state.here.watcher is not None:
-        state.here.watcher.began()
+    watcher = state.here.watcher
+    if watcher is not None:
+        watcher.began()
     try:
         compute = op.forward if tracer is None else tracer.forward(op)
         result = quietly(compute, *arrays, **attrs)
@@ -178,17 +165,20 @@ def apply_any(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if not op.checked and tracer is None:
         check_use(op, arrays, result, attrs)
     code, position = caller()
-    if state.here.watcher is not None:
-        return _watched(op, args, arrays, attrs, result, code, position, needs)
+    edges = () if watcher is None else watcher.operands(args)
     if needs and state.here.grad_enabled and op.differentiable:
-        return record(op, args, arrays, attrs, result, code, position)
-    return _unrecorded(op, args, attrs, result, code, position)
+        outputs = record(op, args, arrays, attrs, result, code, position)
+    else:
+        outputs = _unrecorded(op, args, attrs, result, code, position)
+    if watcher is not None:
+        watcher.made(op, edges, attrs, outputs if op.multiple else (outputs,), code, position)
+    return outputs
 
 
 def _unrecorded(
     op: Op, args: Sequence[Any], attrs: dict[str, Any], result: Any, code: Any, position: int
 ) -> Any:
-    """The outputs of an operation through which no gradient will be asked for."""
+    """The outputs of an operation that no gradient flows through."""
     outputs = []
     results = _results(op, result)
     for index, array in enumerate(results[: len(results) - len(op.residuals)]):
@@ -198,27 +188,6 @@ def _unrecorded(
             _hang_on(tensor, args[0], op, attrs, index)
         outputs.append(tensor)
     return tuple(outputs) if op.multiple else outputs[0]
-
-
-def _watched(
-    op: Op,
-    args: tuple[Any, ...],
-    arrays: list[Any],
-    attrs: dict[str, Any],
-    result: Any,
-    code: Any,
-    position: int,
-    needs: bool,
-) -> Any:
-    """Wrap or record the outputs, and tell the recording under way."""
-    watcher = state.here.watcher
-    edges = watcher.operands(args)
-    if needs and state.here.grad_enabled and op.differentiable:
-        outputs = record(op, args, arrays, attrs, result, code, position)
-    else:
-        outputs = _unrecorded(op, args, attrs, result, code, position)
-    watcher.made(op, edges, attrs, outputs if op.multiple else (outputs,), code, position)
-    return outputs
 
 
 def _same_float(args: Sequence[Any]) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from gradwalk.engine.modes import state
 from gradwalk.ops.core.dtypes import category, get_default_dtype
 from gradwalk.ops.shape.reshaping import sizes_of
 from gradwalk.scalar.value import Value
-from gradwalk.tensors.apply import leaf
+from gradwalk.tensors.leaves import LeafOptions, filled, leaf, like, makes_leaf
 from gradwalk.tensors.tensor import Tensor
 
 __all__ = [
@@ -64,9 +65,8 @@ def _plain(data: Any) -> Any:
     return data
 
 
-def tensor(
-    data: Any, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
+@makes_leaf
+def tensor(data: Any, **options: Unpack[LeafOptions]) -> Tensor:
     """A new leaf with a copy of the data; Python floats become float32, integers int64.
 
     >>> import gradwalk as gw
@@ -74,28 +74,21 @@ def tensor(
     tensor([[1, 2],
             [3, 4]])
     """
-    return leaf(_of_data(data, dtype, copy=True), requires_grad, device)
+    return leaf(_of_data(data, options.get("dtype"), copy=True), **options)
 
 
 def as_tensor(data: Any, dtype: Dtype = None, device: Any = None) -> Tensor:
     """The data as a tensor, without a copy where that is possible."""
-    if isinstance(data, Tensor):
-        return data.to(dtype)
-    return leaf(_of_data(data, dtype, copy=False), False, device)
+    return asarray(data, dtype=dtype, device=device)
 
 
-def asarray(
-    obj: Any,
-    *,
-    dtype: Dtype = None,
-    device: Any = None,
-    copy: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """The data as a tensor; copied if `copy` says so, and else only if it must be."""
+@makes_leaf
+def asarray(obj: Any, *, copy: bool | None = None, **options: Unpack[LeafOptions]) -> Tensor:
+    """The data as a tensor; copied if `copy` is true, otherwise only if necessary."""
+    dtype = options.get("dtype")
     if isinstance(obj, Tensor) and not copy:
         return obj.to(dtype)
-    return leaf(_of_data(obj, dtype, copy=bool(copy)), requires_grad, device)
+    return leaf(_of_data(obj, dtype, copy=bool(copy)), **options)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
@@ -112,13 +105,8 @@ def from_dlpack(other: Any) -> Tensor:
     return from_numpy(np.from_dlpack(other))
 
 
-def zeros(
-    *sizes: Any,
-    size: Any = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Tensor:
+@makes_leaf
+def zeros(*sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tensor:
     """All zeros.
 
     >>> import gradwalk as gw
@@ -126,87 +114,57 @@ def zeros(
     tensor([[0., 0.],
             [0., 0.]])
     """
-    return leaf(np.zeros(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
+    return filled(np.zeros, sizes_of(sizes, size), **options)
 
 
-def ones(
-    *sizes: Any,
-    size: Any = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Tensor:
+@makes_leaf
+def ones(*sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tensor:
     """All ones."""
-    return leaf(np.ones(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
+    return filled(np.ones, sizes_of(sizes, size), **options)
 
 
-def empty(
-    *sizes: Any,
-    size: Any = None,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Tensor:
+@makes_leaf
+def empty(*sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tensor:
     """Uninitialised memory; zeros here, so that nothing depends on chance."""
-    return leaf(np.zeros(sizes_of(sizes, size), _float(dtype)), requires_grad, device)
+    return zeros(*sizes, size=size, **options)
 
 
-def full(
-    size: Any,
-    fill_value: Any,
-    *,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Tensor:
+@makes_leaf
+def full(size: Any, fill_value: Any, **options: Unpack[LeafOptions]) -> Tensor:
     """Every element `fill_value`; its type decides the dtype unless one is given."""
-    if dtype is None:
-        dtype = _of_data(fill_value, None, copy=False).dtype
+    if options.get("dtype") is None:
+        options["dtype"] = _of_data(fill_value, None, copy=False).dtype
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return leaf(np.full(sizes_of((size,)), value, dtype), requires_grad, device)
+    return filled(partial(np.full, fill_value=value), sizes_of((size,)), **options)
 
 
-def zeros_like(
-    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
+@makes_leaf
+def zeros_like(input: Tensor, **options: Unpack[LeafOptions]) -> Tensor:
     """Zeros with the shape and dtype of another tensor."""
-    return leaf(np.zeros(input.shape, dtype or input.dtype), requires_grad, device)
+    return filled(np.zeros, input.shape, **like(input, options))
 
 
-def ones_like(
-    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
+@makes_leaf
+def ones_like(input: Tensor, **options: Unpack[LeafOptions]) -> Tensor:
     """Ones with the shape and dtype of another tensor."""
-    return leaf(np.ones(input.shape, dtype or input.dtype), requires_grad, device)
+    return filled(np.ones, input.shape, **like(input, options))
 
 
-def empty_like(
-    input: Tensor, *, dtype: Dtype = None, requires_grad: bool = False, device: Any = None
-) -> Tensor:
+@makes_leaf
+def empty_like(input: Tensor, **options: Unpack[LeafOptions]) -> Tensor:
     """`empty` with the shape and dtype of another tensor."""
-    return zeros_like(input, dtype=dtype, requires_grad=requires_grad, device=device)
+    return zeros_like(input, **options)
 
 
-def full_like(
-    input: Tensor,
-    fill_value: Any,
-    *,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Tensor:
+@makes_leaf
+def full_like(input: Tensor, fill_value: Any, **options: Unpack[LeafOptions]) -> Tensor:
     """`full` with the shape and dtype of another tensor."""
-    return leaf(np.full(input.shape, fill_value, dtype or input.dtype), requires_grad, device)
+    return filled(partial(np.full, fill_value=fill_value), input.shape, **like(input, options))
 
 
+@makes_leaf
 def arange(
-    start: Any = None,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
+    start: Any = None, end: Any = None, step: Any = 1, **options: Unpack[LeafOptions]
 ) -> Tensor:
     """start, start + step, ... below `end`.
 
@@ -217,6 +175,7 @@ def arange(
     if start is None or end is None:
         start, end = 0, end if start is None else start
     numbers = [_number("arange", n) for n in (start, end, step)]
+    dtype = options.get("dtype")
     if dtype is None:
         whole = all(isinstance(n, (int, np.integer)) for n in numbers)
         dtype = np.int64 if whole else get_default_dtype()
@@ -230,7 +189,7 @@ def arange(
     count = -((first - last) // by) if exact else math.ceil((last - first) / by)
     if kind.kind != "f":
         first, by = int(first), int(by)
-    return leaf((first + by * np.arange(count)).astype(kind), requires_grad, device)
+    return leaf((first + by * np.arange(count)).astype(kind), **options)
 
 
 def _number(name: str, given: Any) -> Any:
@@ -247,57 +206,38 @@ def _spaced(name: str, start: Any, end: Any, steps: int, kind: np.dtype[Any]) ->
         first, last = int(first), int(last)
     count = operator.index(steps)
     if count < 0:
-        raise ValueError(f"{name}: {count} steps do not exist")
+        raise ValueError(f"{name}: the number of steps must not be negative, and is {count}")
     by, place = (last - first) / max(count - 1, 1), np.arange(count)
     from_end = np.float64(last) - by * (count - 1 - place)
     return np.where(place < max(count // 2, 1), first + by * place, from_end)
 
 
-def linspace(
-    start: float,
-    end: float,
-    steps: int,
-    *,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Tensor:
+@makes_leaf
+def linspace(start: float, end: float, steps: int, **options: Unpack[LeafOptions]) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included."""
-    kind = _float(dtype)
-    return leaf(_spaced("linspace", start, end, steps, kind).astype(kind), requires_grad, device)
+    kind = _float(options.get("dtype"))
+    return leaf(_spaced("linspace", start, end, steps, kind).astype(kind), **options)
 
 
+@makes_leaf
 def logspace(
-    start: float,
-    end: float,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
+    start: float, end: float, steps: int, base: float = 10.0, **options: Unpack[LeafOptions]
 ) -> Tensor:
     """`steps` numbers from base ** start to base ** end, evenly spaced by their ratio.
 
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    kind = _float(dtype)
+    kind = _float(options.get("dtype"))
     with np.errstate(all="ignore"):  # inf is an answer
         numbers = np.power(float(base), _spaced("logspace", start, end, steps, kind)).astype(kind)
-    return leaf(numbers, requires_grad, device)
+    return leaf(numbers, **options)
 
 
-def eye(
-    n: int,
-    m: int | None = None,
-    *,
-    dtype: Dtype = None,
-    requires_grad: bool = False,
-    device: Any = None,
-) -> Tensor:
+@makes_leaf
+def eye(n: int, m: int | None = None, **options: Unpack[LeafOptions]) -> Tensor:
     """Ones on the diagonal."""
-    return leaf(np.eye(n, m, dtype=_float(dtype)), requires_grad, device)
+    return leaf(np.eye(n, m, dtype=_float(options.get("dtype"))), **options)
 
 
 def is_tensor(thing: Any) -> bool:

@@ -21,7 +21,7 @@ from gradwalk.graph.versions import View, clock, owner_of, touch
 from gradwalk.ops.core.dtypes import category, held_by, result_dtype
 from gradwalk.ops.core.methods import InPlaceMethods
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.op_methods import in_place_method_of
+from gradwalk.ops.core.operators import in_place_method_of
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.index import indexing
 from gradwalk.ops.shape.reshaping import cast
@@ -102,7 +102,7 @@ def _kept(target: Any, op: Op, wants: tuple[bool, ...], arrays: list[Any]) -> li
 def _overlap(array: Any, target: np.ndarray[Any, Any]) -> bool:
     if isinstance(array, (int, float)):
         return False
-    # Of arrays without elements NumPy says that they share nothing; their stamp is one.
+    # NumPy says that arrays without elements share no memory, but they share a stamp.
     return np.may_share_memory(array, target) or owner_of(array) is owner_of(target)
 
 
@@ -156,7 +156,7 @@ def _fit_dtype(target: Any, op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
             f"the result of {op.name} ({result}) cannot be stored in place in a {target.dtype} "
             "tensor; use the out-of-place form"
         )
-    # Wider integers are computed with as they are: int8 // 300 is not int8 // 44.
+    # Compute in wider integers where an operand has them: int8 // 300 is not int8 // 44.
     common = result if result.kind in "iu" else target.dtype
     return tuple(_in_dtype(a, common) for a in args)
 
@@ -210,7 +210,7 @@ def _in_place_of(registration: Registration) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         if callable(registration.inplace):
             return write(self, *registration.inplace(self, *args, **keywords))
-        # The function may keep what it is given for its gradient, and that must stay as it is.
+        # The function may save its operand for the gradient, which must not be overwritten.
         kept = state.here.grad_enabled and self.requires_grad
         result = function(self.clone() if kept else self, *args, **keywords)
         if category(result.dtype) > category(self.dtype):
@@ -236,34 +236,19 @@ def _equip(registration: Registration) -> None:
 follow(_equip)
 
 
+# The operators that change a tensor: `x += y` is `x.add_(y)`; others, like `//=`, rebind the name.
+OPERATORS = {
+    **{"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "pow": "pow_"},
+    **{"and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"},
+}
+for _operator, _method in OPERATORS.items():
+    setattr(InPlaceMethods, f"__i{_operator}__", getattr(InPlaceMethods, _method))
+
+
 class InPlace(InPlaceMethods):
     """The methods with a trailing underscore, `x += y` and `x[i] = v`."""
 
     __slots__ = ()
-
-    def __iadd__(self, other: Any) -> Self:
-        return self.add_(other)
-
-    def __isub__(self, other: Any) -> Self:
-        return self.sub_(other)
-
-    def __imul__(self, other: Any) -> Self:
-        return self.mul_(other)
-
-    def __itruediv__(self, other: Any) -> Self:
-        return self.div_(other)
-
-    def __ipow__(self, exponent: Any) -> Self:
-        return self.pow_(exponent)
-
-    def __iand__(self, other: Any) -> Self:
-        return self.bitwise_and_(other)
-
-    def __ior__(self, other: Any) -> Self:
-        return self.bitwise_or_(other)
-
-    def __ixor__(self, other: Any) -> Self:
-        return self.bitwise_xor_(other)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         fixed, arrays = indexing.from_user_index(key)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.shape.reshaping import sizes_of
-from gradwalk.tensors.apply import leaf
 from gradwalk.tensors.devices import CPU, device
+from gradwalk.tensors.leaves import LeafOptions, filled, like, makes_leaf
 
 if TYPE_CHECKING:
     from gradwalk.tensors.tensor import Tensor
@@ -109,15 +110,8 @@ class Properties:
 
     # -- tensors like this one ---------------------------------------------------------------------
 
-    def _like(
-        self, array: np.ndarray[Any, Any], dtype: Any, device: Any, requires_grad: bool
-    ) -> Tensor:
-        kind = self.dtype if dtype is None else np.dtype(dtype)
-        return leaf(array.astype(kind, copy=False), requires_grad, device)
-
-    def new_tensor(
-        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-    ) -> Tensor:
+    @makes_leaf
+    def new_tensor(self, data: Any, **options: Unpack[LeafOptions]) -> Tensor:
         """The data, copied, in the dtype of this tensor.
 
         >>> import gradwalk as gw
@@ -126,42 +120,26 @@ class Properties:
         """
         if hasattr(data, "_array"):
             data._leaves_as("new_tensor(...)")
-        array = data._array if hasattr(data, "_array") else data
-        return self._like(np.array(array), dtype, device, requires_grad)
+            data = data._array
+        array = np.array(data)
+        return filled(
+            lambda _, dtype: array.astype(dtype, copy=False), array.shape, **like(self, options)
+        )
 
-    def new_zeros(
-        self,
-        *sizes: Any,
-        size: Any = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: bool = False,
-    ) -> Tensor:
+    @makes_leaf
+    def new_zeros(self, *sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tensor:
         """Zeros in the dtype of this tensor."""
-        return self._like(np.zeros(sizes_of(sizes, size), self.dtype), dtype, device, requires_grad)
+        return filled(np.zeros, sizes_of(sizes, size), **like(self, options))
 
     new_empty = new_zeros  # as `empty`: so that nothing depends on chance
 
-    def new_ones(
-        self,
-        *sizes: Any,
-        size: Any = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: bool = False,
-    ) -> Tensor:
+    @makes_leaf
+    def new_ones(self, *sizes: Any, size: Any = None, **options: Unpack[LeafOptions]) -> Tensor:
         """Ones in the dtype of this tensor."""
-        return self._like(np.ones(sizes_of(sizes, size), self.dtype), dtype, device, requires_grad)
+        return filled(np.ones, sizes_of(sizes, size), **like(self, options))
 
-    def new_full(
-        self,
-        size: Any,
-        fill_value: Any,
-        *,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: bool = False,
-    ) -> Tensor:
+    @makes_leaf
+    def new_full(self, size: Any, fill_value: Any, **options: Unpack[LeafOptions]) -> Tensor:
         """One value in the dtype of this tensor."""
-        full = np.full(sizes_of((size,)), fill_value, self.dtype if dtype is None else dtype)
-        return self._like(full, dtype, device, requires_grad)
+        fill = partial(np.full, fill_value=fill_value)
+        return filled(fill, sizes_of((size,)), **like(self, options))

@@ -1,9 +1,8 @@
 """The quick path: elementwise ops on float tensors of one dtype, which most calls are.
 
-For those the general functions of apply.py spend longer on questions than NumPy on the answer. So
-for every such op a function is written out in which the questions are answered: how its operands
-are read, and then what ops with one and two inputs have in common. Whatever is not the plain case
-goes to `apply_any`.
+For them the checks of apply.py take longer than NumPy's arithmetic. So each such op gets a
+function, written out as text, that assumes the plain case: it reads the operands, computes and
+records. Any other case goes to `apply_any`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from gradwalk.graph.versions import clock
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.dtypes import constant
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.op_methods import method_of
+from gradwalk.ops.core.operators import method_of
 from gradwalk.ops.core.public import registered
 from gradwalk.tensors.apply import FLOATS, apply_any
 
@@ -182,7 +181,7 @@ def equip(tensor_class: Any) -> None:
         if registration.method is True and isinstance(op, Op) and tensor_class in op.quick:
             method = method_of(op, op.quick[tensor_class])
             if not (op.attributes or op.options) and op.inputs[1:] in ((), ("y",)):
-                # What the method would only pass on; it stays for its signature and its name.
+                # The method would only forward its arguments; it lends its name and signature.
                 method = update_wrapper(op.quick[tensor_class], method)
             for name in registration.names:
                 setattr(tensor_class, name, method)

@@ -6,7 +6,7 @@ import builtins
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,9 +19,8 @@ from gradwalk.graph.node import Node
 from gradwalk.graph.source import SourceLine, caller, source_line
 from gradwalk.graph.versions import View, stamp_of, touch
 from gradwalk.ops.core.dtypes import category, get_default_dtype
-from gradwalk.ops.core.operators import Operators
+from gradwalk.ops.core.operators import Operators, op_of_ufunc
 from gradwalk.ops.core.public import reserved
-from gradwalk.ops.core.ufuncs import op_of_ufunc
 from gradwalk.ops.network.convolution import is_batch_last
 from gradwalk.ops.shape.reshaping import cast, clone, reshape_to
 from gradwalk.printers.tensor_text import tensor_text
@@ -31,6 +30,16 @@ from gradwalk.tensors.apply import refresh, wrap
 from gradwalk.tensors.devices import read_to
 from gradwalk.tensors.inplace import InPlace
 from gradwalk.tensors.properties import Properties
+
+
+def _conversion(dtype: Any) -> Callable[[Tensor], Tensor]:
+    """The method that converts to a dtype."""
+
+    def convert(self: Tensor) -> Tensor:
+        return self.to(dtype)
+
+    convert.__doc__ = f"As {np.dtype(dtype)}."
+    return convert
 
 
 class Tensor(InPlace, Properties, RandomMethods, Operators):
@@ -277,7 +286,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         return owner.hooks.setdefault(self._index, {})
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call `hook` with this tensor's gradient; what it returns takes the gradient's place."""
+        """Call `hook` with this tensor's gradient; its result, if any, replaces the gradient."""
         if not self.requires_grad:
             raise RuntimeError(f"a hook on {name_of(self)} would never run: it needs no gradient")
         hooks = self._hooks()
@@ -376,20 +385,20 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         """Itself if its elements lie in memory in order, else a copy."""
         return self if self.is_contiguous() else self.clone()
 
+    def _need_leaf(self, done: str, fix: str) -> None:
+        if not self.is_leaf:
+            raise RuntimeError(
+                f"only leaf tensors can be {done}, this is {name_of(self)}, made at {self.line}. "
+                f"Use {fix}."
+            )
+
     def __copy__(self) -> Tensor:
         return self._copied(self.detach()._array)
 
     def _copied(self, array: np.ndarray[Any, Any]) -> Tensor:
         """Another leaf like this one."""
-        if not self.is_leaf:
-            raise RuntimeError(
-                f"only leaf tensors can be copied, this is {name_of(self)}, made at "
-                f"{self.line}. Use .detach().clone()."
-            )
-        copied = type(self).__new__(type(self))
-        copied._set(array, None, 0)
-        copied._requires_grad = self._requires_grad
-        copied._label = self._label
+        self._need_leaf("copied", ".detach().clone()")
+        copied = _unpickle(type(self), array, self._requires_grad, self._label)
         copied.code, copied.position = caller()
         return copied
 
@@ -401,11 +410,7 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         return copied
 
     def __reduce__(self) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError(
-                f"only leaf tensors can be pickled, this is {name_of(self)}, made at "
-                f"{self.line}. Use .detach()."
-            )
+        self._need_leaf("pickled", ".detach()")
         return _unpickle, (type(self), self._array, self._requires_grad, self._label)
 
     def to(self, *args: Any, **keywords: Any) -> Tensor:
@@ -425,37 +430,14 @@ class Tensor(InPlace, Properties, RandomMethods, Operators):
         """This in the dtype of `other`."""
         return self.to(other.dtype)
 
-    def float(self) -> Tensor:
-        """As float32."""
-        return self.to(np.float32)
-
-    def double(self) -> Tensor:
-        """As float64."""
-        return self.to(np.float64)
-
-    def long(self) -> Tensor:
-        """As int64."""
-        return self.to(np.int64)
-
-    def int(self) -> Tensor:
-        """As int32."""
-        return self.to(np.int32)
-
-    def short(self) -> Tensor:
-        """As int16."""
-        return self.to(np.int16)
-
-    def char(self) -> Tensor:
-        """As int8."""
-        return self.to(np.int8)
-
-    def byte(self) -> Tensor:
-        """As uint8."""
-        return self.to(np.uint8)
-
-    def bool(self) -> Tensor:
-        """As bool."""
-        return self.to(np.bool_)
+    float: ClassVar = _conversion(np.float32)
+    double: ClassVar = _conversion(np.float64)
+    long: ClassVar = _conversion(np.int64)
+    int: ClassVar = _conversion(np.int32)
+    short: ClassVar = _conversion(np.int16)
+    char: ClassVar = _conversion(np.int8)
+    byte: ClassVar = _conversion(np.uint8)
+    bool: ClassVar = _conversion(np.bool_)
 
     def cpu(self) -> Tensor:
         """Itself."""

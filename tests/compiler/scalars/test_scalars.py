@@ -21,6 +21,7 @@ from gradwalk.compiler.scalars.flat_graph import read
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op, OpError
 from gradwalk.scalar import MLP
+from tests.ops.domains import domain_of
 
 # What hardware computes correctly rounded, or only picks or moves: no bit may differ.
 EXACT = [
@@ -81,8 +82,7 @@ OPS = [op for op in TABLE.values() if op.elementwise and op.differentiable]
 
 def numbers_for(op: Op, count: int) -> list[list[float]]:
     """So many random operands of an op from where it is defined."""
-    domain = op.domain if op.domain is not None else (-2.0, 2.0)
-    ranges: Any = domain if isinstance(domain[0], tuple) else [domain] * len(op.inputs)
+    ranges = domain_of(op, 2.0)
     source = random.Random(op.name)
     drawn = [[source.uniform(*ranges[k]) for k in range(len(op.inputs))] for _ in range(count)]
     if op.name == "where":

@@ -16,6 +16,7 @@ import numpy as np
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from tests.batches import batched
+from tests.ops.domains import domain_of
 
 Call = Callable[..., Any]
 Draw = Callable[[np.random.Generator], np.ndarray]
@@ -171,9 +172,8 @@ def _elementwise_inputs(op: Op, shapes: tuple[tuple[int, ...], ...]) -> list[tup
         return [whole, tuple(floats(*s) for s in shapes)]
     if not op.differentiable:  # comparisons: integers, so that ties occur
         return [tuple(integers(*s) for s in shapes), tuple(floats(*s) for s in shapes)]
-    domain = op.domain or (-2.0, 2.0)
-    each = domain if isinstance(domain[0], tuple) else (domain,) * len(shapes)
-    return [tuple(floats(*s, low=low, high=high) for s, (low, high) in zip(shapes, each))]
+    each = zip(shapes, domain_of(op, 2.0), strict=True)
+    return [tuple(floats(*s, low=low, high=high) for s, (low, high) in each)]
 
 
 def _elementwise_samples() -> list[Sample]:

@@ -14,6 +14,7 @@ from gradwalk.printers.formulas.formula import derivative, derivative_expression
 from gradwalk.printers.formulas.mathml import mathml
 from gradwalk.printers.graphs.view import GATES
 from gradwalk.printers.scalars import slope
+from tests.ops.domains import domain_of
 from tests.quick import some_quick
 from tests.studio.node import Node
 from tools import page_tables
@@ -50,8 +51,7 @@ def attributes_of(op: Op) -> list[dict[str, Any]]:
 def operands_of(op: Op) -> list[list[float]]:
     """Points of the op's domain, and every pair of the edges of the number line."""
     draw = random.Random(op.name)
-    domain: Any = op.domain or (-4.0, 4.0)
-    bounds = domain if isinstance(domain[0], tuple) else [domain] * len(op.inputs)
+    bounds = domain_of(op, 4.0)
     found = [[draw.uniform(*b) for b in bounds] for _ in range(60)]
     if op.name in ONLY_DOMAIN:
         return found

@@ -15,7 +15,7 @@ from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.graph.abstract import AbstractArray
 from gradwalk.ops.core.dtypes import bool_
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.ufuncs import op_of_ufunc
+from gradwalk.ops.core.operators import op_of_ufunc
 from gradwalk.ops.elementwise import choice
 from gradwalk.ops.reduce import reduction
 from gradwalk.ops.shape import reshaping as shaping

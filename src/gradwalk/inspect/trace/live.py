@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.engine.foreign import loaders
+from gradwalk.engine.guest_loaders import loaders
 
 
 def guest() -> Any:

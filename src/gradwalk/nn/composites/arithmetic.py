@@ -11,7 +11,7 @@ from gradwalk.ops.core.op import Op
 from gradwalk.ops.elementwise import comparison, remainders
 from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.elementwise.choice import where
-from gradwalk.ops.linear import matmul, products
+from gradwalk.ops.linear import matmul
 from gradwalk.ops.network.softmax import softmax_op
 from gradwalk.ops.reduce.reduction import amax_op, amin_op, mean_op, std_op, sum_op, var_op
 from gradwalk.ops.reduce.statistics import nansum
@@ -48,34 +48,34 @@ composite("glu", lambda x, *, axis: activation.glu(x, axis))
 
 composite(
     "addmm",
-    products.addmm,
+    matmul.addmm,
     input="beta × g",
     mat1="alpha × g @ {mat2}ᵀ",
     mat2="alpha × {mat1}ᵀ @ g",
 )
 composite(
     "baddbmm",
-    products.baddbmm,
+    matmul.baddbmm,
     input="beta × g",
     batch1="alpha × g @ {batch2}ᵀ",
     batch2="alpha × {batch1}ᵀ @ g",
 )
 composite(
-    "addmv", products.addmv, input="beta × g", mat="alpha × g ⊗ {vec}", vec="alpha × {mat}ᵀ @ g"
+    "addmv", matmul.addmv, input="beta × g", mat="alpha × g ⊗ {vec}", vec="alpha × {mat}ᵀ @ g"
 )
 composite("addr", joining.addr)
-composite("mv", products.mv, input="g ⊗ {vec}", vec="{input}ᵀ @ g")
+composite("mv", matmul.mv, input="g ⊗ {vec}", vec="{input}ᵀ @ g")
 composite("dot", matmul.dot, input="g × {tensor}", tensor="g × {input}")
 composite("outer", matmul.outer, input="g @ {vec2}", vec2="gᵀ @ {input}")
 composite("matmul_of_any", lambda x, y: matmul.matmul(x, y))
 composite("cross", lambda x, y, *, dim: joining.cross(x, y, dim))
-composite("trace", products.trace, input="g on the diagonal")
+composite("trace", matmul.trace, input="g on the diagonal")
 
 
 @composed()
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float, alpha: float) -> Any:
     product = sum_op(matmul.matmul(batch1, batch2), axis=(0,), keepdim=False)
-    return products._added(input, product, beta, alpha)
+    return matmul._added(input, product, beta, alpha)
 
 
 # -- statistics ------------------------------------------------------------------------------------

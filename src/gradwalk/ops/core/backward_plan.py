@@ -65,14 +65,14 @@ class BackwardPlan:
         if op.array_only:  # graph readings go through the expansion and need every input
             wanted.update({name: _origin(op, name, results) for name in op.inputs})
         self.names = tuple(wanted)
-        # Whether arrays are kept, which are let go after backward; shapes may stay.
+        # Whether it saves arrays, which backward frees; shapes need not be freed.
         self.holds = any("shape(" not in origin for origin in wanted.values())
         entries = ", ".join(f"{name!r}: {origin}" for name, origin in wanted.items())
         inputs = [f"i{k}" for k in range(len(op.inputs))]
         inputs[-1:] = ["*" + i if op.variadic else i for i in inputs[-1:]]
         self.save_text = f"lambda o, {', '.join(inputs)}: {{{entries}}}"
         self.pull_text = f"lambda g, s, a: ({', '.join(terms)},)"
-        # Said to be a file of gradwalk: a search for the user's line goes past it.
+        # A file name inside gradwalk: the search for the user's line skips it.
         file = f"{__file__}, {op.name}"
         self.save = eval(compile(self.save_text, file, "eval"), {"shape": np.shape})
         self.pull = eval(compile(self.pull_text, file, "eval"), functions)
@@ -111,7 +111,7 @@ def contributions_text(
 
 
 def _arguments(op: Op, rule: Any, position: int, spell: Callable[[str], str]) -> list[str]:
-    """What a rule is called with, as text."""
+    """The arguments of a rule, as text."""
     arguments = []
     for name in rule.names:
         if name == "g":
@@ -128,7 +128,7 @@ def _arguments(op: Op, rule: Any, position: int, spell: Callable[[str], str]) ->
 
 
 def _is_its_argument(rule: Any) -> bool:
-    """Whether a rule just returns what it asked for, like those of mul: then it is not called."""
+    """Whether a rule returns its only argument, like those of mul: then it is not called."""
     thing = object()
     try:
         return len(rule.names) == 1 and rule.function(thing) is thing

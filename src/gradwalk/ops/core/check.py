@@ -24,20 +24,6 @@ def symbolic_env(
     """
     inputs = _input_symbols(op, shapes)
     outs = output_shapes(op, tuple(inputs), attrs) if outs is None else outs
-    return _env(op, inputs, outs, attrs)
-
-
-def _input_symbols(op: Op, shapes: tuple[Any, ...]) -> list[Symbol]:
-    if not op.variadic:
-        return [Symbol(name, shape) for name, shape in zip(op.inputs, shapes, strict=True)]
-    *fixed, tail = op.inputs
-    rest = [f"{tail}{i}" for i in range(len(shapes) - len(fixed))]  # the tail may be empty
-    return [Symbol(name, shape) for name, shape in zip([*fixed, *rest], shapes, strict=True)]
-
-
-def _env(
-    op: Op, inputs: list[Symbol], outs: tuple[Any, ...], attrs: dict[str, Any]
-) -> dict[str, Any]:
     env: dict[str, Any] = {**attrs, "attrs": attrs}
     for i, name in enumerate(op.inputs):
         tail = op.variadic and i == len(op.inputs) - 1
@@ -50,6 +36,14 @@ def _env(
         env["g"] = Symbol("g", outs[0])
         env["out"] = Symbol("out", outs[0])
     return env
+
+
+def _input_symbols(op: Op, shapes: tuple[Any, ...]) -> list[Symbol]:
+    if not op.variadic:
+        return [Symbol(name, shape) for name, shape in zip(op.inputs, shapes, strict=True)]
+    *fixed, tail = op.inputs
+    rest = [f"{tail}{i}" for i in range(len(shapes) - len(fixed))]  # the tail may be empty
+    return [Symbol(name, shape) for name, shape in zip([*fixed, *rest], shapes, strict=True)]
 
 
 # -- at the definition ---------------------------------------------------------------------------
@@ -129,7 +123,7 @@ def _checked_results(op: Op, result: Any) -> list[np.ndarray[Any, Any]]:
 def _check_rules_on_shapes(
     op: Op, shapes: tuple[Any, ...], outs: tuple[Any, ...], attrs: dict[str, Any]
 ) -> None:
-    env = _env(op, _input_symbols(op, shapes), outs, attrs)
+    env = symbolic_env(op, shapes, attrs, outs)
     tail = len(op.inputs) - 1
     for position in range(len(shapes)):
         rule = op.rule(position)

@@ -28,7 +28,7 @@ _constants: dict[tuple[Any, Any], Any] = {}
 
 
 def constant(number: Any, dtype: np.dtype[Any]) -> Any:
-    """A Python number as a 0-d array: NumPy takes half as long with it as with the number.
+    """A Python number as a 0-d array, which takes NumPy half the time of a number.
 
     Only for floating-point dtypes; for others the number is returned as it is.
     """
@@ -64,7 +64,7 @@ def set_default_dtype(dtype: Any) -> None:
 
 
 def category(dtype: np.dtype[Any]) -> int:
-    """bool 0, integer 1, float 2; anything else is unsupported and says so."""
+    """bool 0, integer 1, float 2; raise for any other dtype."""
     try:
         return _CATEGORY[dtype.kind]
     except KeyError:

@@ -68,11 +68,11 @@ class Methods:
     def amax(
         self, dim: int | tuple[int, ...] | list[int] | None = None, keepdim: bool = False
     ) -> Self:
-        """Largest value over `dim`; the gradient is shared equally between ties."""
+        """Largest value over `dim`; ties share the gradient equally."""
     def amin(
         self, dim: int | tuple[int, ...] | list[int] | None = None, keepdim: bool = False
     ) -> Self:
-        """Smallest value over `dim`; the gradient is shared equally between ties."""
+        """Smallest value over `dim`; ties share the gradient equally."""
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
         """The smallest and the largest value."""
     def any(
@@ -202,7 +202,7 @@ class Methods:
     def exp2(self) -> Self:
         """2ˣ."""
     def expand(self, *sizes: Any, size: Any = None) -> Self:
-        """`broadcast_to` in which -1 keeps a dimension as it is."""
+        """`broadcast_to` in which -1 keeps the size of a dimension."""
     def expand_as(self, other: Any) -> Self:
         """Expand to the shape of `other`."""
     def expm1(self) -> Self:
@@ -230,7 +230,7 @@ class Methods:
     def fmod(self, other: Any) -> Self:
         """The remainder with the sign of self."""
     def frac(self) -> Self:
-        """What is left of x after `trunc`."""
+        """The fractional part: x − trunc(x)."""
     def gather(self, dim: int, index: Any) -> Self:
         """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
     def ge(self, other: Any) -> Self:
@@ -290,7 +290,7 @@ class Methods:
     def kron(self, other: Any) -> Self:
         """Every element of `input` times the whole of `other`, laid out as blocks."""
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-        """The k-th smallest value along `dim` (from 1), and where it was found."""
+        """The k-th smallest value along `dim` (from 1), and its index."""
     def le(self, other: Any) -> Self:
         """self <= other."""
     def lerp(self, end: Any, weight: Any) -> Self:
@@ -336,7 +336,7 @@ class Methods:
     def lt(self, other: Any) -> Self:
         """self < other."""
     def masked_fill(self, mask: Any, value: Any) -> Self:
-        """`input` with `value` where the mask is true; the dtype stays."""
+        """`input` with `value` where the mask is true, in the dtype of `input`."""
     def masked_select(self, mask: Any) -> Self:
         """The elements where the mask is true, in one dimension."""
     def matmul(self, other: Any) -> Self:
@@ -384,7 +384,7 @@ class Methods:
         *,
         dtype: Any = None,
     ) -> Self:
-        """The mean of what is not NaN."""
+        """The mean of the elements that are not NaN."""
     def nansum(
         self,
         dim: int | tuple[int, ...] | list[int] | None = None,
@@ -392,7 +392,7 @@ class Methods:
         *,
         dtype: Any = None,
     ) -> Self:
-        """The sum of what is not NaN."""
+        """The sum of the elements that are not NaN."""
     def narrow(self, dim: int, start: Any, length: int) -> Self:
         """`length` slices along a dimension from `start` on: a view."""
     def ne(self, other: Any) -> Self:
@@ -451,7 +451,7 @@ class Methods:
     def remainder(self, other: Any) -> Self:
         """The remainder with the sign of other."""
     def repeat(self, *sizes: Any, repeats: Any = None) -> Self:
-        """Repeat the whole tensor, so many times along each dimension."""
+        """Repeat the whole tensor a number of times along each dimension."""
     def repeat_interleave(
         self, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
     ) -> Self:
@@ -461,7 +461,7 @@ class Methods:
     def reshape_as(self, other: Any) -> Self:
         """The same elements in the shape of `other`."""
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """Shift elements along dimensions; what falls off one end comes in at the other."""
+        """Shift elements along dimensions; elements that leave at one end enter at the other."""
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
         """Turn the plane of two dimensions by k × 90°, from the first towards the second."""
     def round(self, decimals: float = 0) -> Self:
@@ -532,9 +532,9 @@ class Methods:
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Swap two dimensions: NumPy's name for `transpose`."""
     def swapdims(self, dim0: int, dim1: int) -> Self:
-        """Swap two dimensions: another name for `transpose`."""
+        """Swap two dimensions."""
     def t(self) -> Self:
-        """The transpose of a matrix (vectors stay as they are)."""
+        """The transpose of a matrix; a vector is returned unchanged."""
     def take(self, index: Any) -> Self:
         """Pick from x seen as flat."""
     def take_along_dim(self, indices: Any, dim: int | None = None) -> Self:
@@ -546,7 +546,7 @@ class Methods:
     def tensor_split(
         self, indices_or_sections: int | Sequence[int], dim: int = 0
     ) -> tuple[Self, ...]:
-        """Cut into so many parts of nearly equal size, or at the given indices."""
+        """Cut into a number of parts of nearly equal size, or at the given indices."""
     def tile(self, *times: Any, dims: Any = None) -> Self:
         """Repeat the whole tensor along each dimension; missing numbers in front are 1."""
     def topk(

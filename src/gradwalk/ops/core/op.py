@@ -9,7 +9,9 @@ number, arrays an array, tensors a graph, symbols a formula.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +24,6 @@ RuleLike = Callable[..., Any] | float | None
 
 # Set by core/check.py once symbols exist. A test checks the built-in ops, which are defined before.
 check_definition: Callable[[Op], None] | None = None
-
 
 # The names of operands in PyTorch, and NumPy's, which it takes as well.
 _FIRST, _SECOND = ("input", "x", "a", "x1"), ("other", "x2")
@@ -79,6 +80,7 @@ def _joint_rules(function: Callable[..., Any], count: int) -> list[Rule]:
     return rules
 
 
+@dataclass(eq=False, repr=False)
 class Op:
     """An operation and its derivative. Make one with `elementwise` or `define`.
 
@@ -90,74 +92,55 @@ class Op:
     # change an operand (see `change`).
     options: ClassVar[dict[str, Any]] = {}
 
-    def __init__(
-        self,
-        name: str,
-        forward: Callable[..., Any],
-        number: Callable[..., Any] | None,
-        rules: Sequence[Rule | None],
-        *,
-        elementwise: bool,
-        joint: Callable[..., Any] | None = None,
-        inputs: str | Sequence[str] | None = None,
-        outputs: str | Sequence[str] | None = None,
-        residuals: str | Sequence[str] = (),
-        shape: Callable[..., Any] | None = None,
-        linear: bool = False,
-        multilinear: bool = False,
-        broadcasts: bool = False,
-        view: bool = False,
-        promotes: Sequence[int] | bool = False,
-        to_float: bool = False,
-        gives: Any = None,
-        expand: Callable[..., Any] | None = None,
-        array_only: bool = False,
-        symbol: str | None = None,
-        formula: str | Mapping[str, str | Callable[..., str]] | None = None,
-        domain: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
-        doc: str = "",
-    ) -> None:
-        self.name = name
-        self.forward = forward
-        self.number = number
+    name: str
+    forward: Callable[..., Any]
+    number: Callable[..., Any] | None
+    rules: Sequence[Rule | None]
+    _: KW_ONLY
+    elementwise: bool
+    # A rule for all inputs at once, where their contributions share most of their work. Its
+    # keyword `wants` says which of them are asked for.
+    joint: Callable[..., Any] | None = None
+    inputs: tuple[str, ...] = ()  # names, given if not those of the forward's parameters
+    outputs: tuple[str, ...] = ()  # names, given if there are several
+    residuals: tuple[str, ...] = ()  # names of what the forward returns after its outputs
+    shape: Callable[..., Any] | None = None
+    linear: bool = False
+    multilinear: bool = False
+    broadcasts: bool = False
+    view: bool = False
+    promotes: Sequence[int] | bool = False
+    to_float: bool = False
+    # The dtype of the output where it is not that of the operands, or a function of theirs;
+    # a tuple if there are several outputs.
+    gives: Any = None
+    expand: Callable[..., Any] | None = None
+    # A rule that needs a residual, or NumPy itself, cannot be read as a graph: its second
+    # derivative would be silently wrong. Graph readings go through `expand` instead.
+    array_only: bool = False
+    symbol: str | None = None
+    # How its rules are printed, where they are not themselves a formula: one text, or one per
+    # input (or a function of the attributes), in which {x} is the name of the input x.
+    formula: str | Mapping[str, str | Callable[..., str]] | None = None
+    doc: InitVar[str] = ""
+
+    def __post_init__(self, doc: str) -> None:
+        own_inputs, self.attributes, self.defaults = _signature(self.name, self.forward)
+        names = _words(self.inputs) or own_inputs
+        rules = self.rules if self.joint is None else _joint_rules(self.joint, len(names))
         self.rules = tuple(rules)
-        self.elementwise = elementwise
-        own_inputs, self.attributes, self.defaults = _signature(name, forward)
-        names = _words(inputs) if inputs is not None else own_inputs
-        # A rule for all inputs at once, where their contributions share most of their work. Its
-        # keyword `wants` says which of them are asked for.
-        self.joint = joint
-        if joint is not None:
-            self.rules = tuple(_joint_rules(joint, len(names)))
         self.variadic = bool(names) and names[-1].startswith("*")
         self.inputs = tuple(n.lstrip("*") for n in names)
-        self.outputs = _words(outputs) if outputs is not None else ("out",)
-        self.multiple = outputs is not None
-        self.residuals = _words(residuals)
-        self.shape = shape
-        self.linear = linear
-        self.multilinear = multilinear
-        self.broadcasts = broadcasts
-        self.view = view
-        self.promotes = promotes
-        self.to_float = to_float
-        # The dtype of the output where it is not that of the operands, or a function of theirs;
-        # a tuple if there are several outputs.
-        self.gives = gives
-        self.expand = expand
-        # A rule that needs a residual, or NumPy itself, cannot be read as a graph: its second
-        # derivative would be silently wrong. Graph readings go through `expand` instead.
-        self.array_only = array_only or bool(residuals) or joint is not None
-        self.symbol = symbol
-        # How its rules are printed, where they are not themselves a formula: one text, or one per
-        # input (or a function of the attributes), in which {x} is what the input x is called.
-        self.formula = formula
-        self.domain = domain
+        self.multiple = bool(self.outputs)
+        self.outputs = _words(self.outputs) or ("out",)
+        self.residuals = _words(self.residuals)
+        self.array_only = self.array_only or bool(self.residuals) or self.joint is not None
         self.differentiable = any(rule is not None for rule in self.rules)
-        self.__name__ = name
-        self.__doc__ = doc or f"The op `{name}`: {', '.join(names)} -> {', '.join(self.outputs)}."
-        # Class of the first operand -> a quicker way to apply this op to it (tensors/apply.py).
+        self.__name__ = self.name
+        outputs = ", ".join(self.outputs)
+        self.__doc__ = doc or f"The op `{self.name}`: {', '.join(names)} -> {outputs}."
         self._attribute_set = set(self.attributes)
+        # Class of the first operand -> a quicker way to apply this op to it (tensors/quick.py).
         self.quick: dict[type, Callable[..., Any]] = {}
         self._plans: dict[tuple[bool, ...], BackwardPlan] = {}
         self.checked = check_definition is None  # else core/check.py checks the first use
@@ -232,7 +215,7 @@ class Op:
             name = self.inputs[position]
             others = _FIRST if position == 0 else _SECOND if name == "y" else ()
             given = [n for n in {name, *others} if n in attrs]
-            if len(given) != 1:  # missing, or twice: `_bind` says what is wrong
+            if len(given) != 1:  # missing, or given twice: `_bind` raises
                 break
             operands.append(attrs.pop(given[0]))
         return tuple(operands), attrs
@@ -261,7 +244,7 @@ class Op:
         """The number reading: Python floats in, a Python number out, IEEE rules throughout."""
         if not self.elementwise:
             raise OpError(
-                f"{self.name} is about the shape of arrays and has no meaning for plain numbers; "
+                f"{self.name} works on whole arrays and has no meaning for plain numbers; "
                 "give it a Tensor (gradwalk.tensor(...)) or an ndarray."
             )
         if self.number is not None:
@@ -335,13 +318,13 @@ class Op:
                 if name not in known:
                     raise OpError(
                         f"op '{self.name}': the rule for input {input_name} asks for '{name}', "
-                        f"which is nothing it can have. It can have: {', '.join(sorted(known))}."
+                        f"which is not available. Available: {', '.join(sorted(known))}."
                     )
 
 
-def _words(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Names as a list, or as one string with spaces."""
-    return tuple(names.split() if isinstance(names, str) else names)
+def _words(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Names from a list, or from one string with spaces."""
+    return tuple(names.split() if isinstance(names, str) else names or ())
 
 
 def _signature(
@@ -480,8 +463,23 @@ def _offered(op: Op, names: str, namespaces: str, method: bool, inplace: bool) -
     return op
 
 
-def smooth(
-    name: str, forward: Callable[..., Any], number: Callable[..., Any] | None = None, **facts: Any
+def unary(
+    name: str,
+    forward: Callable[..., Any],
+    slope: Callable[..., Any] | float,
+    doc: str,
+    *,
+    number: Callable[..., Any] | None = None,
+    **facts: Any,
 ) -> Op:
-    """Define a function of floats that is a method, and an in-place method, as well."""
-    return elementwise(name, forward, number, **{"to_float": True, **public.IN_PLACE, **facts})
+    """Define a function of one float that is a method and an in-place method as well.
+
+    `slope` is its derivative, or a rule that takes `g`. For a ufunc, `number` is the function of
+    that name in `math`, and the op has the ufunc's name too (`asin` is `arcsin`).
+    """
+    if isinstance(forward, np.ufunc):
+        number = number or getattr(math, name)
+        facts.setdefault("names", " ".join(dict.fromkeys((name, forward.__name__))))
+    takes_g = callable(slope) and "g" in inspect.signature(slope).parameters
+    facts["vjp" if takes_g else "partials"] = [slope]
+    return elementwise(name, forward, number, doc=doc, **public.FLOAT | facts)

@@ -1,13 +1,15 @@
-"""Operators: what Tensor and Symbol have in common, every operator and method made from its op."""
+"""Operators and methods made from ops: what Tensor and Symbol have in common; ops of ufuncs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Self
+
+import numpy as np
 
 from gradwalk.ops.core.methods import Methods, OperatorMethods
 from gradwalk.ops.core.op import Op
-from gradwalk.ops.core.op_methods import method_of
 from gradwalk.ops.core.public import Registration, follow
 from gradwalk.ops.elementwise import arithmetic, choice, remainders
 from gradwalk.ops.index import indexing
@@ -16,8 +18,7 @@ from gradwalk.ops.shape import reshaping
 
 _NONE: dict[str, Any] = {}  # no attributes; shared, never written to
 
-
-# What Python calls an operator -> the op. Those of `BINARY` have a reflected form as well.
+# Python's name of an operator -> the op. Operators in `BINARY` also have a reflected form.
 BINARY = {
     "add": arithmetic.add,
     "sub": arithmetic.sub,
@@ -38,6 +39,58 @@ COMPARISONS = {
     "ne": choice.not_equal,
 }
 UNARY = {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": choice.bitwise_not}
+
+
+def method_of(op: Op, quick: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """The op as a method of everything with `_apply`, or of tensors by way of `quick`.
+
+    For `atan2` that is
+
+        def atan2(self, other):
+            return self._apply(op, (self, other,), NONE)
+    """
+    if quick is None:
+        plain = "self._apply(op, ({operands},), {attrs})"
+    else:
+        plain = "quick({operands}, {attrs})" if op.attributes else "quick({operands})"
+    return _written(op, op.name, op.__doc__, plain, "op({given})", quick=quick)
+
+
+def in_place_method_of(op: Op, write: Callable[..., Any]) -> Callable[..., Any]:
+    """The op as a method that writes its result into the tensor, by way of `write`."""
+    plain, otherwise = "write(self, op, ({operands},), {attrs})", "write(self, *op.change({given}))"
+    return _written(op, f"{op.name}_", f"`{op.name}`, in place.", plain, otherwise, write=write)
+
+
+def _written(
+    op: Op, name: str, doc: str | None, plain: str, otherwise: str, **used: Any
+) -> Callable[..., Any]:
+    """Compile a method from its text; `otherwise` is its body if an option is not the default."""
+    given = list(op.signature().parameters.values())[1:]
+    head, by_name = ["self"], False
+    for p in given:
+        if p.kind is p.KEYWORD_ONLY and not by_name:
+            head.append("*")
+            by_name = True
+        head.append(p.name if p.default is p.empty else f"{p.name}=default_{p.name}")
+    passed = (f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in given)
+    attrs = ", ".join(f"{name!r}: {name}" for name in op.attributes)
+    parts = {
+        "operands": ", ".join(["self", *(p.name for p in given[: len(op.inputs) - 1])]),
+        "attrs": f"{{{attrs}}}" if attrs else "NONE",
+        "given": ", ".join(["self", *passed]),
+    }
+    body = plain.format(**parts)
+    if op.options:
+        test = " and ".join(f"{option} == default_{option}" for option in op.options)
+        body = f"{body} if {test} else {otherwise.format(**parts)}"
+    text = f"def {name}({', '.join(head)}):\n    return {body}"
+    scope = {"__name__": __name__, "op": op, "NONE": _NONE, **used}
+    scope |= {f"default_{p.name}": p.default for p in given}
+    # A file name inside gradwalk: the search for the user's line skips it.
+    exec(compile(text, f"{__file__}, {name}", "exec"), scope)
+    scope[name].__doc__ = doc
+    return scope[name]
 
 
 class Arithmetic(OperatorMethods):
@@ -118,3 +171,18 @@ for _name, _op in (BINARY | COMPARISONS | UNARY).items():
     setattr(OperatorMethods, f"__{_name}__", method_of(_op))
 for _name, _op in BINARY.items():
     setattr(OperatorMethods, f"__r{_name}__", _reflected(_op))
+
+
+@cache
+def _table() -> dict[Any, Callable[..., Any]]:
+    from gradwalk.ops import TABLE
+
+    table = {op.forward: op for op in TABLE.values() if isinstance(op.forward, np.ufunc)}
+    # These three are the ufunc but for integers or booleans.
+    nearly = {np.power: TABLE["pow"], np.sign: TABLE["sign"], np.square: TABLE["square"]}
+    return {**table, **nearly, np.matmul: matmul.matmul}
+
+
+def op_of_ufunc(ufunc: Any) -> Callable[..., Any] | None:
+    """The op with this ufunc as its forward, None if there is none."""
+    return _table().get(ufunc)

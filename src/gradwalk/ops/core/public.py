@@ -1,4 +1,4 @@
-"""What the library offers of an op or a function: its names, its method, its in-place form.
+"""How an op or a function is offered: its names, its method, its in-place form.
 
 The definition says it:
 
@@ -7,12 +7,14 @@ The definition says it:
     @public(method=True)
     def flatten(input, start_dim=0, end_dim=-1): ...
 
-Everything else follows. `Tensor`, `Symbol` and `Value` take their methods from here, also those
-registered later; the namespaces (`gradwalk`, `gradwalk.linalg`, `gradwalk.special`) their names.
+Everything else follows. `Tensor`, `Symbol` and `Value` take their methods from here, later
+registrations included; the namespaces (`gradwalk`, `gradwalk.linalg`, `gradwalk.special`) take
+their names.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -22,10 +24,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Facts of a definition: a function of `gradwalk`; with a method; with an in-place method as well;
-# in `gradwalk.special` besides.
+# of floats; in `gradwalk.special` besides.
 FUNCTION: dict[str, Any] = {"namespaces": "gradwalk"}
 METHOD: dict[str, Any] = {**FUNCTION, "method": True}
 IN_PLACE: dict[str, Any] = {**METHOD, "inplace": True}
+FLOAT: dict[str, Any] = {**IN_PLACE, "to_float": True}
 SPECIAL: dict[str, Any] = {**IN_PLACE, "namespaces": "gradwalk special"}
 
 # The op, operands and attributes that a call amounts to.
@@ -41,7 +44,7 @@ class Registration:
     names: tuple[str, ...]  # the others are second names of the first
     namespaces: tuple[str, ...]  # "special" has all names; "special.psi" is one more there
     method: bool | Callable[..., Any]  # a function: the method, where it is not `call` itself
-    inplace: bool | Callable[..., Change]  # a function says what is written into the tensor
+    inplace: bool | Callable[..., Change]  # a function returns the change to write
 
 
 registered: list[Registration] = []
@@ -58,7 +61,7 @@ def register(registration: Registration) -> None:
 
 
 def follow(follower: Callable[[Registration], None]) -> None:
-    """Call `follower` with every registration: those made so far, and those to come."""
+    """Call `follower` with every registration, past and future."""
     for registration in registered:
         follower(registration)
     _followers.append(follower)
@@ -101,8 +104,35 @@ def public(
     return decorate
 
 
+def public_change(**facts: Any) -> Callable[[Callable[P, Change]], Callable[P, Any]]:
+    """Register a function that returns a change: calls apply it, the in-place method writes it."""
+
+    def decorate(change: Callable[P, Change]) -> Callable[P, Any]:
+        @wraps(change)
+        def applied(*args: P.args, **keywords: P.kwargs) -> Any:
+            op, operands, attrs = change(*args, **keywords)
+            return op(*operands, **attrs)
+
+        signature = inspect.signature(change).replace(return_annotation="Any")
+        applied.__signature__ = signature  # type: ignore[attr-defined]
+        return public(method=True, inplace=change, **facts)(applied)
+
+    return decorate
+
+
+def public_as(name: str, doc: str, **facts: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`public` for a function that a factory makes: it gives it its name and docstring."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = doc
+        return public(**facts)(function)
+
+    return decorate
+
+
 def other_names(**known_as: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator that lets keywords stand for others: `other_names(axis="dim")`."""
+    """A decorator that accepts other names of keywords: `other_names(axis="dim")`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

@@ -15,11 +15,11 @@ from gradwalk.ops.core.operators import Operators
 
 
 class BranchError(OpError):
-    """A rule asked whether a symbol is true: it branches on its operands."""
+    """A rule branches on its operands: it tested whether a symbol is true."""
 
 
 class Symbol(Operators):
-    """A named abstract tensor, or an op applied to such.
+    """A named abstract tensor, or an op applied to symbols.
 
     >>> from gradwalk.ops.core.symbol import Symbol
     >>> x = Symbol("x", (2, 3))
@@ -64,11 +64,6 @@ class Symbol(Operators):
 
         return formula(self)
 
-    def __getitem__(self, index: Any) -> Any:
-        from gradwalk.ops.index.indexing import take_item
-
-        return take_item(self, index)
-
     @staticmethod
     def _apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         shapes = output_shapes(op, args, attrs)
@@ -81,7 +76,7 @@ class Symbol(Operators):
 
 
 def output_shapes(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Shape, ...]:
-    """The shape rule: what comes out, from the shapes of what goes in, without computing it."""
+    """Apply the shape rule: output shapes from input shapes, without computing anything."""
     shapes = [tuple(a.shape) if hasattr(a, "shape") else () for a in args]
     if op.elementwise:
         if len(set(shapes)) == 1:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import constant, held_by
-from gradwalk.ops.core.op import Op, define, elementwise, smooth
+from gradwalk.ops.core.op import Op, define, elementwise, unary
 from gradwalk.ops.core.public import FUNCTION, IN_PLACE
 from gradwalk.ops.elementwise.arithmetic import exp
 from gradwalk.ops.elementwise.choice import clip_op, where
@@ -36,14 +36,14 @@ def _sigmoid_forward(x: Any) -> Any:
     return np.reciprocal(out)
 
 
-sigmoid = smooth(
+sigmoid = unary(
     "sigmoid",
     _sigmoid_forward,
-    _sigmoid_number,
-    partials=[lambda out: out * (1 - out)],
+    lambda out: out * (1 - out),
+    "1 / (1 + e⁻ˣ).",
+    number=_sigmoid_number,
     symbol="σ",
     namespaces="gradwalk special.expit",
-    doc="1 / (1 + e⁻ˣ).",
 )
 
 # `out <= 0` rather than `out > 0`: a NaN must let its gradient through, as in PyTorch.
@@ -52,7 +52,6 @@ relu = elementwise(
     lambda x: np.maximum(x, constant(0, x.dtype)),
     lambda x: 0 if x < 0 else x,
     vjp=[lambda g, out: where(out <= 0, 0, g)],
-    domain=(0.2, 4.0),
     doc="Max(x, 0).",
     **IN_PLACE,
 )
@@ -62,7 +61,6 @@ leaky_relu = elementwise(
     lambda x, negative_slope=0.01: x if x > 0 else x * negative_slope,
     vjp=[lambda g, x, negative_slope: where(x > 0, g, g * negative_slope)],
     to_float=True,
-    domain=(0.2, 4.0),
     doc="x where positive, `negative_slope` × x elsewhere.",
     **FUNCTION,
 )
@@ -93,13 +91,13 @@ softplus = elementwise(
 )
 
 
-erf = smooth(
+erf = unary(
     "erf",
     erf_array,
-    math.erf,
-    partials=[lambda x: _TWO_OVER_ROOT_PI * exp(-(x * x))],
+    lambda x: _TWO_OVER_ROOT_PI * exp(-(x * x)),
+    "The error function.",
+    number=math.erf,
     namespaces="gradwalk special",
-    doc="The error function.",
 )
 
 # The normal distribution function: P(a standard normal number < x).
@@ -111,17 +109,25 @@ ndtr: Op = elementwise(
     symbol="Φ",
     to_float=True,
 )
-# Value and slope share the exponential and Φ, so both are made in the forward.
-gelu_exact = define(
-    "gelu",
-    gelu_with_slope,
-    vjp=[lambda g, slope: g * slope],
-    residuals="slope",
-    shape=lambda x: x,
-    expand=lambda x: x * ndtr(x),
-    formula={"x": "g × (Φ({x}) + {x} × φ({x})), φ = Φ′"},
-    to_float=True,
-    promotes=True,
+
+
+def _gelu(name: str, forward: Any, expand: Any, formula: str) -> Op:
+    """Value and slope share most of their work, so the forward computes both."""
+    return define(
+        name,
+        forward,
+        vjp=[lambda g, slope: g * slope],
+        residuals="slope",
+        shape=lambda x: x,
+        expand=expand,
+        formula={"x": formula},
+        to_float=True,
+        promotes=True,
+    )
+
+
+gelu_exact = _gelu(
+    "gelu", gelu_with_slope, lambda x: x * ndtr(x), "g × (Φ({x}) + {x} × φ({x})), φ = Φ′"
 )
 
 
@@ -149,16 +155,11 @@ def _gelu_tanh_expanded(x: Any) -> Any:
     return (tanh(inner) + 1) * x * 0.5
 
 
-gelu_tanh = define(
+gelu_tanh = _gelu(
     "gelu_tanh",
     _gelu_tanh_forward,
-    vjp=[lambda g, slope: g * slope],
-    residuals="slope",
-    shape=lambda x: x,
-    expand=_gelu_tanh_expanded,
-    formula={"x": "g × ½ (1 + t + {x} × (1 − t²) × √(2/π) (1 + 0.134145 {x}²)), t = tanh(...)"},
-    to_float=True,
-    promotes=True,
+    _gelu_tanh_expanded,
+    "g × ½ (1 + t + {x} × (1 − t²) × √(2/π) (1 + 0.134145 {x}²)), t = tanh(...)",
 )
 
 
@@ -227,14 +228,12 @@ def _hardtanh_number(x: float, min_val: float = -1.0, max_val: float = 1.0) -> f
     return min_val if x < min_val else max_val if x > max_val else x
 
 
-def _hardtanh_forward(x: Any, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    return np.clip(x, held_by(x.dtype, min_val), held_by(x.dtype, max_val))
-
-
 # Like clip, but integers stay integers, and the bounds themselves have no gradient.
 hardtanh = elementwise(
     "hardtanh",
-    _hardtanh_forward,
+    lambda x, *, min_val=-1.0, max_val=1.0: np.clip(
+        x, held_by(x.dtype, min_val), held_by(x.dtype, max_val)
+    ),
     _hardtanh_number,
     vjp=[lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0)],
 )

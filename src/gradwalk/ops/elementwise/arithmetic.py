@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, int64, result_dtype
-from gradwalk.ops.core.op import Op, elementwise, smooth
+from gradwalk.ops.core.op import Op, elementwise, unary
 from gradwalk.ops.core.public import IN_PLACE, SPECIAL, Change, public
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast, promoted
@@ -72,10 +72,9 @@ sub = elementwise(
     "sub", np.subtract, operator.sub, partials=[1, -1], symbol="−", linear=True, kind=Scaling,
     doc="self − alpha × other.", names="sub subtract", **IN_PLACE,
 )  # fmt: skip
-neg = elementwise(
-    "neg", np.negative, operator.neg, partials=[-1], symbol="−", linear=True,
-    doc="−x.", names="neg negative", **IN_PLACE,
-)  # fmt: skip
+neg = unary(
+    "neg", np.negative, -1, "−x.", number=operator.neg, symbol="−", linear=True, to_float=False
+)
 mul = elementwise(
     "mul",
     np.multiply,
@@ -95,7 +94,6 @@ div = elementwise(
     vjp=[lambda g, y: g / y, lambda g, x, y: -g * (x / y / y)],
     symbol="/",
     to_float=True,
-    domain=((-4.0, 4.0), (0.5, 4.0)),
     kind=Rounding,
     doc='self / other, rounded with mode "trunc" or "floor".',
     names="div divide true_divide",
@@ -111,12 +109,8 @@ def _div_trunc_forward(x: Any, y: Any) -> Any:
 
 
 # The quotient rounded down, or towards zero: steps, like those below.
-div_floor = elementwise(
-    "div_floor", lambda x, y: np.floor_divide(x, y), partials=[0, 0], domain=((1.2, 1.6), (0.9, 1))
-)
-div_trunc = elementwise(
-    "div_trunc", _div_trunc_forward, partials=[0, 0], domain=((1.2, 1.6), (0.9, 1))
-)
+div_floor = elementwise("div_floor", lambda x, y: np.floor_divide(x, y), partials=[0, 0])
+div_trunc = elementwise("div_trunc", _div_trunc_forward, partials=[0, 0])
 
 
 zero = elementwise("zero", lambda x: np.zeros_like(x), lambda x: 0.0, partials=[None])
@@ -144,7 +138,6 @@ pow_op: Op = elementwise(
         lambda g, x, y, out: where((x == 0) & (y >= 0), 0, g * (out * log(x))),
     ],
     symbol="^",
-    domain=((0.3, 3.0), (-2.0, 3.0)),
 )
 
 
@@ -180,14 +173,7 @@ def _power_slope(x: Any, exponent: float) -> Any:
 
 
 # `power` is xⁿ with a constant n, one input; `pow_op` is xʸ with two.
-power = elementwise(
-    "power",
-    _power_forward,
-    _power_number,
-    partials=[_power_slope],
-    symbol="^",
-    domain=(0.3, 3.0),
-)
+power = elementwise("power", _power_forward, _power_number, partials=[_power_slope], symbol="^")
 
 
 def _pow_in_place(x: Any, exponent: Any) -> Change:
@@ -204,13 +190,9 @@ def pow(input: Any, exponent: Any) -> Any:
     return pow_op(input, exponent)
 
 
-def _square_forward(x: Any) -> Any:
-    return np.square(x) if x.dtype != bool_ else x.astype(int64)  # NumPy's would be int8
-
-
 square = elementwise(
     "square",
-    _square_forward,
+    lambda x: np.square(x) if x.dtype != bool_ else x.astype(int64),  # NumPy's would be int8
     lambda x: x * x,
     partials=[lambda x: 2 * x],
     symbol="²",
@@ -218,37 +200,15 @@ square = elementwise(
     doc="x².",
     **IN_PLACE,
 )
-sqrt = smooth(
-    "sqrt",
-    np.sqrt,
-    math.sqrt,
-    vjp=[lambda g, out: g / (2 * out)],
-    symbol="√",
-    domain=(0.2, 4.0),
-    doc="√x.",
-)
-rsqrt = smooth(
+sqrt = unary("sqrt", np.sqrt, lambda g, out: g / (2 * out), "√x.", symbol="√")
+rsqrt = unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
-    lambda x: 1 / math.sqrt(x),
-    partials=[lambda out: -0.5 * out * out * out],
-    domain=(0.2, 4.0),
-    doc="1/√x.",
+    lambda out: -0.5 * out * out * out,
+    "1/√x.",
+    number=lambda x: 1 / math.sqrt(x),
 )
-abs: Op = elementwise(
-    "abs",
-    np.abs,
-    operator.abs,
-    partials=[lambda x: sign(x)],
-    domain=(0.2, 4.0),
-    names="abs absolute",
-    doc="|x|.",
-    **IN_PLACE,
-)
-
-
-def _sign_forward(x: Any) -> Any:
-    return np.sign(x) if x.dtype != bool_ else x.copy()  # of booleans NumPy knows no sign
+abs: Op = unary("abs", np.abs, lambda x: sign(x), "|x|.", number=operator.abs, to_float=False)
 
 
 def _sign_number(x: float) -> float:
@@ -257,19 +217,24 @@ def _sign_number(x: float) -> float:
 
 # Steps are flat: their gradient is zero wherever it exists, as in PyTorch.
 sign: Op = elementwise(
-    "sign", _sign_forward, _sign_number, partials=[0], domain=(0.2, 4.0),
-    doc="−1, 0 or 1; its gradient is zero.", names="sign sgn", **IN_PLACE,
-)  # fmt: skip
+    "sign",
+    lambda x: np.sign(x) if x.dtype != bool_ else x.copy(),  # NumPy has no sign of booleans
+    _sign_number,
+    partials=[0],
+    doc="−1, 0 or 1; its gradient is zero.",
+    names="sign sgn",
+    **IN_PLACE,
+)
 floor = elementwise(
-    "floor", np.floor, lambda x: float(math.floor(x)), partials=[0], domain=(0.2, 0.8),
+    "floor", np.floor, lambda x: float(math.floor(x)), partials=[0],
     doc="The integer below; its gradient is zero.", **IN_PLACE,
 )  # fmt: skip
 ceil = elementwise(
-    "ceil", np.ceil, lambda x: float(math.ceil(x)), partials=[0], domain=(0.2, 0.8),
+    "ceil", np.ceil, lambda x: float(math.ceil(x)), partials=[0],
     doc="The integer above; its gradient is zero.", **IN_PLACE,
 )  # fmt: skip
 trunc = elementwise(
-    "trunc", np.trunc, lambda x: float(math.trunc(x)), partials=[0], domain=(0.2, 0.8),
+    "trunc", np.trunc, lambda x: float(math.trunc(x)), partials=[0],
     doc="The integer towards zero; its gradient is zero.", names="trunc fix", **IN_PLACE,
 )  # fmt: skip
 frac = elementwise(
@@ -277,22 +242,16 @@ frac = elementwise(
     lambda x: x - np.trunc(x),
     lambda x: x - math.trunc(x),
     partials=[1],
-    domain=(0.2, 0.8),
-    doc="What is left of x after `trunc`.",
+    doc="The fractional part: x − trunc(x).",
     **IN_PLACE,
 )
 
 
-def _round_forward(x: Any, *, decimals: int = 0) -> Any:
-    return np.round(x, decimals)
-
-
 round = elementwise(
     "round",
-    _round_forward,
+    lambda x, *, decimals=0: np.round(x, decimals),
     lambda x, decimals=0: _round_number(x, decimals),
     partials=[0],
-    domain=(0.1, 0.4),
     doc="Nearest integer, halves to even; its gradient is zero.",
     **SPECIAL,
 )
@@ -305,56 +264,25 @@ def _round_number(x: float, decimals: int) -> float:
     return builtins.round(x, 0) if decimals == 0 else float(np.round(x, decimals))
 
 
-exp = smooth("exp", np.exp, math.exp, partials=[lambda out: out], doc="eˣ.")
-exp2 = smooth(
-    "exp2",
-    np.exp2,
-    math.exp2,
-    partials=[lambda out: out * math.log(2)],
-    namespaces="gradwalk special",
-    doc="2ˣ.",
-)
-expm1 = smooth(
-    "expm1",
-    np.expm1,
-    math.expm1,
-    partials=[lambda out: out + 1],
-    namespaces="gradwalk special",
-    doc="eˣ − 1, exact near 0.",
-)
-log: Op = smooth(
-    "log", np.log, math.log, vjp=[lambda g, x: g / x], domain=(0.2, 4.0), doc="Natural logarithm."
-)
-log1p = smooth(
+_BOTH = "gradwalk special"
+
+exp = unary("exp", np.exp, lambda out: out, "eˣ.")
+exp2 = unary("exp2", np.exp2, lambda out: out * math.log(2), "2ˣ.", namespaces=_BOTH)
+expm1 = unary("expm1", np.expm1, lambda out: out + 1, "eˣ − 1, exact near 0.", namespaces=_BOTH)
+log: Op = unary("log", np.log, lambda g, x: g / x, "Natural logarithm.")
+log1p = unary(
     "log1p",
     np.log1p,
-    math.log1p,
-    vjp=[lambda g, x: g / (1 + x)],
-    domain=(-0.5, 4.0),
-    namespaces="gradwalk special",
-    doc="Log(1 + x), exact near 0.",
+    lambda g, x: g / (1 + x),
+    "Log(1 + x), exact near 0.",
+    namespaces=_BOTH,
 )
-log2 = smooth(
-    "log2",
-    np.log2,
-    math.log2,
-    vjp=[lambda g, x: g / (x * math.log(2))],
-    domain=(0.2, 4.0),
-    doc="Logarithm to base 2.",
-)
-log10 = smooth(
-    "log10",
-    np.log10,
-    math.log10,
-    vjp=[lambda g, x: g / (x * math.log(10))],
-    domain=(0.2, 4.0),
-    doc="Logarithm to base 10.",
-)
-reciprocal = smooth(
+log2 = unary("log2", np.log2, lambda g, x: g / (x * math.log(2)), "Logarithm to base 2.")
+log10 = unary("log10", np.log10, lambda g, x: g / (x * math.log(10)), "Logarithm to base 10.")
+reciprocal = unary(
     "reciprocal",
     np.reciprocal,
-    lambda x: 1 / x,
-    partials=[lambda out: -(out * out)],
-    domain=(0.3, 4.0),
-    doc="1/x.",
+    lambda out: -(out * out),
+    "1/x.",
+    number=lambda x: 1 / x,
 )

@@ -17,21 +17,21 @@ from gradwalk.ops.core.public import IN_PLACE, METHOD, Change, public
 from gradwalk.ops.shape.reshaping import promoted
 
 _BITS = {np.dtype("f4"): np.dtype("i4"), np.dtype("f8"): np.dtype("i8")}
-_MANY = 4096  # elements; with more, bits are quicker than branches
+_MANY = 4096  # elements; above this, bits are faster than branches
 
 
 def masked(condition: Any, x: Any, keep: bool) -> Any:
     """x where the condition is `keep`, else 0.
 
-    np.where branches on every element, and an irregular mask makes the processor guess wrong; a
-    mask of bits is ten times quicker.
+    np.where branches on every element, and an irregular mask causes mispredictions; a mask of
+    bits is ten times faster.
     """
     fit = x.shape == condition.shape and x.dtype in _BITS and condition.dtype == bool_
     if x.size < _MANY or not fit:
         zero = constant(0, x.dtype)
         return np.where(condition, x, zero) if keep else np.where(condition, zero, x)
     ones = condition.view(np.int8)
-    mask = np.negative(ones) if keep else ones - np.int8(1)  # every bit of what stays
+    mask = np.negative(ones) if keep else ones - np.int8(1)  # all bits set where x is kept
     bits = mask.astype(_BITS[x.dtype])
     bits &= x.view(bits.dtype)
     return bits.view(x.dtype)
@@ -42,7 +42,7 @@ def _where_forward(condition: Any, x: Any, y: Any) -> Any:
     if x.__class__ is int and y.__class__ is np.ndarray:
         if x == 0 and mask:
             return masked(condition, y, keep=False)
-        x = constant(x, y.dtype)  # as an array: NumPy is quicker with it
+        x = constant(x, y.dtype)  # NumPy is faster with an array
     elif y.__class__ is int and x.__class__ is np.ndarray:
         if y == 0 and mask:
             return masked(condition, x, keep=True)
@@ -90,10 +90,6 @@ minimum = elementwise(
 )
 
 
-def _clip_forward(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
-    return np.clip(x, min, max)
-
-
 def _clip_number(x: float, min: float | None = None, max: float | None = None) -> float:
     if min is not None and x < min:
         x = min
@@ -108,10 +104,15 @@ def _clip_rule(g: Any, x: Any, min: float | None, max: float | None) -> Any:
     return where((x >= lower) & (x <= upper), g, 0)  # the bounds themselves pass the gradient
 
 
-clip_op = elementwise("clip", _clip_forward, _clip_number, vjp=[_clip_rule], domain=(0.2, 0.8))
+clip_op = elementwise(
+    "clip",
+    lambda x, *, min=None, max=None: np.clip(x, min, max),
+    _clip_number,
+    vjp=[_clip_rule],
+)
 
 
-# Bounds that are tensors have gradients: that of an element goes to the bound which replaced it.
+# Bounds that are tensors have gradients: a bound receives those of the elements it replaced.
 clamp_min = elementwise(
     "clamp_min",
     lambda x, min: np.maximum(x, min),
@@ -164,50 +165,37 @@ def clip(input: Any, min: Any = None, max: Any = None) -> Any:
 # -- comparisons and logic: no gradient ----------------------------------------------------------
 
 
-def _logic(name: str, forward: Any, number: Any, symbol: str, doc: str, **facts: Any) -> Op:
+def _logic(forward: np.ufunc, number: Any, symbol: str, doc: str, **facts: Any) -> Op:
+    """Define an op of booleans, or one that returns booleans, under the name of its ufunc."""
+    name = facts.pop("name", forward.__name__)
     facts = {"gives": bool_, "partials": [None] * forward.nin, **facts}
     return elementwise(name, forward, number, symbol=symbol, doc=doc, **facts, **IN_PLACE)
 
 
-def _bitwise_not_number(x: int) -> int:
-    return not x if type(x) is bool else ~x
-
-
-equal = _logic("equal", np.equal, operator.eq, "=", "self == other.", names="eq")
-not_equal = _logic(
-    "not_equal", np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal"
-)
-less = _logic("less", np.less, operator.lt, "<", "self < other.", names="lt less")
-less_equal = _logic(
-    "less_equal", np.less_equal, operator.le, "≤", "self <= other.", names="le less_equal"
-)
-greater = _logic("greater", np.greater, operator.gt, ">", "self > other.", names="gt greater")
+equal = _logic(np.equal, operator.eq, "=", "self == other.", names="eq")
+not_equal = _logic(np.not_equal, operator.ne, "≠", "self != other.", names="ne not_equal")
+less = _logic(np.less, operator.lt, "<", "self < other.", names="lt less")
+less_equal = _logic(np.less_equal, operator.le, "≤", "self <= other.", names="le less_equal")
+greater = _logic(np.greater, operator.gt, ">", "self > other.", names="gt greater")
 greater_equal = _logic(
-    "greater_equal", np.greater_equal, operator.ge, "≥", "self >= other.", names="ge greater_equal"
+    np.greater_equal, operator.ge, "≥", "self >= other.", names="ge greater_equal"
 )
 logical_and = _logic(
-    "logical_and",
-    np.logical_and,
-    lambda x, y: bool(x and y),
-    "and",
-    "True where both are non-zero.",
+    np.logical_and, lambda x, y: bool(x and y), "and", "True where both are non-zero."
 )
-logical_or = _logic(
-    "logical_or", np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero."
-)
+logical_or = _logic(np.logical_or, lambda x, y: bool(x or y), "or", "True where one is non-zero.")
 logical_xor = _logic(
-    "logical_xor",
-    np.logical_xor,
-    lambda x, y: bool(x) != bool(y),
-    "xor",
-    "True where exactly one is non-zero.",
+    np.logical_xor, lambda x, y: bool(x) != bool(y), "xor", "True where exactly one is non-zero."
 )
-logical_not = _logic("logical_not", np.logical_not, lambda x: not x, "not", "True where x is zero.")
-bitwise_and = _logic(
-    "bitwise_and", np.bitwise_and, operator.and_, "and", "self & other.", gives=None
+logical_not = _logic(np.logical_not, lambda x: not x, "not", "True where x is zero.")
+bitwise_and = _logic(np.bitwise_and, operator.and_, "and", "self & other.", gives=None)
+bitwise_or = _logic(np.bitwise_or, operator.or_, "or", "self | other.", gives=None)
+bitwise_xor = _logic(np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None)
+bitwise_not = _logic(
+    np.bitwise_not,
+    lambda x: not x if type(x) is bool else ~x,
+    "~",
+    "~self.",
+    name="bitwise_not",
+    gives=None,
 )
-bitwise_or = _logic("bitwise_or", np.bitwise_or, operator.or_, "or", "self | other.", gives=None)
-bitwise_xor = _logic(
-    "bitwise_xor", np.bitwise_xor, operator.xor, "xor", "self ^ other.", gives=None
-)
-bitwise_not = _logic("bitwise_not", np.bitwise_not, _bitwise_not_number, "~", "~self.", gives=None)

@@ -9,17 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.public import public
-from gradwalk.ops.elementwise.arithmetic import abs, add, mul, sub
-from gradwalk.ops.elementwise.choice import (
-    bitwise_and,
-    bitwise_or,
-    greater_equal,
-    less,
-    less_equal,
-    logical_not,
-    where,
-)
-from gradwalk.ops.elementwise.choice import equal as equal_op
+from gradwalk.ops.elementwise.choice import logical_not, where
 from gradwalk.ops.elementwise.remainders import copysign, isfinite, isnan
 from gradwalk.ops.reduce.reduction import all, any
 from gradwalk.ops.shape.reshaping import reshape
@@ -34,7 +24,7 @@ def equal(input: Any, other: Any) -> bool:
     (True, False)
     """
     same_shape = tuple(input.shape) == tuple(other.shape)
-    return same_shape and bool(all(equal_op(input, other)))
+    return same_shape and bool(all(input == other))
 
 
 @public(method=True)
@@ -53,11 +43,10 @@ def isclose(
     if rtol < 0 or atol < 0:
         raise ValueError(f"rtol and atol must not be negative, and are {rtol} and {atol}")
     if input.dtype.kind == "b":
-        return equal_op(input, other)
-    apart = abs(sub(input, other))
-    near = bitwise_and(isfinite(apart), less_equal(apart, add(mul(abs(other), rtol), atol)))
-    close = bitwise_or(equal_op(input, other), near)
-    return bitwise_or(close, bitwise_and(isnan(input), isnan(other))) if equal_nan else close
+        return input == other
+    apart = abs(input - other)
+    close = (input == other) | (isfinite(apart) & (apart <= abs(other) * rtol + atol))
+    return close | (isnan(input) & isnan(other)) if equal_nan else close
 
 
 @public(method=True)
@@ -84,39 +73,37 @@ def isin(
     tensor([False,  True, False])
     """
     if not hasattr(test_elements, "shape"):
-        among = equal_op(elements, test_elements)
+        among = elements == test_elements
     elif not hasattr(elements, "shape"):
-        among = any(equal_op(elements, test_elements))
+        among = any(elements == test_elements)
     else:
         listed = reshape(test_elements, shape=(math.prod(test_elements.shape),))
-        among = any(equal_op(reshape(elements, shape=(*elements.shape, 1)), listed), -1)
+        among = any(reshape(elements, shape=(*elements.shape, 1)) == listed, -1)
     return logical_not(among) if invert else among
 
 
 @public(method=True)
 def isposinf(input: Any) -> Any:
     """True where it is +inf."""
-    return equal_op(input, math.inf)
+    return input == math.inf
 
 
 @public(method=True)
 def isneginf(input: Any) -> Any:
     """True where it is −inf."""
-    return equal_op(input, -math.inf)
+    return input == -math.inf
 
 
 @public(method=True)
 def isreal(input: Any) -> Any:
     """True everywhere: complex numbers are not supported."""
-    return bitwise_or(equal_op(input, input), isnan(input))
+    return (input == input) | isnan(input)
 
 
 @public(method=True)
 def signbit(input: Any) -> Any:
     """True where the sign is negative, also that of −0.0."""
-    if input.dtype.kind != "f":
-        return less(input, 0)
-    return less(copysign(1.0, input), 0)
+    return (copysign(1.0, input) if input.dtype.kind == "f" else input) < 0
 
 
 @public(method=True)
@@ -127,13 +114,13 @@ def fmax(input: Any, other: Any) -> Any:
     >>> gw.fmax(gw.tensor([1.0, float("nan")]), gw.tensor([2.0, 3.0]))
     tensor([2., 3.])
     """
-    return where(bitwise_or(greater_equal(input, other), isnan(other)), input, other)
+    return where((input >= other) | isnan(other), input, other)
 
 
 @public(method=True)
 def fmin(input: Any, other: Any) -> Any:
     """The smaller, element by element; NaN only where both are."""
-    return where(bitwise_or(less_equal(input, other), isnan(other)), input, other)
+    return where((input <= other) | isnan(other), input, other)
 
 
 @public(method=True)

@@ -1,4 +1,4 @@
-"""erf, erfc and what is made of them on whole arrays: approximations in NumPy.
+"""erf, erfc, Φ and gelu on whole arrays: approximations in NumPy.
 
 In float64, below |x| = 1, erf is x times a rational function of x²; beyond, it is 1 − erfc, and
 erfc is exp(−x²) times a rational function of |x|, computed for the elements that need it. The
@@ -19,12 +19,12 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _ROOT_HALF = math.sqrt(0.5)
-# Elements per round: what one round works on stays in the cache.
+# Elements per round: its intermediate results stay in the cache.
 _BLOCK = 16384
 
 
 def _constants(dtype: Any, *numbers: float) -> tuple[Array, ...]:
-    """Coefficients as 0-d arrays, the highest power first: NumPy is quicker with those."""
+    """Coefficients as 0-d arrays, the highest power first: NumPy is faster with them."""
     return tuple(np.array(number, dtype) for number in numbers)
 
 

@@ -10,24 +10,21 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, float64
-from gradwalk.ops.core.op import Op, elementwise, smooth
-from gradwalk.ops.core.public import IN_PLACE, METHOD, public
+from gradwalk.ops.core.op import Op, elementwise
+from gradwalk.ops.core.public import FLOAT, IN_PLACE, METHOD, public
 from gradwalk.ops.elementwise import arithmetic
 from gradwalk.ops.elementwise.arithmetic import sign, trunc
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast
 
-isnan = elementwise(
-    "isnan", np.isnan, lambda x: x != x, partials=[None], gives=bool_,
-    doc="True where x is NaN.", **METHOD,
-)  # fmt: skip
-isinf = elementwise(
-    "isinf", np.isinf, partials=[None], gives=bool_, doc="True where x is infinite.", **METHOD
-)
-isfinite = elementwise(
-    "isfinite", np.isfinite, partials=[None], gives=bool_,
-    doc="True where x is neither infinite nor NaN.", **METHOD,
-)  # fmt: skip
+
+def _predicate(name: str, forward: np.ufunc, doc: str, number: Any = None) -> Op:
+    return elementwise(name, forward, number, partials=[None], gives=bool_, doc=doc, **METHOD)
+
+
+isnan = _predicate("isnan", np.isnan, "True where x is NaN.", lambda x: x != x)
+isinf = _predicate("isinf", np.isinf, "True where x is infinite.")
+isfinite = _predicate("isfinite", np.isfinite, "True where x is neither infinite nor NaN.")
 
 # The quotient rounded down; like PyTorch's, outside the graph.
 floor_divide = elementwise(
@@ -35,17 +32,15 @@ floor_divide = elementwise(
     np.floor_divide,
     partials=[None, None],
     symbol="//",
-    domain=((-4.0, 4.0), (0.5, 4.0)),
     doc="self / other rounded down; no gradient.",
     **IN_PLACE,
 )
-# What is left: with the sign of y (remainder, Python's %), with the sign of x (fmod, C's).
+# remainder has the sign of y, like Python's %; fmod that of x, like C's.
 remainder = elementwise(
     "remainder",
     np.remainder,
     vjp=[1, lambda g, x, y: -g * floor_divide(x, y)],
     symbol="mod",
-    domain=((0.6, 0.9), (1.0, 2.0)),
     doc="The remainder with the sign of other.",
     **IN_PLACE,
 )
@@ -53,18 +48,17 @@ fmod = elementwise(
     "fmod",
     np.fmod,
     vjp=[1, lambda g, x, y: -g * trunc(x / y)],
-    domain=((0.6, 0.9), (1.0, 2.0)),
     doc="The remainder with the sign of self.",
     **IN_PLACE,
 )
 
 # |x| with the sign of y.
-copysign: Op = smooth(
+copysign: Op = elementwise(
     "copysign",
     np.copysign,
     partials=[lambda x, y: sign(x) * copysign(1.0, y), 0],
-    domain=((0.3, 3.0), (0.3, 3.0)),
     doc="|self| with the sign of other.",
+    **FLOAT,
 )
 
 
@@ -113,15 +107,15 @@ lerp = elementwise(
 @public(method=True, inplace=True)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 × tensor2."""
-    product = arithmetic.mul(tensor1, tensor2)
-    return arithmetic.add(input, product if value == 1 else arithmetic.mul(product, value))
+    product = tensor1 * tensor2
+    return input + (product if value == 1 else product * value)
 
 
 @public(method=True, inplace=True)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """input + value × tensor1 / tensor2."""
-    quotient = arithmetic.div(tensor1, tensor2)
-    return arithmetic.add(input, quotient if value == 1 else arithmetic.mul(quotient, value))
+    quotient = tensor1 / tensor2
+    return input + (quotient if value == 1 else quotient * value)
 
 
 @public(method=True, inplace=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, elementwise, smooth
-from gradwalk.ops.core.public import METHOD, public
+from gradwalk.ops.core.op import Op, elementwise, unary
+from gradwalk.ops.core.public import FLOAT, METHOD, public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import abs, exp, log
 from gradwalk.ops.elementwise.choice import where
@@ -20,6 +20,7 @@ from gradwalk.ops.elementwise.error_function import erfc_array
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 _LOG_2 = math.log(2)
+_BOTH = "gradwalk special"
 
 
 def _scipy(name: str) -> Any:
@@ -31,39 +32,36 @@ def _scipy(name: str) -> Any:
     return forward
 
 
-erfc = smooth(
+erfc = unary(
     "erfc",
     erfc_array,
-    math.erfc,
-    partials=[lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x))],
-    namespaces="gradwalk special",
-    doc="1 − erf(x).",
+    lambda x: -_TWO_OVER_ROOT_PI * exp(-(x * x)),
+    "1 − erf(x).",
+    number=math.erfc,
+    namespaces=_BOTH,
 )
-erfinv = smooth(
+erfinv = unary(
     "erfinv",
     _scipy("erfinv"),
-    partials=[lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out)],
-    domain=(-0.8, 0.8),
-    namespaces="gradwalk special",
-    doc="The inverse of erf.",
+    lambda out: (1 / _TWO_OVER_ROOT_PI) * exp(out * out),
+    "The inverse of erf.",
+    namespaces=_BOTH,
 )
 
 # log |Γ(x)|, and its derivatives: digamma, then polygamma of order 1, 2, ...
-lgamma = smooth(
+lgamma = unary(
     "lgamma",
     lambda x: _scipy("gammaln")(np.where(x == -math.inf, math.inf, x)),
-    partials=[lambda x: digamma(x)],
-    domain=(0.3, 4.0),
+    lambda x: digamma(x),
+    "Log |Γ(x)|.",
     namespaces="gradwalk special.gammaln",
-    doc="Log |Γ(x)|.",
 )
-digamma: Op = smooth(
+digamma: Op = unary(
     "digamma",
     _scipy("digamma"),
-    partials=[lambda x: polygamma_op(x, n=1)],
-    domain=(0.3, 4.0),
+    lambda x: polygamma_op(x, n=1),
+    "The derivative of lgamma.",
     namespaces="gradwalk special special.psi",
-    doc="The derivative of lgamma.",
 )
 
 
@@ -87,7 +85,6 @@ polygamma_op: Op = elementwise(
     _polygamma_forward,
     partials=[lambda x, n: polygamma_op(x, n=n + 1)],
     to_float=True,
-    domain=(0.3, 4.0),
 )
 
 
@@ -129,19 +126,18 @@ logaddexp2 = elementwise(
 
 
 def _xlogy_forward(x: Any, y: Any) -> Any:
-    if not hasattr(y, "dtype"):  # a plain number: its logarithm stays as weak
+    if not hasattr(y, "dtype"):  # a plain number must not promote x
         y = x.dtype.type(y)
     return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
 
 
 # x × log y, where 0 × log 0 is 0.
-xlogy = smooth(
+xlogy = elementwise(
     "xlogy",
     _xlogy_forward,
     vjp=[lambda g, x, y: where((x == 0) & (y <= 0), 0, g * log(y)), lambda g, x, y: g * (x / y)],
-    domain=((-2.0, 2.0), (0.3, 3.0)),
-    namespaces="gradwalk special",
     doc="self × log(other), 0 where self is 0.",
+    **FLOAT | {"namespaces": _BOTH},
 )
 
 
@@ -158,13 +154,12 @@ def _logit_rule(g: Any, x: Any, eps: float | None) -> Any:
 
 
 # log(x / (1 − x)), the inverse of sigmoid; with eps, of x limited to [eps, 1 − eps].
-logit = smooth(
+logit = unary(
     "logit",
     _logit_forward,
-    vjp=[_logit_rule],
-    domain=(0.15, 0.85),
-    namespaces="gradwalk special",
-    doc="Log(x / (1 − x)), the inverse of sigmoid.",
+    _logit_rule,
+    "Log(x / (1 − x)), the inverse of sigmoid.",
+    namespaces=_BOTH,
 )
 
 

@@ -7,79 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, smooth
+from gradwalk.ops.core.op import Op, elementwise, unary
+from gradwalk.ops.core.public import FLOAT
 from gradwalk.ops.elementwise.arithmetic import rsqrt
 from gradwalk.ops.elementwise.choice import where
 
-sin = smooth("sin", np.sin, math.sin, partials=[lambda x: cos(x)], doc="Sine.")
-cos: Op = smooth("cos", np.cos, math.cos, partials=[lambda x: -sin(x)], doc="Cosine.")
-tan = smooth(
-    "tan",
-    np.tan,
-    math.tan,
-    partials=[lambda out: 1 + out * out],
-    domain=(-1.2, 1.2),
-    doc="Tangent.",
-)
-asin = smooth(
-    "asin",
-    np.arcsin,
-    math.asin,
-    partials=[lambda x: rsqrt(1 - x * x)],
-    domain=(-0.8, 0.8),
-    names="asin arcsin",
-    doc="Arc sine.",
-)
-acos = smooth(
-    "acos",
-    np.arccos,
-    math.acos,
-    partials=[lambda x: -rsqrt(1 - x * x)],
-    domain=(-0.8, 0.8),
-    names="acos arccos",
-    doc="Arc cosine.",
-)
-atan = smooth(
-    "atan",
-    np.arctan,
-    math.atan,
-    vjp=[lambda g, x: g / (1 + x * x)],
-    names="atan arctan",
-    doc="Arc tangent.",
-)
-sinh = smooth("sinh", np.sinh, math.sinh, partials=[lambda x: cosh(x)], doc="Hyperbolic sine.")
-cosh: Op = smooth(
-    "cosh", np.cosh, math.cosh, partials=[lambda x: sinh(x)], doc="Hyperbolic cosine."
-)
-tanh = smooth(
-    "tanh", np.tanh, math.tanh, partials=[lambda out: 1 - out * out], doc="Hyperbolic tangent."
-)
-asinh = smooth(
-    "asinh",
-    np.arcsinh,
-    math.asinh,
-    partials=[lambda x: rsqrt(x * x + 1)],
-    names="asinh arcsinh",
-    doc="Inverse hyperbolic sine.",
-)
-acosh = smooth(
-    "acosh",
-    np.arccosh,
-    math.acosh,
-    partials=[lambda x: rsqrt(x * x - 1)],
-    domain=(1.2, 4.0),
-    names="acosh arccosh",
-    doc="Inverse hyperbolic cosine.",
-)
-atanh = smooth(
-    "atanh",
-    np.arctanh,
-    math.atanh,
-    vjp=[lambda g, x: g / (1 - x * x)],
-    domain=(-0.8, 0.8),
-    names="atanh arctanh",
-    doc="Inverse hyperbolic tangent.",
-)
+sin = unary("sin", np.sin, lambda x: cos(x), "Sine.")
+cos: Op = unary("cos", np.cos, lambda x: -sin(x), "Cosine.")
+tan = unary("tan", np.tan, lambda out: 1 + out * out, "Tangent.")
+asin = unary("asin", np.arcsin, lambda x: rsqrt(1 - x * x), "Arc sine.")
+acos = unary("acos", np.arccos, lambda x: -rsqrt(1 - x * x), "Arc cosine.")
+atan = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), "Arc tangent.")
+sinh = unary("sinh", np.sinh, lambda x: cosh(x), "Hyperbolic sine.")
+cosh: Op = unary("cosh", np.cosh, lambda x: sinh(x), "Hyperbolic cosine.")
+tanh = unary("tanh", np.tanh, lambda out: 1 - out * out, "Hyperbolic tangent.")
+asinh = unary("asinh", np.arcsinh, lambda x: rsqrt(x * x + 1), "Inverse hyperbolic sine.")
+acosh = unary("acosh", np.arccosh, lambda x: rsqrt(x * x - 1), "Inverse hyperbolic cosine.")
+atanh = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), "Inverse hyperbolic tangent.")
 
 
 def _square_sum(x: Any, y: Any) -> Any:
@@ -89,38 +33,30 @@ def _square_sum(x: Any, y: Any) -> Any:
 
 
 # The angle of the point (y, x): as everywhere, the first operand is the height.
-atan2 = smooth(
+atan2 = elementwise(
     "atan2",
     np.arctan2,
     math.atan2,
     partials=[lambda x, y: y / _square_sum(x, y), lambda x, y: -x / _square_sum(x, y)],
-    domain=((0.3, 3.0), (0.3, 3.0)),
     names="atan2 arctan2",
     doc="The angle of the point (other, self).",
+    **FLOAT,
 )
-hypot = smooth(
+hypot = elementwise(
     "hypot",
     np.hypot,
     math.hypot,
     partials=[lambda x, out: x / out, lambda y, out: y / out],
-    domain=((0.3, 3.0), (0.3, 3.0)),
     doc="√(self² + other²).",
+    **FLOAT,
 )
-deg2rad = smooth(
-    "deg2rad",
-    lambda x: x * (math.pi / 180),
-    lambda x: x * (math.pi / 180),
-    partials=[math.pi / 180],
-    linear=True,
-    doc="Degrees as radians.",
+_deg2rad = lambda x: x * (math.pi / 180)
+_rad2deg = lambda x: x * (180 / math.pi)
+deg2rad = unary(
+    "deg2rad", _deg2rad, math.pi / 180, "Degrees as radians.", number=_deg2rad, linear=True
 )
-rad2deg = smooth(
-    "rad2deg",
-    lambda x: x * (180 / math.pi),
-    lambda x: x * (180 / math.pi),
-    partials=[180 / math.pi],
-    linear=True,
-    doc="Radians as degrees.",
+rad2deg = unary(
+    "rad2deg", _rad2deg, 180 / math.pi, "Radians as degrees.", number=_rad2deg, linear=True
 )
 
 
@@ -139,13 +75,12 @@ def _sinc_slope(x: Any, out: Any) -> Any:
     return where(near, small, (cos(math.pi * x) - out) / where(near, 1.0, x))
 
 
-# sin πx / πx.
-sinc = smooth(
+sinc = unary(
     "sinc",
     np.sinc,
-    _sinc_number,
-    partials=[_sinc_slope],
+    _sinc_slope,
+    "Sin(πx) / πx.",
+    number=_sinc_number,
     formula={"x": "g × (cos(π × {x}) − {out}) / {x}, at 0 its limit 0"},
     namespaces="gradwalk special",
-    doc="Sin(πx) / πx.",
 )

@@ -11,16 +11,16 @@ from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import reshape
 
-
-def _embedding_rule(g: Any, indices: Any, weight_shape: Shape, padding_idx: int | None) -> Any:
-    return sum_rows(g, indices, count=weight_shape[0], skip=padding_idx)
-
-
 # The row `padding_idx`, if there is one, receives no gradient.
 embedding_op: Op = define(
     "embedding",
     lambda weight, indices, *, padding_idx: np.take(weight, indices, 0),
-    vjp=[_embedding_rule, None],
+    vjp=[
+        lambda g, indices, weight_shape, padding_idx: sum_rows(
+            g, indices, count=weight_shape[0], skip=padding_idx
+        ),
+        None,
+    ],
     shape=lambda weight, indices, *, padding_idx: (*indices, *weight[1:]),
 )
 

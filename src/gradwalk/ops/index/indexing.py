@@ -19,7 +19,7 @@ import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
-from gradwalk.ops.core.public import Change, public
+from gradwalk.ops.core.public import Change, public, public_change
 from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import broadcast_to, clone, getitem_slice, normal_axis, reshape
@@ -43,9 +43,9 @@ def to_numpy_index(index: Index, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """The part of the array x that is left by the integers, and the subscript to use on it.
+    """The part of x that the integers of an index select, and the subscript for the rest.
 
-    Beside an index array NumPy takes an integer for an array too and may move dimensions:
+    Beside an index array, NumPy treats an integer as an array too and may move dimensions:
     x[0, :, [1, 3]] would have its 2 before the slice. As in PyTorch, integers go first.
     """
     if _is_view(index) or not any(isinstance(part, int) for part in index):
@@ -65,7 +65,7 @@ def place(x: Any, index: Index, arrays: tuple[Any, ...]) -> tuple[Any, tuple[Any
 
 
 def from_user_index(index: Any) -> tuple[Index, list[Any]]:
-    """Split what stands in `x[...]` into the fixed part and the arrays (as they are)."""
+    """Split the index in `x[...]` into its fixed part and its arrays, unchanged."""
     parts = index if isinstance(index, tuple) else (index,)
     fixed: list[Any] = []
     arrays: list[Any] = []
@@ -119,7 +119,7 @@ def _is_view(index: Index) -> bool:
 
 
 def _meets_once(index: Index) -> bool:
-    """Whether no element can be met twice: without an array of integers."""
+    """Whether no element can be indexed twice: there is no array of integers."""
     return not any(isinstance(part, tuple) and part[0] == "array" for part in index)
 
 
@@ -129,7 +129,7 @@ def _getitem_shape(x: Shape, *arrays: Any, index: Index) -> Shape:
             "the shape of x[mask] depends on how many elements of the mask are true, so it is "
             "not known before the mask is; use gradwalk.where(mask, x, 0) to keep the shape"
         )
-    # A stand-in that owns one element: NumPy's own index rules give the shape for free.
+    # NumPy's own index rules give the shape, on a stand-in that owns one element.
     stand_in = np.broadcast_to(np.zeros((), np.int8), x)
     part, subscript = place(stand_in, index, tuple(np.zeros(a, np.int64) for a in arrays))
     return part[subscript].shape
@@ -158,7 +158,7 @@ def _put_forward(g: Any, *indices: Any, index: Index, shape: Shape) -> Any:
     if _meets_once(index):
         part[subscript] = g
     else:
-        np.add.at(part, subscript, g)  # an element met twice receives both
+        np.add.at(part, subscript, g)  # a repeated index adds both
     return out
 
 
@@ -179,7 +179,7 @@ def _setitem_forward(x: Any, value: Any, *indices: Any, index: Index) -> Any:
 
 
 def _winners_forward(x: Any, *indices: Any, index: Index) -> Any:
-    """Of several writes to one element the last one stays: mark the writes that stayed."""
+    """Mark the writes that win: the last one to each element."""
     ids, subscript = place(np.zeros(x.shape, np.int64), index, indices)
     written = np.arange(ids[subscript].size).reshape(ids[subscript].shape)
     ids[subscript] = written
@@ -210,7 +210,7 @@ setitem: Op = define(
 )
 
 
-# -- the functions of users --------------------------------------------------------------------
+# -- public functions --------------------------------------------------------------------
 
 
 def take_item(x: Any, index: Any) -> Any:
@@ -229,7 +229,7 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
             shape = [1] * len(index.shape)
             shape[axis] = length
             count = np.arange(length)
-            count.flags.writeable = False  # so that a tracer knows it for a constant
+            count.flags.writeable = False  # read-only: a tracer takes it for a constant
             grids.append(count.reshape(shape))
     return tuple(("array", i) for i in range(len(grids))), grids
 
@@ -238,7 +238,7 @@ def along(index: Any, dim: int) -> tuple[Index, list[Any]]:
 def gather(input: Any, dim: int, index: Any) -> Any:
     """Pick along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
     axis = normal_axis(dim, input.ndim)
-    if not math.prod(index.shape):  # nothing is picked, whatever the ranks
+    if not math.prod(index.shape):  # an empty index picks nothing, whatever the ranks
         flat = reshape(input, shape=(math.prod(input.shape),))
         return reshape(getitem_slice(flat, 0, 0, 0), shape=tuple(index.shape))
     rows, places = as_vector(input), as_vector(index)
@@ -251,7 +251,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
 def scatter_index(
     name: str, x: Any, dim: int, index: Any, src: Any
 ) -> tuple[Index, list[Any], Any]:
-    """The subscript that `scatter` writes at, and what it writes."""
+    """The subscript that `scatter` writes at, and the values it writes."""
     _same_rank(name, x, index)
     fixed, arrays = along(index, normal_axis(dim, x.ndim))
     if getattr(src, "ndim", 0) and tuple(src.shape) != tuple(index.shape):
@@ -260,25 +260,20 @@ def scatter_index(
     return fixed, arrays, src
 
 
-def _scatter_add_in_place(x: Any, dim: int, index: Any, src: Any) -> Change:
-    fixed, arrays, src = scatter_index("scatter_add", x, dim, index, src)
-    return add, (x, put(src, *arrays, index=fixed, shape=tuple(x.shape))), {}
-
-
-@public(method=True, inplace=_scatter_add_in_place, numpy=True)
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+@public_change(numpy=True)
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Change:
     """x with `src` added at `index` along `dim`; repeated places receive every addition.
 
     >>> import gradwalk as gw
     >>> gw.scatter_add(gw.zeros(3), 0, gw.tensor([0, 2, 2]), gw.ones(3))
     tensor([1., 0., 2.])
     """
-    op, operands, _ = _scatter_add_in_place(input, dim, index, src)
-    return op(*operands)
+    fixed, arrays, src = scatter_index("scatter_add", input, dim, index, src)
+    return add, (input, put(src, *arrays, index=fixed, shape=tuple(input.shape))), {}
 
 
 def as_vector(x: Any) -> Any:
-    """A single number as a vector of one; PyTorch lets one stand for the other."""
+    """A 0-d tensor as a vector of one element; PyTorch accepts one for the other."""
     return reshape(x, shape=(1,)) if getattr(x, "shape", None) == () else x
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from gradwalk.graph.abstract import traces
 from gradwalk.ops.core.dtypes import bool_, category, held_by, int64, result_dtype
 from gradwalk.ops.core.op import UnknownShapeError
-from gradwalk.ops.core.public import Change, Mixed, public
-from gradwalk.ops.elementwise.arithmetic import add, mul
+from gradwalk.ops.core.public import Change, Mixed, public, public_change
+from gradwalk.ops.elementwise.arithmetic import add
 from gradwalk.ops.elementwise.choice import equal, not_equal
 from gradwalk.ops.elementwise.choice import where as choose
 from gradwalk.ops.index.indexing import (
@@ -25,7 +25,6 @@ from gradwalk.ops.index.indexing import (
     from_user_index,
     getitem,
     put,
-    scatter_add,
     scatter_index,
     setitem,
 )
@@ -33,11 +32,6 @@ from gradwalk.ops.shape.rearranging import concrete
 from gradwalk.ops.shape.reshaping import broadcast_to, cast, normal_axis, reshape, stack, unsqueeze
 
 _EVERYWHERE = {"index": ("...",)}
-
-
-def _applied(change: Change) -> Any:
-    op, operands, attrs = change
-    return op(*operands, **attrs)
 
 
 def _where_method(self: Any, condition: Any, other: Any) -> Any:
@@ -102,7 +96,7 @@ def _masked_fill_in_place(x: Any, mask: Any, value: Any) -> Change:
 
 @public(method=True, inplace=_masked_fill_in_place)
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """`input` with `value` where the mask is true; the dtype stays."""
+    """`input` with `value` where the mask is true, in the dtype of `input`."""
     one_value("masked_fill", value)
     out = choose(mask, value, input)
     return out if out.dtype == input.dtype else cast(out, dtype=input.dtype)
@@ -113,16 +107,7 @@ def one_value(name: str, value: Any) -> None:
         raise ValueError(f"{name} takes a number or a 0-d tensor, not shape {tuple(value.shape)}")
 
 
-def _scatter_in_place(
-    x: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
-) -> Change:
-    if reduce is not None:
-        return setitem, (x, scatter(x, dim, index, src, value=value, reduce=reduce)), _EVERYWHERE
-    fixed, arrays, src = scatter_index("scatter", x, dim, index, value if src is None else src)
-    return setitem, (x, src, *arrays), {"index": fixed}
-
-
-@public(method=True, inplace=_scatter_in_place, numpy=True)
+@public_change(numpy=True)
 def scatter(
     input: Any,
     dim: int,
@@ -131,10 +116,10 @@ def scatter(
     *,
     value: Any = None,
     reduce: str | None = None,
-) -> Any:
+) -> Change:
     """`input` with `src` (or `value`) written at `index` along `dim`.
 
-    Of several writes to one place the last stays, and only it receives a gradient.
+    Of several writes to one place the last one wins, and only it receives a gradient.
 
     >>> import gradwalk as gw
     >>> gw.scatter(gw.zeros(3), 0, gw.tensor([2, 0]), gw.tensor([5.0, 7.0]))
@@ -146,18 +131,19 @@ def scatter(
     if reduce is not None and not getattr(src, "ndim", 0):
         src = src if hasattr(src, "dtype") else np.asarray(held_by(input.dtype, src), input.dtype)
         src = broadcast_to(src, tuple(index.shape))
+    fixed, arrays, src = scatter_index("scatter", input, dim, index, src)
     if reduce == "add":
-        return scatter_add(input, dim, index, src)
+        return add, (input, put(src, *arrays, index=fixed, shape=tuple(input.shape))), {}
     if reduce == "multiply":
-        return _scatter_multiply(input, *scatter_index("scatter", input, dim, index, src))
-    return _applied(_scatter_in_place(input, dim, index, src))
+        return setitem, (input, _scatter_multiply(input, fixed, arrays, src)), _EVERYWHERE
+    return setitem, (input, src, *arrays), {"index": fixed}
 
 
 def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
-    """x times every number that is written to a place: a round for all first writes, and so on."""
+    """x times every number written to a place: one round for the first writes, and so on."""
     grids = np.broadcast_arrays(*(concrete(array, "scatter") for array in arrays))
     if not grids:
-        return mul(x, src)
+        return x * src
     places = np.ravel_multi_index(tuple(grids), tuple(x.shape)).reshape(-1)
     order = np.argsort(places, kind="stable")
     first = np.searchsorted(places[order], places[order])  # where the writes to a place begin
@@ -167,46 +153,44 @@ def _scatter_multiply(x: Any, fixed: Index, arrays: list[Any], src: Any) -> Any:
         now = (rounds == number).reshape(grids[0].shape)
         written = getitem(src, now, index=(("mask", 0, now.ndim),))
         factors = np.ones(tuple(x.shape), x.dtype)
-        x = mul(x, setitem(factors, written, *(grid[now] for grid in grids), index=fixed))
+        x = x * setitem(factors, written, *(grid[now] for grid in grids), index=fixed)
     return x
 
 
-def _index_add_in_place(x: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Change:
-    rows = as_vector(x)
-    index, source = _index_slices("index_add", rows, dim, index, source)
-    if alpha != 1:
-        source = source * alpha
-    addend = put(source, index, index=along_dim(rows, dim), shape=tuple(rows.shape))
-    return add, (x, addend if x.ndim else reshape(addend, shape=())), {}
-
-
-@public(method=True, inplace=_index_add_in_place, numpy=True)
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+@public_change(numpy=True)
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Change:
     """`input` with the slices of alpha × source added at `index` along `dim`.
 
     >>> import gradwalk as gw
     >>> gw.index_add(gw.zeros(3), 0, gw.tensor([0, 0, 2]), gw.tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])
     """
-    return _applied(_index_add_in_place(input, dim, index, source, alpha=alpha))
+    rows = as_vector(input)
+    index, source = _index_slices("index_add", rows, dim, index, source)
+    if alpha != 1:
+        source = source * alpha
+    addend = put(source, index, index=along_dim(rows, dim), shape=tuple(rows.shape))
+    return add, (input, addend if input.ndim else reshape(addend, shape=())), {}
 
 
-def _index_copy_in_place(x: Any, dim: int, index: Any, source: Any) -> Change:
-    if not x.ndim:
-        return setitem, (x, index_copy(x, dim, index, source)), _EVERYWHERE
-    index, source = _index_slices("index_copy", x, dim, index, source)
-    return setitem, (x, source, index), {"index": along_dim(x, dim)}
-
-
-@public(method=True, inplace=_index_copy_in_place, numpy=True)
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+@public_change(numpy=True)
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Change:
     """`input` with the slices at `index` along `dim` replaced by those of `source`."""
-    copied = _applied(_index_copy_in_place(as_vector(input), dim, index, source))
-    return copied if input.ndim else reshape(copied, shape=())
+    index, source = _index_slices("index_copy", as_vector(input), dim, index, source)
+    return _written_along(input, dim, index, source)
+
+
+def _written_along(x: Any, dim: int, index: Any, value: Any) -> Change:
+    """The change that writes slices of x; a single number is written as a vector of one."""
+    if x.ndim:
+        return setitem, (x, value, index), {"index": along_dim(x, dim)}
+    vector = as_vector(x)
+    written = setitem(vector, value, index, index=along_dim(vector, dim))
+    return setitem, (x, reshape(written, shape=())), _EVERYWHERE
 
 
 def _index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
-    """A vector of places along `dim`, and the slice that goes to each."""
+    """The places along `dim` as a vector, and the slices to put there."""
     axis = normal_axis(dim, x.ndim)
     index = as_vector(index)
     expected = (*x.shape[:axis], math.prod(index.shape), *x.shape[axis + 1 :])
@@ -219,27 +203,20 @@ def _index_slices(name: str, x: Any, dim: int, index: Any, source: Any) -> tuple
     return index, as_vector(source)
 
 
-def _index_fill_in_place(x: Any, dim: int, index: Any, value: Any) -> Change:
-    one_value("index_fill", value)
-    if not x.ndim:
-        return setitem, (x, index_fill(x, dim, index, value)), _EVERYWHERE
-    return setitem, (x, value, index), {"index": along_dim(x, dim)}
-
-
-@public(method=True, inplace=_index_fill_in_place, numpy=True)
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+@public_change(numpy=True)
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Change:
     """`input` with the slices at `index` along `dim` filled with one value."""
-    filled = _applied(_index_fill_in_place(as_vector(input), dim, index, value))
-    return filled if input.ndim else reshape(filled, shape=())
+    one_value("index_fill", value)
+    return _written_along(input, dim, index, value)
 
 
-def _index_put_in_place(
-    x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False
-) -> Change:
+@public_change()
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Change:
+    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
     fixed, arrays = from_user_index(tuple(indices))
     if not accumulate:
-        return setitem, (x, values, *arrays), {"index": fixed}
-    return add, (x, put_addend(x, fixed, arrays, values)), {}
+        return setitem, (input, values, *arrays), {"index": fixed}
+    return add, (input, put_addend(input, fixed, arrays, values)), {}
 
 
 def put_addend(x: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
@@ -249,16 +226,10 @@ def put_addend(x: Any, fixed: Index, arrays: Sequence[Any], values: Any) -> Any:
     return put(spread, *arrays, index=fixed, shape=tuple(x.shape))
 
 
-@public(method=True, inplace=_index_put_in_place)
-def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`input` with x[indices] = values, or += values with `accumulate`, repeats counted."""
-    return _applied(_index_put_in_place(input, indices, values, accumulate))
-
-
 def _checked(index: Any, count: int) -> Any:
-    """Add a dimension of length 1 to an index whose numbers are not known yet.
+    """Add a dimension of length 1 to an index whose numbers are unknown.
 
-    It is looked up in a column of all valid numbers, so one that is out of range raises when used.
+    Each is looked up in a column of all valid numbers, so a number out of range raises when used.
     """
     from gradwalk.ops.index.embedding import embedding_op
     from gradwalk.ops.network.softmax import without_negatives

@@ -18,11 +18,11 @@ from gradwalk.ops.shape.reshaping import getitem_slice, reshape, unsqueeze
 
 
 class LinAlgError(RuntimeError):
-    """A matrix has no such inverse or factorisation."""
+    """A matrix has no inverse, or no factorisation of the requested kind."""
 
 
 def _computed(function: Any, *arrays: Any, **options: Any) -> Any:
-    """A function of np.linalg, whose errors would be taken for ones about shapes."""
+    """Call a function of np.linalg; its errors must not be taken for shape errors."""
     try:
         return function(*arrays, **options)
     except np.linalg.LinAlgError as error:
@@ -60,10 +60,6 @@ inv_op: Op = define(
 )
 
 
-def _solve_shape(a: Shape, b: Shape) -> Shape:
-    return (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
-
-
 solve_op: Op = define(
     "solve",
     lambda a, b: _computed(np.linalg.solve, a, b),
@@ -71,7 +67,7 @@ solve_op: Op = define(
         lambda g, a, out: -(solve_op(a.mT, g) @ out.mT),
         lambda g, a: solve_op(a.mT, g),
     ],
-    shape=_solve_shape,
+    shape=lambda a, b: (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:]),
     broadcasts=True,
     promotes=True,
 )
@@ -118,7 +114,7 @@ def _det_twice_forward(x: Any, h: Any) -> Any:
 def _certain_inv(x: Any) -> Any:
     s = _computed(np.linalg.svd, x, compute_uv=False)
     if (s[..., -1] <= s[..., 0] * s.shape[-1] * np.finfo(s.dtype).eps).any():
-        raise LinAlgError("the third derivative of det is not there for singular matrices")
+        raise LinAlgError("the third derivative of det is not implemented for singular matrices")
     return np.linalg.inv(x)
 
 
@@ -191,7 +187,7 @@ def _qr_rule(g: Any, q: Any, r: Any) -> Any:
     return solve_op(r, (g[0] + q @ (inner + triu(inner, 1).mT)).mT).mT
 
 
-# For at least as many rows as columns; the function `qr` puts wide matrices together of it.
+# For at least as many rows as columns; the function `qr` composes wide matrices from it.
 qr_op = define(
     "qr",
     lambda x: tuple(_computed(np.linalg.qr, x)),
@@ -199,7 +195,7 @@ qr_op = define(
     outputs=("q", "r"),
     shape=lambda x: (x, (*x[:-2], x[-1], x[-1])),
 )
-# Its last columns could be any that complete the first: no gradient, as in PyTorch.
+# The last columns are arbitrary completions of the first: no gradient, as in PyTorch.
 qr_complete = define(
     "qr_complete",
     lambda x: tuple(_computed(np.linalg.qr, x, mode="complete")),
@@ -210,19 +206,19 @@ qr_complete = define(
 
 
 def _ratio(x: Any, y: Any) -> Any:
-    """x / y, and 0 for 0 / 0: where no gradient comes in, equal values do no harm."""
+    """x / y, with 0 / 0 = 0: equal values are harmless where the gradient is zero."""
     neither = (x == 0) & (y == 0)
     return where(neither, 0, x / where(neither, 1, y))
 
 
 def _gaps(values: Any) -> Any:
-    """values[j] − values[i], 1 on the diagonal so that one may divide by it."""
+    """values[j] − values[i], with 1 on the diagonal to allow division."""
     return _row(values) - unsqueeze(values, -1) + np.eye(values.shape[-1], dtype=bool)
 
 
 def _eigh_rule(g: Any, values: Any, vectors: Any) -> Any:
     inner = _off_diagonal(_ratio(vectors.mT @ g[1], _gaps(values)))
-    # Only one triangle is read, on the understanding that the matrix is symmetric: so is this.
+    # Only one triangle is read, because the matrix is symmetric; so is its gradient.
     return vectors @ ((inner + inner.mT) * 0.5 + _on_diagonal(g[0])) @ vectors.mT
 
 
@@ -238,7 +234,7 @@ eigh_op = define(
 def _svd_rule(g: Any, u: Any, s: Any, vh: Any) -> Any:
     count = s.shape[-1]
     last = len(u.shape) - 1
-    # With full matrices the further columns are any that complete these: they have no gradient.
+    # With full matrices the further columns are arbitrary completions: they have no gradient.
     u, gu = (getitem_slice(t, last, 0, count) for t in (u, g[0]))
     v, gv = (getitem_slice(t, last - 1, 0, count).mT for t in (vh, g[2]))
     gaps = _gaps(s * s)

@@ -1,18 +1,20 @@
-"""Matrix products and what is made of them."""
+"""Products of matrices and tensors, under all of PyTorch's names for them, and einsum."""
 
 from __future__ import annotations
 
 import math
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gradwalk.ops.core.dtypes import held_by, result_dtype
 from gradwalk.ops.core.op import OpError, Shape, define
 from gradwalk.ops.core.public import public
-from gradwalk.ops.elementwise.arithmetic import add, mul
 from gradwalk.ops.reduce.reduction import sum
-from gradwalk.ops.shape.reshaping import broadcast_to, reshape
+from gradwalk.ops.shape.rearranging import diagonal
+from gradwalk.ops.shape.reshaping import broadcast_to, normal_axes, permute_to, reshape, unsqueeze
 
 
 def _matmul_shape(x: Shape, y: Shape) -> Shape:
@@ -35,7 +37,7 @@ def _rows(x: Any) -> Any:
 
 
 def _times(x: Any, g: Any, y_shape: Shape) -> Any:
-    """xᵀ g; where all matrices met the same y, as one product, which is also their sum."""
+    """xᵀ g; if all matrices share one y, a single product, which also sums over them."""
     same_lead = x.shape[:-2] == g.shape[:-2]
     return _rows(x).mT @ _rows(g) if len(y_shape) == 2 and same_lead else x.mT @ g
 
@@ -68,29 +70,30 @@ def matmul(input: Any, other: Any) -> Any:
             f"matmul needs at least 1-d operands, got shapes {tuple(input.shape)} and "
             f"{tuple(other.shape)}; use * to scale by a number"
         )
-    left, right = input, other
-    if input.ndim == 1:
-        left = reshape(input, shape=(1, *input.shape))
-    if other.ndim == 1:
-        right = reshape(other, shape=(*other.shape, 1))
+    left = input if input.ndim > 1 else reshape(input, shape=(1, *input.shape))
+    right = other if other.ndim > 1 else reshape(other, shape=(*other.shape, 1))
     out = matmul_op(left, right)
-    if input.ndim == 1 and other.ndim == 1:
-        return reshape(out, shape=())
-    if input.ndim == 1:
-        return reshape(out, shape=(*out.shape[:-2], out.shape[-1]))
-    if other.ndim == 1:
-        return reshape(out, shape=out.shape[:-1])
-    return out
+    if left is input and right is other:
+        return out
+    rows = out.shape[-2:-1] if left is input else ()
+    columns = out.shape[-1:] if right is other else ()
+    return reshape(out, shape=(*out.shape[:-2], *rows, *columns))
+
+
+def _product(name: str, x: Any, y: Any, left: int, right: int) -> Any:
+    """`matmul` of two ranks only; it would broadcast or lift other operands."""
+    if x.ndim != left or y.ndim != right:
+        raise ValueError(
+            f"{name} takes a {left}-d and a {right}-d tensor, got shapes {tuple(x.shape)} and "
+            f"{tuple(y.shape)}; matmul takes all ranks"
+        )
+    return matmul(x, y)
 
 
 @public(method=True)
 def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
-    if input.ndim != 1 or tensor.ndim != 1:
-        raise ValueError(
-            f"dot takes two vectors, got shapes {tuple(input.shape)}, {tuple(tensor.shape)}"
-        )
-    return matmul(input, tensor)
+    return _product("dot", input, tensor, 1, 1)
 
 
 @public(names="outer ger", method=True)
@@ -100,7 +103,129 @@ def outer(input: Any, vec2: Any) -> Any:
         raise ValueError(
             f"outer takes two vectors, got shapes {tuple(input.shape)}, {tuple(vec2.shape)}"
         )
-    return mul(reshape(input, shape=(*input.shape, 1)), vec2)
+    return unsqueeze(input, 1) * vec2
+
+
+@public(method=True)
+def mm(input: Any, mat2: Any) -> Any:
+    """The product of two matrices."""
+    return _product("mm", input, mat2, 2, 2)
+
+
+@public(method=True)
+def mv(input: Any, vec: Any) -> Any:
+    """The product of a matrix and a vector."""
+    return _product("mv", input, vec, 2, 1)
+
+
+@public(method=True)
+def bmm(input: Any, mat2: Any) -> Any:
+    """The products of two equally long batches of matrices."""
+    if input.ndim == mat2.ndim == 3 and input.shape[0] != mat2.shape[0]:
+        raise ValueError(
+            f"bmm needs batches of one length, got {input.shape[0]} and {mat2.shape[0]}; "
+            "matmul broadcasts"
+        )
+    return _product("bmm", input, mat2, 3, 3)
+
+
+@public(method=True)
+def vdot(input: Any, other: Any) -> Any:
+    """The inner product of two vectors."""
+    return _product("vdot", input, other, 1, 1)
+
+
+@public(method=True)
+def inner(input: Any, other: Any) -> Any:
+    """Sums of products over the last dimension of both.
+
+    >>> import gradwalk as gw
+    >>> gw.inner(gw.tensor([1.0, 2.0]), gw.tensor([[3.0, 4.0], [5.0, 6.0]]))
+    tensor([11., 17.])
+    """
+    if not input.ndim or not other.ndim:
+        return input * other
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def _added(input: Any, product: Any, beta: float, alpha: float) -> Any:
+    dtype = result_dtype([input, product])
+    beta, alpha = held_by(dtype, beta), held_by(dtype, alpha)  # 0.5 × an integer matrix is 0
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:  # as in BLAS, also where the input is not finite
+        return product
+    return (input if beta == 1 else input * beta) + product
+
+
+@public(method=True, inplace=True)
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta × input + alpha × mat1 @ mat2."""
+    return _added(input, mm(mat1, mat2), beta, alpha)
+
+
+@public(method=True, inplace=True)
+def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta × input + alpha × mat @ vec."""
+    return _added(input, mv(mat, vec), beta, alpha)
+
+
+@public(method=True, inplace=True)
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta × input + alpha × batch1 @ batch2."""
+    return _added(input, bmm(batch1, batch2), beta, alpha)
+
+
+@public(method=True)
+def kron(input: Any, other: Any) -> Any:
+    """Every element of `input` times the whole of `other`, laid out as blocks."""
+    ndim = max(input.ndim, other.ndim)
+    outer = (1,) * (ndim - input.ndim) + tuple(input.shape)
+    block = (1,) * (ndim - other.ndim) + tuple(other.shape)
+    left = reshape(input, shape=tuple(n for length in outer for n in (length, 1)))
+    right = reshape(other, shape=tuple(n for length in block for n in (1, length)))
+    return reshape(left * right, shape=tuple(a * b for a, b in zip(outer, block, strict=True)))
+
+
+@public()
+def tensordot(a: Any, b: Any, dims: int | Sequence[Any] = 2) -> Any:
+    """Sums of products over pairs of dimensions: the last `dims` of a and the first of b, or lists.
+
+    >>> import gradwalk as gw
+    >>> gw.tensordot(gw.ones(2, 3, 4), gw.ones(3, 4, 5)).shape
+    (2, 5)
+    """
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ValueError(f"tensordot: {dims} dimensions of {a.ndim} and {b.ndim}")
+        left, right = tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))
+    else:
+        left, right = (normal_axes(d, t.ndim) for d, t in zip(dims, (a, b), strict=True))
+    # A dimension of length 1 broadcasts: sum over the longer one first.
+    ones_a = tuple(i for i, j in zip(left, right) if a.shape[i] != b.shape[j] == 1)
+    ones_b = tuple(j for i, j in zip(left, right) if b.shape[j] != a.shape[i] == 1)
+    a = sum(a, ones_a, keepdim=True, dtype=a.dtype) if ones_a else a
+    b = sum(b, ones_b, keepdim=True, dtype=b.dtype) if ones_b else b
+    if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
+        raise ValueError(
+            f"tensordot: dimensions {left} of {tuple(a.shape)} do not fit {right} of "
+            f"{tuple(b.shape)}"
+        )
+    kept_a = tuple(i for i in range(a.ndim) if i not in left)
+    kept_b = tuple(i for i in range(b.ndim) if i not in right)
+    inside = math.prod(a.shape[i] for i in left)
+    shape_a, shape_b = tuple(a.shape[i] for i in kept_a), tuple(b.shape[i] for i in kept_b)
+    rows = reshape(permute_to(a, kept_a + left), shape=(math.prod(shape_a), inside))
+    columns = reshape(permute_to(b, kept_b + right), shape=(math.prod(shape_b), inside))
+    return reshape(matmul(rows, columns.mT), shape=(*shape_a, *shape_b))
+
+
+@public(method=True)
+def trace(input: Any) -> Any:
+    """The sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise ValueError(f"trace takes a matrix, not shape {tuple(input.shape)}")
+    return sum(diagonal(input))
 
 
 def _linear_forward(x: Any, weight: Any, bias: Any) -> Any:
@@ -120,7 +245,7 @@ linear_op = define(
     ],
     shape=lambda x, weight, bias: (*x[:-1], weight[0]),
     promotes=True,
-    expand=lambda x, weight, bias: add(x @ weight.mT, bias),
+    expand=lambda x, weight, bias: x @ weight.mT + bias,
 )
 
 
@@ -154,8 +279,8 @@ def _einsum_rule(
     kept = "".join(c for c in mine if c in known)
     swapped = ",".join([out, *(t for t, _ in others)]) + "->" + kept
     contribution = einsum_op(g, *(x for _, x in others), equation=swapped)
-    # A letter that only this operand has was summed away, and one that the others have with
-    # length 1 was broadcast: its gradient is the same all along.
+    # A letter that only this operand has was summed over, and one that has length 1 in the others
+    # was broadcast: the gradient is constant along it.
     left = iter(contribution.shape)
     lifted = tuple(next(left) if c in known else 1 for c in mine)
     full = tuple(n if m == 1 else m for m, n in zip(lifted, shape, strict=True))
@@ -174,7 +299,7 @@ def _einsum_shape(*shapes: Shape, equation: str) -> Shape:
 
 def _einsum_forward(*xs: Any, equation: str) -> Any:
     out = np.einsum(equation, *xs, optimize=len(xs) > 1)
-    # Of one operand NumPy may return a view; a view that is not recorded as one.
+    # NumPy may return a view of a single operand, which the graph would not know as a view.
     return out.copy() if len(xs) == 1 and out.base is not None else out
 
 

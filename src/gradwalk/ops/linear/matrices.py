@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gradwalk.ops.core.public import other_names, public
-from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import getitem
 from gradwalk.ops.linear.decompositions import (
@@ -30,34 +30,11 @@ from gradwalk.ops.shape.joining import cross
 from gradwalk.ops.shape.rearranging import diagonal, ravel, tril
 from gradwalk.ops.shape.reshaping import cat, getitem_slice, reshape, transpose, unsqueeze
 
-
-class SignLog(NamedTuple):
-    """What `slogdet` returns."""
-
-    sign: Any
-    logabsdet: Any
-
-
-class Factors(NamedTuple):
-    """What `qr` returns."""
-
-    Q: Any
-    R: Any
-
-
-class Eigen(NamedTuple):
-    """What `eigh` returns."""
-
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class Singular(NamedTuple):
-    """What `svd` returns."""
-
-    U: Any
-    S: Any
-    Vh: Any
+# Results of several tensors.
+SignLog = namedtuple("SignLog", "sign logabsdet")
+Factors = namedtuple("Factors", "Q R")
+Eigen = namedtuple("Eigen", "eigenvalues eigenvectors")
+Singular = namedtuple("Singular", "U S Vh")
 
 
 def _square(name: str, x: Any) -> Any:
@@ -277,7 +254,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     >>> gw.linalg.vecdot(gw.tensor([[1.0, 2.0], [3.0, 4.0]]), gw.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    return sum(mul(x, y), dim)
+    return sum(x * y, dim)
 
 
 @public(namespaces="linalg")

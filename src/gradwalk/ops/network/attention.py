@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.network.softmax import softmax_op
 from gradwalk.ops.reduce.row_sums import sum_last
@@ -70,16 +70,12 @@ def _attention_expanded(query: Any, key: Any, value: Any, *, scale: float, causa
     return matmul(softmax_op(scores, axis=len(scores.shape) - 1), value)
 
 
-def _attention_shape(query: Shape, key: Shape, value: Shape, **_: Any) -> Shape:
-    return (*query[:-1], value[-1])
-
-
 attention_op: Op = define(
     "attention",
     _attention_forward,
     joint=_attention_rule,
     residuals="weights",
-    shape=_attention_shape,
+    shape=lambda query, key, value, **_: (*query[:-1], value[-1]),
     expand=_attention_expanded,
     formula={
         "query": "s @ {key}, s = scale × w × (g @ {value}ᵀ − Σ g × {out}), w = softmax of scores",

@@ -11,12 +11,12 @@ Shapes: x (batch, C, *size), weight (O, C / groups, *kernel), y (batch, O, *out)
 In memory the batch comes last, also in the results: (batch, O, *out) is a view of (O, *out, batch).
 Then the pixels of a patch's row, for all images, are one run of memory, the whole batch is one
 product, and what follows (activations, pooling, normalisation, the next convolution) works on such
-memory as it is. `Tensor.view` puts it in order where that is asked for.
+memory as it is. `Tensor.view` reorders it when a view is requested.
 
 Memory beyond operands and result: a copy of x, padded and with the batch last, and columns, that is
 patches side by side, for a few rows of the output at a time (at most `CHUNK` bytes, or one row:
 C × kernel × out width × batch numbers). Nothing but the operands is kept for backward; the columns
-are made again, which costs a tenth of a step and saves a factor of the kernel's size.
+are rebuilt, which costs a tenth of a step and saves memory by a factor of the kernel's size.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ import numpy as np
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.shape.reshaping import getitem_slice, reshape
 
-CHUNK = 1 << 21  # columns of about this many bytes stay in the cache until they are multiplied
+CHUNK = 1 << 21  # bytes of columns that stay in the cache until they are multiplied
 
 Pairs = tuple[tuple[int, int], ...]
 
 
 def out_size(size: Shape, kernel: Shape, stride: Shape, padding: Pairs, dilation: Shape) -> Shape:
-    """How many places the kernel can take along each dimension."""
+    """The number of positions of the kernel along each dimension."""
     counts = tuple(
         (n + before + after - d * (k - 1) - 1) // s + 1
         for n, k, s, (before, after), d in zip(size, kernel, stride, padding, dilation, strict=True)
@@ -72,19 +72,12 @@ def places(
     kernel: Shape, out: Shape, stride: Shape, dilation: Shape
 ) -> list[tuple[Shape, tuple[Any, ...]]]:
     """Each place in the kernel, and the slice of a padded x that it meets, over all outputs."""
-    return [
-        (
-            place,
-            (
-                ...,
-                *(
-                    slice(i * d, i * d + s * (n - 1) + 1, s)
-                    for i, d, s, n in zip(place, dilation, stride, out, strict=True)
-                ),
-            ),
-        )
-        for place in product(*map(range, kernel))
-    ]
+    met = []
+    for place in product(*map(range, kernel)):
+        starts = zip(place, dilation, stride, out, strict=True)
+        slices = (slice(i * d, i * d + s * (n - 1) + 1, s) for i, d, s, n in starts)
+        met.append((place, (..., *slices)))
+    return met
 
 
 def is_batch_last(x: Any) -> bool:
@@ -159,13 +152,18 @@ def _columns(
         yield rows, part.reshape(groups, patch, count * row)
 
 
+def _matrices(weight: Any, groups: int) -> Any:
+    """The weight as (groups, O / groups, patch)."""
+    return weight.reshape(groups, len(weight) // groups, math.prod(weight.shape[1:]))
+
+
 def _flat(y: Any, groups: int) -> Any:
     """y with the batch last as (groups, O / groups, rows, places in a row × batch)."""
     return y.reshape(groups, y.shape[0] // groups, y.shape[1], math.prod(y.shape[2:]))
 
 
 def _chunk(flat: Any, rows: slice) -> Any:
-    """Some rows of what `_flat` returned, as matrices."""
+    """Some rows of the result of `_flat`, as matrices."""
     part = flat[:, :, rows]
     return part.reshape(*part.shape[:2], part.shape[2] * part.shape[3])
 
@@ -176,9 +174,7 @@ def _conv_forward(
     kernel = weight.shape[2:]
     out = out_size(x.shape[2:], kernel, stride, padding, dilation)
     work = batch_last(padded(x, padding))
-    matrix = weight.reshape(
-        groups, weight.shape[0] // groups, math.prod(weight.shape[1:])
-    )  # (groups, O / groups, patch)
+    matrix = _matrices(weight, groups)
     result = np.empty((weight.shape[0], *out, len(x)), x.dtype)
     flat = _flat(result, groups)
     for rows, columns in _columns(work, kernel, out, stride, dilation, groups):
@@ -200,9 +196,7 @@ def _conv_input_forward(
     kernel, each = weight.shape[2:], weight.shape[1]  # channels of x in each group
     full = tuple(n + b + a for n, (b, a) in zip(shape, padding, strict=True))
     flat = _flat(batch_last(y), groups)
-    matrix = weight.reshape(
-        groups, weight.shape[0] // groups, math.prod(weight.shape[1:])
-    ).mT  # (groups, patch, O / groups)
+    matrix = _matrices(weight, groups).mT  # (groups, patch, O / groups)
     x = np.zeros((groups * each, *full, batch), y.dtype)
     row = groups * matrix.shape[1] * math.prod(out[1:]) * batch * y.itemsize
     for rows in _row_chunks(out[0], row):
@@ -292,7 +286,7 @@ def _conv_bias_expanded(x: Any, weight: Any, bias: Any, **attrs: Any) -> Any:
     return conv(x, weight, **attrs) + lifted
 
 
-# The same plus a bias: one pass and one node less.
+# `conv` plus a bias: saves a pass and a node.
 conv_bias: Op = define(
     "conv_bias",
     _conv_bias_forward,

@@ -1,7 +1,7 @@
 """Normalisation: subtract the mean, divide by the standard deviation, scale and shift.
 
 One pair of ops serves layer, batch, group, instance and RMS normalisation: they differ in the
-axes over which the statistics are taken. The rules keep two residuals, the mean and
+axes of the statistics. The rules keep two residuals, the mean and
 1 / standard deviation, each as large as the statistics, and are for arrays; graph readings go
 through the definition in other ops.
 """
@@ -31,7 +31,7 @@ def _statistics(x: Any, axes: Axes, eps: float, center: bool) -> tuple[Any, Any,
 
 
 def _scaled(x: Any, mean: Any, rstd: Any, center: bool) -> Any:
-    """The normalised x once more: two passes, and nothing kept for them."""
+    """Recompute the normalised x in two passes instead of keeping it."""
     if not center:
         return x * rstd
     out = x - mean
@@ -87,10 +87,6 @@ def _affine_forward(
     return out, mean, rstd
 
 
-def _affine_shape(x: Shape, weight: Shape, bias: Shape, **_: Any) -> Shape:
-    return x
-
-
 def _affine_rule(
     g: Any,
     x: Any,
@@ -115,13 +111,13 @@ def _summed(g: Any, shape: Shape) -> Any:
     return sum_over(g, axes) if axes else g.copy()
 
 
-# The same, then × weight + bias, both with as many dimensions as x, 1 where they are broadcast.
+# The same, then × weight + bias. Both have as many dimensions as x, of size 1 where broadcast.
 standardize_affine: Op = define(
     "standardize_affine",
     _affine_forward,
     joint=_affine_rule,
     residuals=("mean", "rstd"),
-    shape=_affine_shape,
+    shape=lambda x, weight, bias, **_: x,
     formula={
         "x": lambda center, **_: (
             f"{_text('h', 'n', center)}, h = g × {{weight}}, n = normalised {{x}}"

@@ -1,17 +1,18 @@
 """Recurrent networks over a whole sequence, one op each: a node per sequence, not per gate.
 
-The input is multiplied by its weight for all times together. What is left for each time is one
-product with the state before it and the gates; backward makes all that depends on no later time
-first, for the whole sequence, and takes the gradients of the weights as one product each at the
-end. `expand` is the textbook's step by step.
+The input is multiplied by its weight for all times at once. Each time then needs one product with
+the previous state, and the gates. Backward first computes everything that does not depend on later
+times, for the whole sequence; at the end it computes the gradient of each weight as one product.
+`expand` is the textbook's definition, step by step.
 
 Shapes: x (time, batch, features), h and c (batch, hidden), weight_x (gates × hidden, features),
 weight_h (gates × hidden, hidden), biases (gates × hidden,), out (time, batch, hidden).
-Inside, the batch comes last: then each gate is one run of memory.
+Inside, the batch comes last, so that each gate is contiguous in memory.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,16 @@ from gradwalk.ops.elementwise.trigonometry import tanh
 from gradwalk.ops.shape.reshaping import split, squeeze, stack
 
 Wants = tuple[bool, ...]
-_BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"  # how its rules are printed
-# The gates that the residual `gates` holds, one after the other, and what each went through.
+# How the rules are printed.
+_BACK = "dz(t) = g(t) + dz(t+1) @ {weight_h}, back through the gates"
+_FORMULA = {
+    "x": f"dz @ {{weight_x}}, {_BACK}",
+    "h": f"dz(1) @ {{weight_h}}, {_BACK}",
+    "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
+    "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
+    "bias": f"Σ dz(t), {_BACK}",
+}
+# The gates in the residual `gates`, in order, and the activation of each.
 GATES = {
     "lstm": (
         ("input", "sigmoid"),
@@ -52,13 +61,6 @@ def _from_input(x: Any, weight_x: Any, bias: Any) -> Any:
     return out
 
 
-def _after_first(reverse: bool) -> tuple[slice, slice, int]:
-    """The times that follow another, the times they follow, and the first to be visited."""
-    if reverse:
-        return slice(None, -1), slice(1, None), -1
-    return slice(1, None), slice(None, -1), 0
-
-
 def _before(states: Any, first: Any, reverse: bool) -> Any:
     """The state that each time started from: that of the time visited before it."""
     first = first[None]
@@ -73,14 +75,10 @@ def _sigmoid_(x: Any) -> None:
     x += 0.5
 
 
-def _rows(to_gates: Any) -> Any:
-    """(time, gates × hidden, batch) as (gates × hidden, time × batch): one product per weight."""
-    return to_gates.transpose(1, 0, 2).reshape(to_gates.shape[1], -1)
-
-
-def _to_weight(rows: Any, given: Any) -> Any:
-    """The gradient of the weight that met `given` (time, batch, features)."""
-    return rows @ given.reshape(-1, given.shape[-1])
+def _to_weights(to_gates: Any, *given: Any) -> tuple[Any, ...]:
+    """The gradients of the weights of some inputs (time, batch, features), then of the bias."""
+    rows = to_gates.transpose(1, 0, 2).reshape(to_gates.shape[1], -1)  # (..., time × batch)
+    return *(rows @ x.reshape(-1, x.shape[-1]) for x in given), rows.sum(1)
 
 
 def _to_input(to_gates: Any, weight_x: Any) -> Any:
@@ -143,14 +141,12 @@ def _lstm_rule(
 ) -> tuple[Any, ...]:
     steps, size, batch = cells.shape
     i, f, candidate, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
-    # What each gate's input does: to c_t for i, f and g, to h_t for o. No later time is in it.
+    # The effect of each gate's input: on c_t for i, f and g, on h_t for o; free of later times.
     effect = 1 - gates  # (time, 4 × hidden, batch)
     effect *= gates  # right for the three sigmoids
     by_gate = effect.reshape(steps, 4, size, batch)
     by_gate[:, 0] *= candidate
-    later, earlier, start = _after_first(reverse)
-    by_gate[later, 1] *= cells[earlier]
-    by_gate[start, 1] *= c.T
+    by_gate[:, 1] *= _before(cells, c.T, reverse)
     np.multiply(candidate, candidate, out=by_gate[:, 2])
     np.subtract(1, by_gate[:, 2], out=by_gate[:, 2])
     by_gate[:, 2] *= i
@@ -170,15 +166,8 @@ def _lstm_rule(
         by_gate[t, 3] *= dh
         dc *= f[t]
         np.matmul(from_gates, effect[t], out=dh)
-    rows = _rows(effect)
-    return (
-        _to_input(effect, weight_x) if wants[0] else None,
-        dh.T,
-        dc.T,
-        _to_weight(rows, x),
-        _to_weight(rows, _before(out, h, reverse)),
-        rows.sum(1),
-    )
+    to_x = _to_input(effect, weight_x) if wants[0] else None
+    return to_x, dh.T, dc.T, *_to_weights(effect, x, _before(out, h, reverse))
 
 
 def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
@@ -192,15 +181,9 @@ def lstm_step(x: Any, h: Any, c: Any, weight_h: Any) -> tuple[Any, Any]:
 def _lstm_expanded(
     x: Any, h: Any, c: Any, weight_x: Any, weight_h: Any, bias: Any, *, reverse: bool
 ) -> tuple[Any, Any]:
-    def step(x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        return lstm_step(x, h, c, weight_h)
-
+    step = partial(lstm_step, weight_h=weight_h)
     out, (_, c) = _expanded(step, x @ weight_x.mT + bias, (h, c), reverse)
     return out, c
-
-
-def _lstm_shape(x: Shape, h: Shape, c: Shape, *weights: Shape, reverse: bool) -> Any:
-    return (*x[:2], h[1]), c
 
 
 lstm_op: Op = define(
@@ -209,16 +192,9 @@ lstm_op: Op = define(
     joint=_lstm_rule,
     outputs="out last_c",
     residuals="gates cells",
-    shape=_lstm_shape,
+    shape=lambda x, h, c, *weights, reverse: ((*x[:2], h[1]), c),
     expand=_lstm_expanded,
-    formula={
-        "x": f"dz @ {{weight_x}}, {_BACK}",
-        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
-        "c": "dc(1) × forget(1), dc(t) = gradient of the cell after step t",
-        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
-        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
-        "bias": f"Σ dz(t), {_BACK}",
-    },
+    formula=_FORMULA | {"c": "dc(1) × forget(1), dc(t) = gradient of the cell after step t"},
     promotes=True,
 )
 
@@ -268,10 +244,10 @@ def _gru_rule(
     steps, size, batch = pushed.shape
     r, z, n = (gates[:, k * size : (k + 1) * size] for k in range(3))
     starts = _before(out, h, reverse)  # (time, batch, hidden)
-    # What the inputs of the gates do to h_t, as the state reaches them; no later time is in it.
+    # The effect of the gates' inputs on h_t, as the state reaches them; free of later times.
     effect = np.empty_like(gates)  # (time, 3 × hidden, batch)
     by_gate = effect.reshape(steps, 3, size, batch)
-    from_x = (1 - z) * (1 - n * n)  # what the input of n does, as x reaches it
+    from_x = (1 - z) * (1 - n * n)  # the effect of the input of n, as x reaches it
     np.multiply(from_x, r, out=by_gate[:, 2])
     np.multiply(by_gate[:, 2], pushed, out=by_gate[:, 0])
     by_gate[:, 0] *= 1 - r
@@ -283,17 +259,16 @@ def _gru_rule(
     product = np.empty_like(dh)
     for t in times(steps, not reverse):
         dh += g[t]
-        by_gate[t] *= dh  # now the gradient of what the state says to the gates
+        by_gate[t] *= dh  # now the gradient of the state's contribution to the gates
         from_x[t] *= dh
         np.matmul(from_gates, effect[t], out=product)
         dh *= z[t]
         dh += product
-    rows = _rows(effect)
-    by_state = (_to_weight(rows, starts), rows.sum(1))
-    by_gate[:, 2] = from_x  # now the gradient of what x says to the gates
-    rows = _rows(effect)
+    to_weight_h, to_bias_h = _to_weights(effect, starts)
+    by_gate[:, 2] = from_x  # now the gradient of the contribution of x to the gates
+    to_weight_x, to_bias_x = _to_weights(effect, x)
     to_x = _to_input(effect, weight_x) if wants[0] else None
-    return to_x, dh.T, _to_weight(rows, x), by_state[0], rows.sum(1), by_state[1]
+    return to_x, dh.T, to_weight_x, to_weight_h, to_bias_x, to_bias_h
 
 
 def _gru_expanded(
@@ -321,12 +296,11 @@ gru_op: Op = define(
     residuals="gates pushed",
     shape=_state_shape,
     expand=_gru_expanded,
-    formula={
-        "x": f"dz @ {{weight_x}}, {_BACK}",
+    formula=_FORMULA
+    | {
         "h": f"dz(1) @ {{weight_h}} + dh(1) × update(1), {_BACK}",
-        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
         "weight_h": f"Σ dz(t)ᵀ @ h(t−1), reset gate inside, {_BACK}",
-        "bias_x": f"Σ dz(t), {_BACK}",
+        "bias_x": _FORMULA["bias"],
         "bias_h": f"Σ dz(t), reset gate inside, {_BACK}",
     },
     promotes=True,
@@ -369,14 +343,8 @@ def _rnn_rule(
         dh += g[t]
         effect[t] *= dh
         np.matmul(from_gates, effect[t], out=dh)
-    rows = _rows(effect)
-    return (
-        _to_input(effect, weight_x) if wants[0] else None,
-        dh.T,
-        _to_weight(rows, x),
-        _to_weight(rows, _before(out, h, reverse)),
-        rows.sum(1),
-    )
+    to_x = _to_input(effect, weight_x) if wants[0] else None
+    return to_x, dh.T, *_to_weights(effect, x, _before(out, h, reverse))
 
 
 def _rnn_expanded(
@@ -396,12 +364,6 @@ rnn_op: Op = define(
     joint=_rnn_rule,
     shape=_state_shape,
     expand=_rnn_expanded,
-    formula={
-        "x": f"dz @ {{weight_x}}, {_BACK}",
-        "h": f"dz(1) @ {{weight_h}}, {_BACK}",
-        "weight_x": f"Σ dz(t)ᵀ @ {{x}}(t), {_BACK}",
-        "weight_h": f"Σ dz(t)ᵀ @ h(t−1), {_BACK}",
-        "bias": f"Σ dz(t), {_BACK}",
-    },
+    formula=_FORMULA,
     promotes=True,
 )

@@ -1,7 +1,7 @@
 """softmax and its family, and the losses: composites with their own, stable rules.
 
-Each has `expand`, its definition in other ops: what opens on screen, and what second
-derivatives go through where the rule keeps a residual.
+Each has `expand`, its definition in other ops: the tools open it, and second derivatives use it
+where the rule keeps a residual.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.abstract import numbers_of
-from gradwalk.ops.core.op import Op, Shape, define
+from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.activation import sigmoid
 from gradwalk.ops.elementwise.arithmetic import exp, log, log1p, sub
@@ -33,7 +33,7 @@ from gradwalk.ops.shape.reshaping import cast, normal_axis, permute, reshape
 
 def _logsumexp_forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> Any:
     top = np.amax(x, axis=axis, keepdims=True, initial=-math.inf)  # of no elements: -inf
-    top = np.where(np.isfinite(top), top, 0)  # all -inf, or an inf: let exp and log say so
+    top = np.where(np.isfinite(top), top, 0)  # all -inf, or an inf: exp and log give the answer
     out = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
     return out if keepdim else np.squeeze(out, axis)
 
@@ -156,16 +156,12 @@ def _cross_entropy_expanded(logits: Any, target: Any, *, ignore_index: int) -> A
     return where(used, -picked, 0)
 
 
-def _row_shape(logits: Shape, target: Shape, *, ignore_index: int) -> Shape:
-    return target
-
-
 cross_entropy_op = define(
     "cross_entropy",
     _cross_entropy_forward,
     vjp=[_cross_entropy_rule, None],
     residuals=("probabilities",),
-    shape=_row_shape,
+    shape=lambda logits, target, *, ignore_index: target,
     expand=_cross_entropy_expanded,
     formula={"logits": "g × (softmax({logits}) − one at {target}), row by row"},
 )
@@ -220,9 +216,9 @@ def _as_rows(logits: Any, axis: int) -> Any:
 
 
 def without_negatives(index: Any, count: int, kept: int | None = None) -> Any:
-    """Replace negative class numbers (except `kept`) by one that does not exist: its use raises.
+    """Replace negative class numbers (except `kept`) by one out of range, whose use raises.
 
-    Only for numbers that are not known yet, as in a trace; there −1 would mean the last class.
+    Only for numbers that are unknown, as in a trace, where −1 would index the last class.
     """
     if numbers_of(index) is not None:
         return index
@@ -248,7 +244,7 @@ def check_classes(target: Any, classes: int, ignore_index: int) -> bool:
 
 # -- binary cross entropy ------------------------------------------------------------------------
 
-_LEAST_LOG = -100.0  # PyTorch's: log 0 counts as that, so that a loss stays finite
+_LEAST_LOG = -100.0  # PyTorch's stand-in for log 0, which keeps a loss finite
 _LEAST_SLOPE = 9.999999960041972e-13  # 1e-12 in float32, also PyTorch's
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradwalk.ops.core.op import define
 from gradwalk.ops.core.public import public
-from gradwalk.ops.elementwise.arithmetic import abs, power, sign, sub, zero
+from gradwalk.ops.elementwise.arithmetic import abs, power, sign, zero
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.linear.matrices import svdvals
 from gradwalk.ops.reduce.reduction import (
@@ -194,4 +194,4 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
         raise ValueError(
             f"cdist takes rows of one length, got shapes {tuple(x1.shape)} and {tuple(x2.shape)}"
         )
-    return vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
+    return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwalk.ops.core.dtypes import bool_, int64
 from gradwalk.ops.core.op import Op, Shape, define
-from gradwalk.ops.core.public import Mixed, public
+from gradwalk.ops.core.public import Mixed, public, public_as
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.index.indexing import along, put
@@ -85,7 +85,7 @@ mean_op = define(
     "mean",
     _mean_forward,
     vjp=[
-        # With no elements nothing is spread, so any number will do in place of 1 / 0.
+        # With no elements the result is empty, so 1 / 0 may be replaced by any number.
         lambda g, x_shape, axis: _spread(g * (1 / (_count(x_shape, axis) or 1)), x_shape, axis)
     ],
     shape=reduced_shape,
@@ -160,14 +160,10 @@ amax_op = _extreme("amax", np.amax)
 amin_op = _extreme("amin", np.amin)
 
 
-def _best_along(
-    choose: Any, x: Any, axis: tuple[int, ...], keepdim: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    indices = choose(x, axis=axis[0], keepdims=True)
+def picked_along(x: Any, indices: Any, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
+    """The elements at indices of length 1 along an axis, and the indices."""
     values = np.take_along_axis(x, indices, axis[0])
-    if not keepdim:
-        values, indices = values.squeeze(axis[0]), indices.squeeze(axis[0])
-    return values, indices
+    return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
 
 def to_chosen(g: Any, indices: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
@@ -182,21 +178,23 @@ def put_back(g: Any, indices: Any, x_shape: Shape, axis: int) -> Any:
     return put(g[0], *arrays, index=fixed, shape=x_shape)
 
 
-def max_along_shapes(shape: Shape, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Shape, Shape]:
-    """Shapes of values and indices."""
-    one = reduced_shape(shape, axis=axis, keepdim=keepdim)
-    return one, one
+def picking(name: str, forward: Any, rule: Any, shape: Callable[..., Shape]) -> Op:
+    """Define an op that picks elements and returns them and their indices, both of one shape."""
+    return define(
+        name,
+        forward,
+        vjp=[rule],
+        outputs=("values", "indices"),
+        shape=lambda x, **attrs: (shape(x, **attrs),) * 2,
+        gives=(None, int64),
+    )
 
 
 def _extreme_along(name: str, choose: Any) -> Op:
-    return define(
-        name,
-        lambda x, *, axis, keepdim: _best_along(choose, x, axis, keepdim),
-        vjp=[to_chosen],
-        outputs=("values", "indices"),
-        shape=max_along_shapes,
-        gives=(None, int64),
-    )
+    def forward(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
+        return picked_along(x, choose(x, axis=axis[0], keepdims=True), axis, keepdim)
+
+    return picking(name, forward, to_chosen, reduced_shape)
 
 
 max_along = _extreme_along("max", np.argmax)
@@ -272,7 +270,7 @@ def _var_scale(count: int, correction: float) -> float:
     return 2 / freedom if freedom > 0 else math.nan
 
 
-# -- the functions of users -------------------------------------------------------------------
+# -- public functions -------------------------------------------------------------------
 
 
 def reduce_over(op: Op, x: Any, dim: Dim, keepdim: bool, **attrs: Any) -> Any:
@@ -324,16 +322,20 @@ def prod(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = Non
     return in_dtype(dtype, lambda x: reduce_over(prod_op, x, dim, keepdim), input)
 
 
-@public(method=True, numpy=True)
-def amax(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
-    """Largest value over `dim`; the gradient is shared equally between ties."""
-    return reduce_over(amax_op, input, dim, keepdim)
+def _reduction(op: Op, doc: str) -> Callable[..., Any]:
+    """The public function of a reducing op without options of its own."""
+
+    @public_as(op.name, doc, method=True, numpy=True)
+    def reduction(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
+        return reduce_over(op, input, dim, keepdim)
+
+    return reduction
 
 
-@public(method=True, numpy=True)
-def amin(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
-    """Smallest value over `dim`; the gradient is shared equally between ties."""
-    return reduce_over(amin_op, input, dim, keepdim)
+amax = _reduction(amax_op, "Largest value over `dim`; ties share the gradient equally.")
+amin = _reduction(amin_op, "Smallest value over `dim`; ties share the gradient equally.")
+all = _reduction(all_op, "Whether every element is true.")
+any = _reduction(any_op, "Whether some element is true.")
 
 
 @public(method=True, numpy=True)
@@ -348,23 +350,11 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _best(amin_op, min_along, "minimum", input, dim if other is None else other, keepdim)
 
 
-class ValuesIndices(tuple[Any, ...]):
-    """What `max(dim)` returns: a pair that also has names."""
+class ValuesIndices(NamedTuple):
+    """The chosen values, and the index of each."""
 
-    _fields = ("values", "indices")  # as a named tuple has them: so containers are put together
-
-    def __new__(cls, values: Any, indices: Any) -> ValuesIndices:
-        return super().__new__(cls, (values, indices))
-
-    @property
-    def values(self) -> Any:
-        """The chosen values."""
-        return self[0]
-
-    @property
-    def indices(self) -> Any:
-        """Where each was found."""
-        return self[1]
+    values: Any
+    indices: Any
 
     def __repr__(self) -> str:
         return f"values_indices(\nvalues={self[0]!r},\nindices={self[1]!r})"
@@ -378,7 +368,7 @@ def _best(whole: Op, along: Op, pairwise: str, x: Any, dim: Any, keepdim: bool) 
 
         return getattr(choice, pairwise)(x, dim)
     axis = (normal_axis(dim, x.ndim),)
-    if not x.ndim:  # one number, found at index 0
+    if not x.ndim:  # one number, at index 0
         return ValuesIndices(*along(reshape(x, shape=(1,)), axis=axis, keepdim=False))
     return ValuesIndices(*along(x, axis=axis, keepdim=bool(keepdim)))
 
@@ -395,56 +385,36 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return reduce_over(argmin_op, input, dim, keepdim)
 
 
-@public(method=True, numpy=True)
-def all(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
-    """Whether every element is true."""
-    return reduce_over(all_op, input, dim, keepdim)
+def _deviation(op: Op, doc: str) -> Callable[..., Any]:
+    """The public function of `var_op` or `std_op`."""
+
+    @public_as(op.name, doc, method=True, numpy=True)
+    def deviation(
+        input: Any,
+        dim: Dim | bool = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> Any:
+        if isinstance(dim, bool):  # PyTorch's older form var(x, unbiased)
+            dim, unbiased = None, dim
+        if unbiased is not None and correction is not None:
+            raise TypeError(f"{op.name} takes unbiased or correction, not both")
+        if correction is None:
+            correction = 0 if unbiased is False else 1
+        return reduce_over(op, of_floats(op.name, input), dim, keepdim, correction=correction)
+
+    return deviation
 
 
-@public(method=True, numpy=True)
-def any(input: Any, dim: Dim = None, keepdim: bool = False) -> Any:
-    """Whether some element is true."""
-    return reduce_over(any_op, input, dim, keepdim)
-
-
-@public(method=True, numpy=True)
-def var(
-    input: Any,
-    dim: Dim | bool = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Any:
+var = _deviation(
+    var_op,
     """Variance over `dim`, divided by n − correction (1 unless given; unbiased=False means 0).
 
     >>> import gradwalk as gw
     >>> gw.var(gw.tensor([1.0, 2.0, 3.0]), correction=0)
     tensor(0.6667)
-    """
-    return _spread_of(var_op, input, dim, unbiased, keepdim, correction)
-
-
-@public(method=True, numpy=True)
-def std(
-    input: Any,
-    dim: Dim | bool = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Any:
-    """Standard deviation over `dim`: the square root of `var`."""
-    return _spread_of(std_op, input, dim, unbiased, keepdim, correction)
-
-
-def _spread_of(
-    op: Op, x: Any, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
-) -> Any:
-    if isinstance(dim, bool):  # PyTorch's older form var(x, unbiased)
-        dim, unbiased = None, dim
-    if unbiased is not None and correction is not None:
-        raise TypeError(f"{op.name} takes unbiased or correction, not both")
-    if correction is None:
-        correction = 0 if unbiased is False else 1
-    return reduce_over(op, of_floats(op.name, x), dim, keepdim, correction=correction)
+    """,
+)
+std = _deviation(std_op, "Standard deviation over `dim`: the square root of `var`.")

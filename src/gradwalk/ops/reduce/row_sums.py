@@ -25,7 +25,7 @@ def _ones(count: int, dtype: np.dtype[Any]) -> Any:
 
 
 def sum_last(x: Any) -> Any:
-    """The sum over the last axis, which stays with length 1."""
+    """The sum over the last axis, which keeps length 1."""
     count = x.shape[-1]
     if 0 < count <= SHORT and x.dtype.char in "fd" and x.flags.c_contiguous:
         flat = x.reshape(-1, count) @ _ones(count, x.dtype)
@@ -38,14 +38,14 @@ def sum_leading(x: Any, kept: int) -> Any:
     lead = x.ndim - kept
     rest = x.shape[lead:]
     count, width = math.prod(x.shape[:lead]), math.prod(rest)
-    # BLAS adds row to row, as NumPy does here: no digits are lost by it.
+    # BLAS adds row by row, as NumPy does here, with the same precision.
     if count > 1 and width > 7 and x.dtype.char in "fd" and x.flags.c_contiguous:
         return (_ones(count, x.dtype) @ x.reshape(count, width)).reshape(rest)
     return np.sum(x, axis=tuple(range(lead)))
 
 
 def sum_over(x: Any, axes: Axes) -> Any:
-    """The sum over `axes`, which stay with length 1."""
+    """The sum over `axes`, which keep length 1."""
     kept = x.ndim - len(axes)
     if axes == (x.ndim - 1,):
         return sum_last(x)
@@ -55,7 +55,7 @@ def sum_over(x: Any, axes: Axes) -> Any:
 
 
 def dot_over(x: Any, y: Any, axes: Axes) -> Any:
-    """The sum of x × y over `axes`, which stay with length 1."""
+    """The sum of x × y over `axes`, which keep length 1."""
     if axes == (x.ndim - 1,):
         return np.vecdot(x, y)[..., None]
     return sum_over(x * y, axes)

@@ -13,12 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.dtypes import int64
 from gradwalk.ops.core.op import Op, define
 from gradwalk.ops.core.public import public
 from gradwalk.ops.elementwise.arithmetic import mul
 from gradwalk.ops.elementwise.special import logaddexp
-from gradwalk.ops.reduce.reduction import ValuesIndices, in_dtype, put_back, sum, total_dtype
+from gradwalk.ops.reduce.reduction import (
+    ValuesIndices,
+    in_dtype,
+    picking,
+    put_back,
+    sum,
+    total_dtype,
+)
 from gradwalk.ops.shape.reshaping import (
     clone,
     concatenate,
@@ -53,7 +59,7 @@ def _backwards(g: Any, factor: Any, axis: int) -> Any:
 
 
 def _shifted(x: Any, axis: int, by: int, fill: float) -> Any:
-    """x moved along an axis, forwards (by = 1) or backwards (-1), with `fill` where it left."""
+    """x moved along an axis, forwards (by = 1) or backwards (-1), with `fill` in the gap."""
     out = np.full_like(x, fill)
     to, source = np.moveaxis(out, axis, 0), np.moveaxis(x, axis, 0)
     if by > 0:
@@ -126,13 +132,8 @@ def _best_so_far(best: np.ufunc, x: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _running(name: str, best: np.ufunc) -> Op:
-    return define(
-        name,
-        lambda x, *, axis: _best_so_far(best, x, axis),
-        vjp=[put_back],
-        outputs=("values", "indices"),
-        shape=lambda x, *, axis: (x, x),
-        gives=(None, int64),
+    return picking(
+        name, lambda x, *, axis: _best_so_far(best, x, axis), put_back, lambda x, *, axis: x
     )
 
 
@@ -140,7 +141,7 @@ cummax_op = _running("cummax", np.maximum)
 cummin_op = _running("cummin", np.minimum)
 
 
-# -- the functions of users -------------------------------------------------------------------
+# -- public functions -------------------------------------------------------------------
 
 
 def _scan(op: Op, x: Any, dim: int) -> Any:

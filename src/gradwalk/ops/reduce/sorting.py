@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from gradwalk.ops.core.dtypes import int32, int64
-from gradwalk.ops.core.op import Shape, define
+from gradwalk.ops.core.op import define
 from gradwalk.ops.core.public import Mixed, public
-from gradwalk.ops.elementwise.arithmetic import add, sub, zero
-from gradwalk.ops.elementwise.choice import equal, not_equal
+from gradwalk.ops.elementwise.arithmetic import zero
 from gradwalk.ops.index.indexing import gather, index_select
 from gradwalk.ops.reduce.reduction import (
     ValuesIndices,
-    max_along_shapes,
+    picked_along,
+    picking,
     put_back,
+    reduced_shape,
     share_ties,
     sum,
     to_chosen,
@@ -49,45 +50,30 @@ def _topk_forward(x: Any, *, k: int, axis: int, largest: bool) -> tuple[Any, Any
     return np.take_along_axis(x, indices, axis), indices
 
 
-def _cut(shape: Shape, axis: int, k: int) -> Shape:
-    return (*shape[:axis], k, *shape[axis + 1 :])
-
-
-sort_op = define(
-    "sort",
-    _sort_forward,
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=lambda x, *, axis, descending: (x, x),
-    gives=(None, int64),
-)
-topk_op = define(
+sort_op = picking("sort", _sort_forward, put_back, lambda x, **_: x)
+topk_op = picking(
     "topk",
     _topk_forward,
-    vjp=[put_back],
-    outputs=("values", "indices"),
-    shape=lambda x, *, k, axis, largest: (_cut(x, axis, k),) * 2,
-    gives=(None, int64),
+    put_back,
+    lambda x, *, k, axis, largest: (*x[:axis], k, *x[axis + 1 :]),
 )
 
 
 def _middle_along(x: Any, *, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
     """The lower of the two middle elements, or a NaN if there is one."""
-    (along_axis,) = axis
-    order = _order(x, along_axis, descending=False)
-    middle = np.take(order, [(x.shape[along_axis] - 1) // 2], along_axis)
+    order = _order(x, axis[0], descending=False)
+    middle = np.take(order, [(x.shape[axis[0]] - 1) // 2], axis[0])
     if x.dtype.kind == "f":
         missing = np.isnan(x)
-        first = np.argmax(missing, axis=along_axis, keepdims=True)
-        middle = np.where(missing.any(axis=along_axis, keepdims=True), first, middle)
-    values = np.take_along_axis(x, middle, along_axis)
-    return (values, middle) if keepdim else (values.squeeze(axis), middle.squeeze(axis))
+        first = np.argmax(missing, axis=axis[0], keepdims=True)
+        middle = np.where(missing.any(axis=axis, keepdims=True), first, middle)
+    return picked_along(x, middle, axis, keepdim)
 
 
 def _middle(x: Any) -> Any:
     if not x.size:
         if x.dtype.kind != "f":
-            raise ValueError(f"there is no median of no elements in {x.dtype}, which has no NaN")
+            raise ValueError(f"the median of no elements is NaN, which {x.dtype} does not have")
         return np.asarray(np.nan, x.dtype)  # as PyTorch
     return _middle_along(x.reshape(-1), axis=(0,), keepdim=False)[0]
 
@@ -98,31 +84,15 @@ median_op = define(
     vjp=[lambda g, x, out, axis: share_ties(g, x, out, axis)],
     shape=lambda x, *, axis: (),
 )
-median_along = define(
-    "median_along",
-    _middle_along,
-    vjp=[to_chosen],
-    outputs=("values", "indices"),
-    shape=max_along_shapes,
-    gives=(None, int64),
-)
+median_along = picking("median_along", _middle_along, to_chosen, reduced_shape)
 
 
 def _kth_along(x: Any, *, k: int, axis: tuple[int, ...], keepdim: bool) -> tuple[Any, Any]:
-    (along_axis,) = axis
-    place = np.take(_order(x, along_axis, descending=False), [k - 1], along_axis)
-    values = np.take_along_axis(x, place, along_axis)
-    return (values, place) if keepdim else (values.squeeze(axis), place.squeeze(axis))
+    place = np.take(_order(x, axis[0], descending=False), [k - 1], axis[0])
+    return picked_along(x, place, axis, keepdim)
 
 
-kthvalue_op = define(
-    "kthvalue",
-    _kth_along,
-    vjp=[to_chosen],
-    outputs=("values", "indices"),
-    shape=lambda x, *, k, axis, keepdim: max_along_shapes(x, axis=axis, keepdim=keepdim),
-    gives=(None, int64),
-)
+kthvalue_op = picking("kthvalue", _kth_along, to_chosen, reduced_shape)
 
 
 def _searchsorted_forward(sequence: Any, values: Any, *, right: bool) -> Any:
@@ -203,7 +173,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 @public(method=True, numpy=True)
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The k-th smallest value along `dim` (from 1), and where it was found.
+    """The k-th smallest value along `dim` (from 1), and its index.
 
     >>> import gradwalk as gw
     >>> gw.kthvalue(gw.tensor([3.0, 1.0, 2.0]), 2).values
@@ -236,16 +206,16 @@ def unique(
     if dim is not None:
         return _unique_slices(input, normal_axis(dim, input.ndim), return_inverse, return_counts)
     values, order = sort(reshape(input, shape=(math.prod(input.shape),)))
-    first = equal(zero(values[:1]), 0)  # the first of all is new
-    new = concatenate(first, not_equal(values[1:], values[:-1]), axis=0)
+    first = zero(values[:1]) == 0  # the first of all is new
+    new = concatenate(first, values[1:] != values[:-1], axis=0)
     results = [values[new]]
     if return_inverse:
-        ranks = sub(cumsum(new, 0), 1)
+        ranks = cumsum(new, 0) - 1
         results.append(reshape(gather(ranks, 0, argsort(order)), shape=tuple(input.shape)))
     if return_counts:
         ends = concatenate(new[1:], first, axis=0)  # the last of each kind
-        upto = cumsum(equal(order, order), 0)[ends]  # how many elements so far
-        results.append(concatenate(upto[:1], sub(upto[1:], upto[:-1]), axis=0))
+        upto = cumsum(order == order, 0)[ends]  # how many elements so far
+        results.append(concatenate(upto[:1], upto[1:] - upto[:-1], axis=0))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -257,10 +227,10 @@ def _unique_slices(x: Any, axis: int, return_inverse: bool, return_counts: bool)
     _, first, places, counts = np.unique(
         rows, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
-    nothing = cast(sum(zero(x)), dtype=int64)  # added, to make of an array what x is
+    nothing = cast(sum(zero(x)), dtype=int64)  # adding it turns an array into the kind of x
     wanted = [places] * return_inverse + [counts] * return_counts
     slices = index_select(x if x.ndim else reshape(x, shape=(1,)), axis, first)
-    return (slices, *(add(nothing, array.reshape(-1)) for array in wanted)) if wanted else slices
+    return (slices, *(nothing + array.reshape(-1) for array in wanted)) if wanted else slices
 
 
 @public()

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from gradwalk.ops.core.dtypes import float64, get_default_dtype, int64
-from gradwalk.ops.core.public import other_names, public
-from gradwalk.ops.elementwise.arithmetic import add, div, floor, mul, sqrt, sub, zero
-from gradwalk.ops.elementwise.choice import (
-    bitwise_and,
-    clip,
-    greater_equal,
-    less_equal,
-    logical_not,
-    not_equal,
-    where,
-)
+from gradwalk.ops.core.public import other_names, public, public_as
+from gradwalk.ops.elementwise.arithmetic import floor, sqrt, zero
+from gradwalk.ops.elementwise.choice import clip, logical_not, where
 from gradwalk.ops.elementwise.remainders import isnan, lerp
 from gradwalk.ops.index.indexing import index_select, scatter_add
-from gradwalk.ops.linear.matmul import matmul
 from gradwalk.ops.reduce.norms import norm
 from gradwalk.ops.reduce.reduction import Dim, amax, amin, mean, of_floats, std, sum, var
 from gradwalk.ops.reduce.scan import cumsum
@@ -33,18 +26,12 @@ from gradwalk.ops.shape.reshaping import (
     cat,
     clone,
     getitem_slice,
-    matrix_transpose,
     normal_axis,
     permute,
     reshape,
 )
 
-
-class MinMax(NamedTuple):
-    """What `aminmax` returns."""
-
-    min: Any
-    max: Any
+MinMax = namedtuple("MinMax", "min max")
 
 
 @public(method=True, numpy=True)
@@ -60,7 +47,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Min
 
 @public(method=True, numpy=True)
 def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum of what is not NaN.
+    """The sum of the elements that are not NaN.
 
     >>> import gradwalk as gw
     >>> gw.nansum(gw.tensor([1.0, float("nan"), 2.0]))
@@ -72,43 +59,38 @@ def nansum(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
 
 @public(method=True, numpy=True)
 def nanmean(input: Any, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The mean of what is not NaN."""
+    """The mean of the elements that are not NaN."""
     x = of_floats("nanmean", input if dtype is None else cast(input, dtype=np.dtype(dtype)))
-    return div(nansum(x, dim, keepdim), sum(logical_not(isnan(x)), dim, keepdim))
+    return nansum(x, dim, keepdim) / sum(logical_not(isnan(x)), dim, keepdim)
 
 
 @public(method=True, numpy=True)
 def count_nonzero(input: Any, dim: Dim = None) -> Any:
     """How many elements are not 0."""
-    return sum(not_equal(input, 0), dim)
+    return sum(input != 0, dim)
 
 
-@public(numpy=True)
-def std_mean(
-    input: Any,
-    dim: Dim | bool = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Any, Any]:
-    """The standard deviation and the mean."""
-    over = None if isinstance(dim, bool) else dim
-    return std(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+def _with_mean(deviation: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    """The public function that returns `std` or `var` and the mean."""
+
+    @public_as(name, doc, numpy=True)
+    def both(
+        input: Any,
+        dim: Dim | bool = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+    ) -> tuple[Any, Any]:
+        over = None if isinstance(dim, bool) else dim
+        spread = deviation(input, dim, unbiased, keepdim, correction=correction)
+        return spread, mean(input, over, keepdim)
+
+    return both
 
 
-@public(numpy=True)
-def var_mean(
-    input: Any,
-    dim: Dim | bool = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Any, Any]:
-    """The variance and the mean."""
-    over = None if isinstance(dim, bool) else dim
-    return var(input, dim, unbiased, keepdim, correction=correction), mean(input, over, keepdim)
+std_mean = _with_mean(std, "std_mean", "The standard deviation and the mean.")
+var_mean = _with_mean(var, "var_mean", "The variance and the mean.")
 
 
 @public(method=True)
@@ -128,17 +110,17 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         _check_weights(name, given, kinds, rows.shape[1])
     weights = fweights if aweights is None else aweights
     if fweights is not None and aweights is not None:
-        weights = mul(fweights, aweights)
+        weights = fweights * aweights
     if weights is None:
-        centred = sub(rows, mean(rows, 1, keepdim=True))
-        matrix = div(matmul(centred, matrix_transpose(centred)), max(rows.shape[1] - correction, 0))
+        centred = rows - mean(rows, 1, keepdim=True)
+        matrix = centred @ centred.mT / max(rows.shape[1] - correction, 0)
     else:
         total = sum(weights)
-        centred = sub(rows, div(sum(mul(rows, weights), 1, keepdim=True), total))
-        lost = correction if aweights is None else div(sum(mul(weights, aweights)), total)
-        lost = lost if aweights is None else mul(lost, correction)
-        product = matmul(mul(centred, weights), matrix_transpose(centred))
-        matrix = div(product, clip(sub(total, lost), min=0))
+        centred = rows - sum(rows * weights, 1, keepdim=True) / total
+        lost = correction
+        if aweights is not None:
+            lost = sum(weights * aweights) / total * correction
+        matrix = (centred * weights) @ centred.mT / clip(total - lost, min=0)
     return reshape(matrix, shape=()) if rows.shape[0] == 1 else matrix
 
 
@@ -160,17 +142,17 @@ def corrcoef(input: Any) -> Any:
     """The correlations of the rows."""
     matrix = cov(input)
     if not matrix.ndim:
-        return div(matrix, matrix)
+        return matrix / matrix
     deviation = sqrt(diagonal(matrix))
     count = matrix.shape[0]
-    by_row = div(matrix, reshape(deviation, shape=(count, 1)))
-    return clip(div(by_row, reshape(deviation, shape=(1, count))), -1, 1)
+    by_row = matrix / reshape(deviation, shape=(count, 1))
+    return clip(by_row / reshape(deviation, shape=(1, count)), -1, 1)
 
 
 @public(method=True)
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The p-norm of the difference."""
-    return norm(sub(input, other), p)
+    return norm(input - other, p)
 
 
 @public(method=True)
@@ -198,7 +180,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         length = input.shape[axis]
         later = getitem_slice(input, axis, 1, length)
         earlier = getitem_slice(input, axis, 0, max(length - 1, 0))
-        input = later != earlier if input.dtype.kind == "b" else sub(later, earlier)
+        input = later != earlier if input.dtype.kind == "b" else later - earlier
     return input
 
 
@@ -206,19 +188,18 @@ def _areas(y: Any, x: Any, dx: float, dim: int) -> tuple[Any, int]:
     """The areas of the trapezoids between neighbours."""
     axis = normal_axis(dim, y.ndim)
     length = y.shape[axis]
-    pairs = add(getitem_slice(y, axis, 1, length), getitem_slice(y, axis, 0, length - 1))
+    pairs = getitem_slice(y, axis, 1, length) + getitem_slice(y, axis, 0, length - 1)
     if x is None:
-        return mul(pairs, dx / 2), axis
+        return pairs * (dx / 2), axis
     if x.ndim == 1 and y.ndim > 1:
-        x = reshape(x, shape=tuple(-1 if i == axis else 1 for i in range(y.ndim)))
-        return div(mul(pairs, diff(x, dim=axis)), 2), axis
-    return div(mul(pairs, diff(x, dim=dim)), 2), axis
+        x, dim = reshape(x, shape=tuple(-1 if i == axis else 1 for i in range(y.ndim))), axis
+    return pairs * diff(x, dim=dim) / 2, axis
 
 
 @public(names="trapezoid trapz")
 @other_names(axis="dim")  # `x` is something else here
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
-    """The area under y along `dim`, by the trapezoidal rule; `x` or `dx` say where the points are.
+    """The area under y along `dim`, by the trapezoidal rule; `x` or `dx` give the points.
 
     >>> import gradwalk as gw
     >>> gw.trapezoid(gw.tensor([1.0, 2.0, 3.0]))
@@ -265,7 +246,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements fall into each of `bins` bins of equal width from `min` to `max`.
 
-    If both are 0, they are those of the elements.
+    If both are 0, the smallest and the largest element replace them.
 
     >>> import gradwalk as gw
     >>> gw.histc(gw.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
@@ -281,8 +262,8 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
         raise ValueError(f"histc: the range [{low}, {high}] is empty or not finite")
-    inside = flat[bitwise_and(greater_equal(flat, low), less_equal(flat, high))]
-    place = floor(mul(sub(inside, low), bins / (high - low)))
+    inside = flat[(flat >= low) & (flat <= high)]
+    place = floor((inside - low) * (bins / (high - low)))
     number = cast(clip(place, 0, bins - 1), dtype=int64)  # the last bin has its upper edge too
     return cast(bincount(number, minlength=bins), dtype=input.dtype)
 
@@ -330,7 +311,7 @@ def quantile(
     shape = tuple(below.size if i == axis else 1 for i in range(x.ndim))
     share = np.broadcast_to(weight, below.shape).reshape(shape).astype(x.dtype)
     if interpolation == "linear" and hasattr(q, "_apply"):  # q itself, which has a gradient
-        share = sub(mul(reshape(q, shape=shape), x.shape[axis] - 1), below.reshape(shape))
+        share = reshape(q, shape=shape) * (x.shape[axis] - 1) - below.reshape(shape)
     out = lerp(low, high, share)
     last = getitem_slice(ordered, axis, x.shape[axis] - 1, x.shape[axis])  # NaN, if there is one
     out = where(isnan(last), last, out)

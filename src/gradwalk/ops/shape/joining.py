@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradwalk.ops.core.public import public, split_names
-from gradwalk.ops.elementwise.arithmetic import mul, sub
-from gradwalk.ops.linear.products import addmm
+from gradwalk.ops.core.public import public, public_as, split_names
+from gradwalk.ops.linear.matmul import addmm
 from gradwalk.ops.shape.rearranging import atleast_1d, diag, roll, tensor_split
 from gradwalk.ops.shape.reshaping import (
     broadcast_to,
@@ -26,7 +25,7 @@ from gradwalk.ops.shape.reshaping import (
 
 @public(method=True)
 def t(input: Any) -> Any:
-    """The transpose of a matrix (vectors stay as they are)."""
+    """The transpose of a matrix; a vector is returned unchanged."""
     if input.ndim > 2:
         raise ValueError(f"t is for matrices; use .mT for shape {tuple(input.shape)}")
     return transpose(input, 0, 1) if input.ndim == 2 else input
@@ -45,33 +44,27 @@ def column_stack(tensors: Sequence[Any]) -> Any:
     return cat(columns, 1)
 
 
-@public(method=True)
-@split_names
-def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """Cut along the columns (a vector along its only dimension)."""
-    return _cut("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
+def _cutting(name: str, axis: int, least: int, doc: str) -> Callable[..., tuple[Any, ...]]:
+    """The public function that cuts tensors of at least some rank along an axis (or their last)."""
+
+    @public_as(name, doc, method=True)
+    @split_names
+    def cut(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+        if input.ndim < least:
+            raise ValueError(
+                f"{name} needs {least} dimensions or more, not shape {tuple(input.shape)}"
+            )
+        along, parts = min(axis, input.ndim - 1), indices_or_sections
+        if isinstance(parts, int) and (parts <= 0 or input.shape[along] % parts):
+            raise ValueError(f"{name}: {input.shape[along]} cannot be cut into {parts} equal parts")
+        return tensor_split(input, parts, along)
+
+    return cut
 
 
-@public(method=True)
-@split_names
-def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """Cut along the rows."""
-    return _cut("vsplit", input, indices_or_sections, 0, 2)
-
-
-@public(method=True)
-@split_names
-def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """Cut along the third dimension."""
-    return _cut("dsplit", input, indices_or_sections, 2, 3)
-
-
-def _cut(name: str, x: Any, parts: Any, axis: int, least: int) -> tuple[Any, ...]:
-    if x.ndim < least:
-        raise ValueError(f"{name} needs {least} dimensions or more, not shape {tuple(x.shape)}")
-    if isinstance(parts, int) and (parts <= 0 or x.shape[axis] % parts):
-        raise ValueError(f"{name}: {x.shape[axis]} cannot be cut into {parts} equal parts")
-    return tensor_split(x, parts, axis)
+hsplit = _cutting("hsplit", 1, 1, "Cut along the columns (a vector along its only dimension).")
+vsplit = _cutting("vsplit", 0, 2, "Cut along the rows.")
+dsplit = _cutting("dsplit", 2, 3, "Cut along the third dimension.")
 
 
 @public()
@@ -150,9 +143,8 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
             f"cross: shapes {tuple(input.shape)} and {tuple(other.shape)} must have 3 along {dim}"
         )
     axis -= input.ndim  # counted from the end, as shapes are matched
-    ahead = mul(roll(input, -1, axis), roll(other, 1, axis))
-    behind = mul(roll(input, 1, axis), roll(other, -1, axis))
-    return sub(ahead, behind)
+    ahead = roll(input, -1, axis) * roll(other, 1, axis)
+    return ahead - roll(input, 1, axis) * roll(other, -1, axis)
 
 
 @public(method=True, inplace=True)

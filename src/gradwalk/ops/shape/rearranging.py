@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradwalk.ops.core.op import Op, Shape, UnknownShapeError, define
-from gradwalk.ops.core.public import public, split_names
+from gradwalk.ops.core.public import public, public_as, split_names
 from gradwalk.ops.elementwise.choice import bitwise_and, where
 from gradwalk.ops.index.indexing import getitem, index_select
 from gradwalk.ops.shape.reshaping import (
@@ -43,7 +43,7 @@ def _diagonal_length(rows: int, columns: int, offset: int) -> int:
 def _diagonal_view(x: Any, offset: int, axes: tuple[int, int]) -> Any:
     view = np.diagonal(x, offset, *axes)
     if x.flags.writeable:
-        view.flags.writeable = True  # NumPy is careful here; a tensor knows its views
+        view.flags.writeable = True  # NumPy forbids writing; we track views ourselves
     return view
 
 
@@ -188,7 +188,7 @@ def windows(input: Any, dimension: int, size: int, step: int) -> Any:
             f"unfold: windows of {size}, {step} apart, do not fit dimension {dimension} of shape "
             f"{tuple(input.shape)}"
         )
-    if not input.ndim:  # one window, and no dimension to count it
+    if not input.ndim:  # one window, without a dimension that counts windows
         return getitem_slice(vector, 0, 0, size)
     return windows_op(input, axis=axis, size=int(size), step=int(step))
 
@@ -224,7 +224,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     """Move dimensions to new places; the others keep their order."""
     old, new = normal_axes(source, input.ndim), normal_axes(destination, input.ndim)
     if len(old) != len(new):
-        raise ValueError(f"movedim: {source} and {destination} are not equally many")
+        raise ValueError(f"movedim: {source} and {destination} differ in length")
     placed = dict(zip(new, old, strict=True))
     rest = (i for i in range(input.ndim) if i not in old)
     return permute(
@@ -232,16 +232,13 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     )
 
 
+swapdims = public(names="swapdims", method=True)(transpose)
+
+
 @public(method=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Swap two dimensions: NumPy's name for `transpose`."""
     return transpose(input, axis0, axis1)
-
-
-@public(method=True)
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """Swap two dimensions: another name for `transpose`."""
-    return transpose(input, dim0, dim1)
 
 
 @public(method=True)
@@ -277,7 +274,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
 
 @public(method=True)
 def roll(input: Any, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
-    """Shift elements along dimensions; what falls off one end comes in at the other.
+    """Shift elements along dimensions; elements that leave at one end enter at the other.
 
     >>> import gradwalk as gw
     >>> gw.roll(gw.tensor([1, 2, 3]), 1)
@@ -322,14 +319,14 @@ def tile(input: Any, *times: Any, dims: Any = None) -> Any:
 
 @public(namespaces="", method=True)
 def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
-    """Repeat the whole tensor, so many times along each dimension."""
+    """Repeat the whole tensor a number of times along each dimension."""
     times = sizes_of(sizes, repeats)
     if len(times) < input.ndim or any(n < 0 for n in times):
         raise ValueError(
             f"repeat needs a number for each of {input.ndim} dimension(s), not {times}"
         )
     shape = (1,) * (len(times) - input.ndim) + tuple(input.shape)
-    # Every dimension gets one of its own in front to repeat along: no copy before the last step.
+    # Insert a dimension before each one and repeat along it: only the last step copies.
     apart = reshape(input, shape=tuple(n for length in shape for n in (1, length)))
     spread = tuple(n for pair in zip(times, shape, strict=True) for n in pair)
     whole = tuple(n * length for n, length in zip(times, shape, strict=True))
@@ -337,10 +334,12 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
 
 
 def concrete(x: Any, name: str) -> Any:
-    """The numbers of a tensor, for results whose shape depends on them; symbols have none."""
+    """The numbers of a tensor, for a result whose shape depends on them; raise for a symbol."""
     numbers = x.detach().numpy() if hasattr(x, "detach") else x
     if not isinstance(numbers, (np.ndarray, np.generic)):
-        raise UnknownShapeError(f"the shape of {name} depends on numbers a symbol does not have")
+        raise UnknownShapeError(
+            f"the shape of {name} depends on numbers, which a symbol does not have"
+        )
     return numbers
 
 
@@ -350,7 +349,7 @@ def repeat_interleave(
 ) -> Any:
     """Repeat every element (along `dim`; flat without it), each `repeats` times.
 
-    With one argument, that argument is the repeats and the result says which element it is.
+    With one argument, that argument is the repeats, and the result holds indices of elements.
     """
     if repeats is None:
         times = concrete(input, "repeat_interleave")
@@ -373,33 +372,28 @@ def repeat_interleave(
 # -- joining and cutting -------------------------------------------------------------------------
 
 
-@public()
-def atleast_1d(*tensors: Any) -> Any:
-    """Tensors with at least one dimension."""
-    return _each(tensors, lambda t: t if t.ndim else reshape(t, shape=(1,)))
+def _lifted(t: Any, ndim: int) -> Any:
+    """A tensor with dimensions of length 1: up to two in front, a third at the end."""
+    missing = min(ndim, 2) - t.ndim
+    t = reshape(t, shape=(1,) * missing + tuple(t.shape)) if missing > 0 else t
+    return t if t.ndim >= ndim else unsqueeze(t, -1)
 
 
-@public()
-def atleast_2d(*tensors: Any) -> Any:
-    """Tensors with at least two dimensions; a vector becomes a row."""
-    return _each(tensors, _as_matrix)
+def _atleast(ndim: int, doc: str) -> Callable[..., Any]:
+    """The public function that lifts one tensor, or each of several, to a rank."""
+
+    @public_as(f"atleast_{ndim}d", doc)
+    def lift(*tensors: Any) -> Any:
+        if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
+            return _lifted(tensors[0], ndim)
+        return tuple(_lifted(t, ndim) for t in (tensors[0] if len(tensors) == 1 else tensors))
+
+    return lift
 
 
-@public()
-def atleast_3d(*tensors: Any) -> Any:
-    """Tensors with at least three dimensions; a matrix gets its third at the end."""
-    return _each(tensors, lambda t: t if t.ndim > 2 else unsqueeze(_as_matrix(t), -1))
-
-
-def _as_matrix(t: Any) -> Any:
-    return t if t.ndim > 1 else reshape(t, shape=(1, math.prod(t.shape)))
-
-
-def _each(tensors: tuple[Any, ...], change: Any) -> Any:
-    if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
-        return change(tensors[0])
-    several = tensors[0] if len(tensors) == 1 else tensors
-    return tuple(change(t) for t in several)
+atleast_1d = _atleast(1, "Tensors with at least one dimension.")
+atleast_2d = _atleast(2, "Tensors with at least two dimensions; a vector becomes a row.")
+atleast_3d = _atleast(3, "Tensors with at least three dimensions; the third is the last.")
 
 
 @public()
@@ -440,7 +434,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 def tensor_split(
     input: Any, indices_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
-    """Cut into so many parts of nearly equal size, or at the given indices."""
+    """Cut into a number of parts of nearly equal size, or at the given indices."""
     axis = normal_axis(dim, input.ndim)
     length = input.shape[axis] if input.ndim else 0
     if not input.ndim:

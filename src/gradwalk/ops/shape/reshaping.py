@@ -1,7 +1,7 @@
 """Changing shape: reshape, permute, expand, flip, join, split, pad, cast.
 
 The ops take normal, static attributes (tuples of non-negative axes, full shapes); the functions
-below them take what PyTorch takes.
+below them take PyTorch's arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gradwalk.ops.core.dtypes import category, result_dtype
 from gradwalk.ops.core.op import Op, Shape, define
 from gradwalk.ops.core.public import FUNCTION, other_names, public
 
-# -- arguments of users in normal form ---------------------------------------------------------
+# -- users' arguments in normal form ---------------------------------------------------------
 
 
 def normal_axis(dim: int, ndim: int) -> int:
@@ -68,7 +68,7 @@ def sizes_of(sizes: tuple[Any, ...], size: Any = None) -> Shape:
 
 
 def _fill_in(shape: Shape, size: int) -> Shape:
-    """Replace one -1 in a new shape by what is left."""
+    """Replace a -1 in a new shape by the size that fits."""
     if shape.count(-1) > 1:
         raise ValueError(f"only one dimension of {shape} may be -1")
     known = -math.prod(shape) if -1 in shape else math.prod(shape)
@@ -99,7 +99,7 @@ permute: Op = define(
 expand_op = define(
     "expand",
     lambda x, *, shape: np.broadcast_to(x, shape),
-    vjp=[1],  # the engine sums over what was broadcast
+    vjp=[1],  # the engine sums over the broadcast dimensions
     shape=lambda x, *, shape: shape,
     linear=True,
     broadcasts=True,
@@ -139,7 +139,7 @@ cast = define(
 
 
 def promoted(x: Any, *numbers: float | None) -> Any:
-    """x in the dtype that it and some Python numbers combine to; a plain number stays one."""
+    """x, cast to the result dtype of x and some Python numbers; a plain number is returned."""
     if not hasattr(x, "dtype"):
         return x
     dtype = result_dtype([x, *(n for n in numbers if n is not None)])
@@ -258,7 +258,7 @@ def broadcast_to(input: Any, *sizes: Any, size: Any = None) -> Any:
 
 @public(method=True)
 def expand(input: Any, *sizes: Any, size: Any = None) -> Any:
-    """`broadcast_to` in which -1 keeps a dimension as it is."""
+    """`broadcast_to` in which -1 keeps the size of a dimension."""
     shape = sizes_of(sizes, size)
     lead = len(shape) - input.ndim
     if lead < 0 or any(n == -1 for n in shape[:lead]):
@@ -310,7 +310,7 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     tensor([0., 0., 1.])
     """
     tensors = _several("cat", tensors)
-    # PyTorch's old empty tensor, of shape (0,), goes with every shape.
+    # As in PyTorch, an empty tensor of shape (0,) joins with any shape.
     full = [t for t in tensors if tuple(t.shape) != (0,)]
     if full and len(full) < len(tensors) and full[0].ndim > 1:
         dtype = result_dtype(tensors)
@@ -388,12 +388,12 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     """Pad; `pad` lists (before, after) from the last dimension backwards.
 
     Mode "constant" pads with `value`, "reflect" mirrors at the edge element, "replicate" repeats
-    it, "circular" goes on at the other end.
+    it, "circular" continues with the other end.
     """
     if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise NotImplementedError(f"there is no pad mode {mode!r}")
+        raise NotImplementedError(f"pad mode {mode!r} is not supported")
     if mode != "constant" and value is not None:
-        raise ValueError(f"pad: a value means nothing with mode {mode!r}")
+        raise ValueError(f"pad: mode {mode!r} takes no value")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise ValueError(
             f"pad needs (before, after) pairs for at most {input.ndim} dimension(s), got "
@@ -410,7 +410,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     for axis, (before, after) in enumerate(wider):
         if before or after:
             input = _continued(input, axis, before, after, mode)
-    # What is cut off on one side may have been continued on the other.
+    # Cut after padding: the padding of one side may copy elements cut off on the other.
     return input if mode == "circular" else _narrowed(input, widths)
 
 

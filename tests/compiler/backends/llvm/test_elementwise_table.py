@@ -24,6 +24,7 @@ from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
 from gradwalk.ops.core.symbol import output_dtypes
 from tests.compiler.map_kernel import Array, MapKernel, compile_maps
+from tests.ops.domains import domain_of
 from tests.ops.samples.table import attributes_of
 
 DTYPES = [np.dtype(d) for d in ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "?")]
@@ -38,9 +39,7 @@ def arguments(op: Op, dtype: np.dtype[Any]) -> list[Array]:
     source = np.random.default_rng(7)
     count = len(op.inputs)
     if dtype.kind == "f":
-        domain = op.domain or (-3.0, 3.0)
-        each = domain if isinstance(domain[0], tuple) else (domain,) * count
-        drawn = [source.uniform(low, high, 100).astype(dtype) for low, high in each]
+        drawn = [source.uniform(*ends, 100).astype(dtype) for ends in domain_of(op, 3.0)]
         info = np.finfo(dtype)
         edges = [0.0, 0.5, 1.0, 2.0, 2.5, 33.0, info.smallest_subnormal, info.tiny, np.inf]
         special = np.array([*edges, *np.negative(edges), np.nan], dtype)

@@ -1,0 +1,70 @@
+"""New leaf tensors, and the keywords of every function that makes one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypedDict, TypeVar
+
+from gradwalk.engine.modes import state
+from gradwalk.graph.source import caller
+from gradwalk.ops.core.dtypes import category, get_default_dtype
+from gradwalk.tensors import devices
+from gradwalk.tensors.apply import wrap
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class LeafOptions(TypedDict, total=False):
+    """The keywords of the functions that make a tensor; `**options` in their definitions."""
+
+    dtype: Any
+    requires_grad: bool
+    device: Any
+
+
+def leaf(array: Any, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> Any:
+    """A new tensor for the user; it records the source line for error messages."""
+    if dtype is not None and array.dtype != dtype:
+        array = array.astype(dtype)
+    category(array.dtype)
+    if state.here.tracer is not None:
+        array = state.here.tracer.constant(array)
+    if device is not None:
+        devices.device(device)  # raises unless it is the CPU
+    tensor = wrap(array)
+    tensor.code, tensor.position = caller()
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+def filled(
+    fill: Callable[..., Any],
+    shape: tuple[int, ...],
+    *,
+    dtype: Any = None,
+    requires_grad: bool = False,
+    device: Any = None,
+) -> Any:
+    """A leaf of fill(shape, dtype=...), where `fill` is `np.zeros` or like it."""
+    kind = get_default_dtype() if dtype is None else dtype
+    return leaf(fill(shape, dtype=kind), requires_grad, device)
+
+
+def like(tensor: Any, options: Mapping[str, Any]) -> Any:
+    """The options, with the dtype of a tensor if they name none."""
+    return {**options, "dtype": options.get("dtype") or tensor.dtype}
+
+
+_OPTIONS = [p for p in inspect.signature(filled).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
+def makes_leaf(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that takes `**options`: its signature lists what they are."""
+    signature = inspect.signature(function)
+    own = list(signature.parameters.values())[:-1]
+    shown = signature.replace(parameters=[*own, *_OPTIONS])
+    function.__signature__ = shown  # type: ignore[attr-defined]
+    return function
