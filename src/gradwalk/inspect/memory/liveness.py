@@ -48,7 +48,7 @@ class Saving:
         self.estimated = not trace.saved  # missing in a file; the op table mostly tells
         self.unknown: list[int] = []  # nodes with incomplete information
         roots = [edge.node for edge in trace.sweeps[-1].seeds] if trace.sweeps else [trace.root]
-        wanted = leading_to(trace, roots, lambda node: trace.nodes[node].needs_grad)
+        wanted = leading_to(trace, roots, lambda edge: trace.nodes[edge.node].needs_grad)
         self.nodes = [n for n in trace.nodes if n.op and n.index in wanted]
         self._memory: dict[Edge, Saved] = dict(trace.memory)
         noted = [*self._memory.values(), *(s for kept in trace.saved.values() for s in kept)]

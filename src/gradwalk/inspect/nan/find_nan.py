@@ -32,7 +32,7 @@ from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace, current, record
 from gradwalk.inspect.trace.replay import is_array, op_of
-from gradwalk.inspect.trace.routes import PathStep, group_name, steps_at
+from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, steps_at
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 
@@ -135,19 +135,11 @@ class _Search:
 
         Parameters come first: if they were bad from the start, nothing else matters.
         """
-        seen = set(ends)
-        waiting = deque(seen)
-        begins = []
-        while waiting:
-            index = waiting.popleft()
-            sources = {e.node for _, e in self.trace.nodes[index].edges if test(e)}
-            if not sources:
-                begins.append(index)
-            waiting.extend(sources - seen)
-            seen |= sources
+        chain = leading_to(self.trace, ends, test)
         nodes = self.trace.nodes
+        begins = [i for i in chain if not any(test(edge) for _, edge in nodes[i].edges)]
         begins.sort(key=lambda i: (not (nodes[i].is_leaf and nodes[i].needs_grad), i))
-        return begins, seen
+        return begins, chain
 
     def _made_infinite(self, node: TraceNode) -> tuple[list[int], set[int]] | None:
         """The operations that made, from finite operands, the inf that became NaN in `node`."""
@@ -199,7 +191,7 @@ class _Search:
             return self._written(node, value, written)
         there = There.of(self.numbers, node, index, value)
         answer = self._about(node, forward_cause(there), "forward", value, there.text)
-        answer.operands = self._operands(node, index)
+        answer.operands = self._operands(there)
         return answer
 
     def _about(
@@ -215,18 +207,14 @@ class _Search:
             answer.count, answer.total = int(np.sum(bad_mask(value))), int(np.size(value))
         return answer
 
-    def _operands(self, node: TraceNode, index: Index | None) -> list[Operand]:
-        op = op_of(node)
-        together = op is not None and op.elementwise
+    def _operands(self, there: There) -> list[Operand]:
         operands = []
-        for argument in node.args:
-            value = self.numbers.of(argument)
-            if not isinstance(argument, Edge):
-                if isinstance(argument, (int, float)):
-                    operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
-                continue
-            here = at(value, index) if together else None
-            operands.append(Operand(self.trace.name(argument.node), here, _summary(value)))
+        for argument, here in zip(there.node.args, there.operands):
+            if isinstance(argument, Edge):
+                summary = _summary(self.numbers.of(argument))
+                operands.append(Operand(self.trace.name(argument.node), here, summary))
+            elif isinstance(argument, (int, float)):
+                operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
         return operands
 
     def _given_leaf(self, node: TraceNode) -> FoundNan:
@@ -327,7 +315,7 @@ class _Search:
             hider = self._hider(index, element, sweep)
             cause, text = self._masked(there, hider), "gradient 0 becomes NaN"
         answer = self._about(node, cause, "backward", contribution, text)
-        answer.operands = self._operands(node, element)
+        answer.operands = self._operands(there)
         answer.masked_by = None if hider is None else PathStep.at(self.trace, hider)
         answer.passed = self._onward(index, sweep)
         answer.reached = self._bad_gradients(sweep)

@@ -74,14 +74,13 @@ _NOTES = {
 def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     """Why no gradient can pass from `node` to its input at `position`; None if it can."""
     edge = node.args[position]
-    shape_and_dtype = trace.nodes[edge.node].metas[edge.output : edge.output + 1]
-    if shape_and_dtype and not _is_float(shape_and_dtype[0][1]):
-        cause = _integer(trace.nodes[edge.node], edge.output, shape_and_dtype[0][1])
-        return replace(cause, before=True)
+    source = trace.nodes[edge.node]
+    if any("float" not in dtype for _, dtype in source.metas[edge.output : edge.output + 1]):
+        return replace(_without_derivative(source, edge.output), before=True)
     if node.note in _NOTES:
         return _NOTES[node.note]
     if not node.needs_grad:
-        return _flat(node)
+        return _without_derivative(node)
     op = op_of(node)
     if op is not None and op.rule(position) is None:
         name = op.inputs[min(position, len(op.inputs) - 1)]
@@ -107,47 +106,29 @@ def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     return None
 
 
-def _is_float(dtype: str) -> bool:
-    return "float" in dtype
-
-
-def _integer(source: TraceNode, output: int, dtype: str) -> Cause:
-    if source.op in CHOICES or (len(source.metas) > 1 and output):
-        return _chosen(source.op)
-    if source.op in COMPARISONS | LOGIC:
-        return _compared(source.op)
-    return Cause(
-        "integer",
-        f"it holds {dtype}, and integers have no derivative.",
-        "keep it a float up to the loss; round or cast only what is shown.",
-    )
-
-
-def _chosen(op: str) -> Cause:
-    return Cause(
-        "not differentiable",
-        f"{op} returns an index, which is constant except where it jumps.",
-        "weight all elements (softmax), or use the value at that index (max(dim).values, gather).",
-    )
-
-
-def _compared(op: str) -> Cause:
-    return Cause(
-        "not differentiable",
-        f"{op} returns True or False, which has no derivative.",
-        "use a smooth step, sigmoid((x - y) / width), or where(condition, a, b) with a and b "
-        "that carry gradients.",
-    )
-
-
-def _flat(node: TraceNode) -> Cause:
-    """An operation that could pass a gradient but received none."""
-    if node.op in CHOICES:
-        return _chosen(node.op)
+def _without_derivative(node: TraceNode, output: int = 0) -> Cause:
+    """Why an output carries no gradient although an operand of the node does."""
+    dtype = node.metas[output][1]
+    if node.op in CHOICES or output:
+        return Cause(
+            "not differentiable",
+            f"{node.op} returns an index, which is constant except where it jumps.",
+            "weight all elements (softmax), or use the value at that index (max(dim).values, "
+            "gather).",
+        )
     if node.op in COMPARISONS | LOGIC:
-        return _compared(node.op)
-    if not _is_float(node.metas[0][1]):
-        return _integer(node, 0, node.metas[0][1])
+        return Cause(
+            "not differentiable",
+            f"{node.op} returns True or False, which has no derivative.",
+            "use a smooth step, sigmoid((x - y) / width), or where(condition, a, b) with a and b "
+            "that carry gradients.",
+        )
+    if "float" not in dtype:
+        return Cause(
+            "integer",
+            f"it holds {dtype}, and integers have no derivative.",
+            "keep it a float up to the loss; round or cast only what is shown.",
+        )
     return Cause(
         "not differentiable",
         f"{node.op} has no derivative.",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -199,69 +200,65 @@ def _number_at(argument: Any, place: Sequence[Any]) -> float:
     return float(array.reshape(-1)[broadcast_place(place, array.shape)])
 
 
-def _dot(pairs: list[tuple[Element, Element]], plus: Element | None = None) -> Form:
-    parts: list[Element | float] = [part for pair in pairs for part in pair]
-    _written_out(len(pairs))
+def _sum_of_products(groups: Sequence[tuple[Element, ...]], plus: Sequence[Element] = ()) -> Form:
+    """Σ over the groups of the product of a group, and `plus` at the end."""
+    _written_out(len(groups))
+    parts: list[Element | float] = [part for group in groups for part in group]
 
     def build(maker: Maker, nodes: list[int]) -> int:
-        products = [maker.apply("mul", nodes[2 * i], nodes[2 * i + 1]) for i in range(len(pairs))]
-        return maker.chain("add", products + nodes[2 * len(pairs) :] or [maker.number(0.0)])
+        left = iter(nodes)
+        products = [maker.chain("mul", [next(left) for _ in group]) for group in groups]
+        return maker.chain("add", [*products, *left] or [maker.number(0.0)])
 
-    return Form(parts + ([] if plus is None else [plus]), build)
+    return Form([*parts, *plus], build)
+
+
+def _contracted(
+    operation: Operation, flat: int, equation: str, plus: Sequence[Element] = ()
+) -> Form | None:
+    """A contraction in the notation of einsum: a product per value of the letters summed over.
+
+    An operand with fewer dimensions than letters lacks the first of them.
+    """
+    inputs, out = equation.split("->")
+    terms = inputs.split(",")
+    edges = operation.node.args[: len(terms)]
+    if not all(isinstance(edge, Edge) for edge in edges) or "." in inputs:
+        return None
+    shapes = [operation.shape_of(edge) for edge in edges]
+    terms = [term[len(term) - len(shape) :] for term, shape in zip(terms, shapes)]
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes):
+        for letter, n in zip(term, shape):
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    at: dict[str, Any] = dict(zip(out, np.unravel_index(flat, operation.node.shape)))
+    summed = {letter: n for letter, n in sizes.items() if letter not in at}
+    count = math.prod(summed.values())
+    _written_out(count)
+    at.update(zip(summed, np.indices(tuple(summed.values())).reshape(len(summed), count)))
+    columns = []
+    for term, edge, shape in zip(terms, edges, shapes):
+        index = tuple(0 if n == 1 else at[letter] for letter, n in zip(term, shape))
+        places = np.ravel_multi_index(index, shape) if shape else 0
+        columns.append([(edge, int(i)) for i in np.broadcast_to(places, count)])
+    return _sum_of_products(list(zip(*columns)), plus)
 
 
 def _matmul(operation: Operation, output: int, flat: int) -> Form | None:
-    x, y = operation.node.args[:2]
-    if not isinstance(x, Edge) or not isinstance(y, Edge):
-        return None
-    x_shape, y_shape = operation.shape_of(x), operation.shape_of(y)
-    place = np.unravel_index(flat, operation.node.shape)
-    inner = x_shape[-1]
-    batch, row, column = place[:-2], place[-2], place[-1]
-    first = broadcast_place((*batch, row, 0), (*x_shape[:-1], 1)) * inner
-    lead = broadcast_place(batch, y_shape[:-2]) * inner
-    pairs = [((x, first + k), (y, (lead + k) * y_shape[-1] + int(column))) for k in range(inner)]
-    return _dot(pairs)
+    batch = ascii_uppercase[: len(operation.node.shape) - 2]
+    return _contracted(operation, flat, f"{batch}ik,{batch}kj->{batch}ij")
 
 
 def _linear(operation: Operation, output: int, flat: int) -> Form | None:
-    x, weight, bias = operation.node.args
-    if not isinstance(x, Edge) or not isinstance(weight, Edge):
-        return None
-    inner, units = operation.shape_of(x)[-1], operation.node.shape[-1]
-    row, unit = divmod(flat, units)
-    pairs = [((x, row * inner + k), (weight, unit * inner + k)) for k in range(inner)]
+    rows, bias = ascii_uppercase[: len(operation.node.shape) - 1], operation.node.args[2]
     if not isinstance(bias, Edge):
         return None
-    return _dot(pairs, (bias, broadcast_place((unit,), operation.shape_of(bias))))
+    unit = broadcast_place((flat % operation.node.shape[-1],), operation.shape_of(bias))
+    return _contracted(operation, flat, f"{rows}k,uk->{rows}u", [(bias, unit)])
 
 
 def _einsum(operation: Operation, output: int, flat: int) -> Form | None:
-    """One product per value of the letters that are summed over."""
-    edges = operation.node.args
-    inputs, out = operation.node.attrs["equation"].split("->")
-    terms = inputs.split(",")
-    if not all(isinstance(edge, Edge) for edge in edges) or "." in inputs:
-        return None
-    sizes: dict[str, int] = {}
-    for term, edge in zip(terms, edges):
-        for letter, n in zip(term, operation.shape_of(edge)):
-            sizes[letter] = max(n, sizes.get(letter, 1))
-    at = dict(zip(out, np.unravel_index(flat, operation.node.shape)))
-    summed = [letter for letter in sizes if letter not in at]
-    _written_out(math.prod(sizes[letter] for letter in summed) * len(terms))
-    parts: list[Element | float] = []
-    for values in np.ndindex(*(sizes[letter] for letter in summed)):
-        at.update(zip(summed, values))
-        for term, edge in zip(terms, edges):
-            place = [at[letter] for letter in term]
-            parts.append((edge, broadcast_place(place, operation.shape_of(edge))))
-
-    def build(maker: Maker, nodes: list[int]) -> int:
-        several = range(0, len(nodes), len(terms))
-        return maker.chain("add", [maker.chain("mul", nodes[i : i + len(terms)]) for i in several])
-
-    return Form(parts, build)
+    return _contracted(operation, flat, operation.node.attrs["equation"])
 
 
 def _reduced_places(operation: Operation, flat: int) -> tuple[Edge, list[int]]:
@@ -403,7 +400,7 @@ def _products(operation: Operation, flat: int) -> Form | None:
     fits = all(0 <= j < right.size and right[j] - 1 == i for i, j in pairs)
     if not fits or len(pairs) != np.count_nonzero(right):
         return None
-    return _dot([((edges[0], i), (edges[1], j)) for i, j in pairs])
+    return _sum_of_products([((edges[0], i), (edges[1], j)) for i, j in pairs])
 
 
 LAYOUT = {

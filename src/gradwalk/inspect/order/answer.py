@@ -35,6 +35,7 @@ from gradwalk.inspect.trace.trace import Edge, Trace
 
 ROWS = 40  # of a printed table
 DETAILED = 500  # places up to which to_dict() lists the paths of each
+KINDS = ("lost", "extra")
 SPARE = 8  # candidates beyond those listed: some may not be lost
 
 
@@ -151,19 +152,21 @@ class OrderRun(Report):
         among = graph.leading_to(places)
         total = over_all_paths(graph, counts, among, keep=places)
         if self.overwrite:
-            kept = as_run(graph, counts, self.passes, True)
-            largest = over_all_paths(graph, weights, among, keep=places)
-            for p in places:
-                count = len(self.passes) * (total[p] or 0) - (kept[p] or 0)
-                lost = self._listed(largest[p], "lost")
-                self._known[p] = _Paths(total[p] or 0, count, 0, lost, [], weights.exact)
-            return
-        counted = lost_and_extra(graph, counts, self.passes, places)
-        paths = lost_and_extra(graph, weights, self.passes, places)
+            none: Sums = [None] * len(graph.node_at)
+            kept, calls = as_run(graph, counts, self.passes, True), len(self.passes)
+            lost = {p: calls * (total[p] or 0) - (kept[p] or 0) for p in places}
+            counted: tuple[Any, Sums] = lost, none
+            largest = over_all_paths(graph, weights, among, keep=places), none
+        else:
+            counted = lost_and_extra(graph, counts, self.passes, places)
+            largest = lost_and_extra(graph, weights, self.passes, places)
         for p in places:
-            lost, extra = self._listed(paths[0][p], "lost"), self._listed(paths[1][p], "extra")
-            numbers = total[p] or 0, counted[0][p] or 0, counted[1][p] or 0
-            self._known[p] = _Paths(*numbers, lost, extra, weights.exact)
+            self._known[p] = _Paths(
+                total[p] or 0,
+                {kind: sums[p] or 0 for kind, sums in zip(KINDS, counted)},
+                {kind: self._listed(sums[p], kind) for kind, sums in zip(KINDS, largest)},
+                weights.exact,
+            )
 
     def _listed(self, candidates: list[Candidate] | None, kind: str) -> list[GradientPath]:
         """Candidates written out, with how often each is lost or extra, and why."""
@@ -249,10 +252,8 @@ class _Paths:
     """The paths to one place."""
 
     total: int
-    lost_count: int
-    extra_count: int
-    lost: list[GradientPath]
-    extra: list[GradientPath]
+    counts: dict[str, int]  # of each kind
+    largest: dict[str, list[GradientPath]]
     exact: bool
 
 
@@ -287,7 +288,7 @@ class NodeGradient(Report):
     @property
     def paths(self) -> int:
         """How many paths lead here from the root."""
-        return self.lost._found.total
+        return self.lost._behind.total
 
     def totals(self) -> dict[str, Any]:
         """Plain data without the single paths."""
@@ -312,16 +313,13 @@ class NodeGradient(Report):
         """The lost and the extra paths."""
         lines: list[str] = []
         if not self.lost.none:
-            count = f"{large(self.lost.count)} of {large(self.paths * self._calls)}"
+            total = self.paths * len(self.lost._run.passes)
+            count = f"{large(self.lost.count)} of {large(total)}"
             lines += [f"lost on the way to {self.name}, {count} paths:", *listed(self.lost)]
         if not self.extra.none:
             count = f"{large(self.extra.count)} path{'s' * (self.extra.count != 1)} too many"
             lines += [f"extra on the way to {self.name}, {count}:", *listed(self.extra)]
         return lines
-
-    @property
-    def _calls(self) -> int:
-        return len(self.lost._run.passes)
 
     def __str__(self) -> str:
         got, lost, extra = self.numbers()
@@ -338,7 +336,7 @@ class PathSum(Report):
 
     DATA = ("total", "count", "paths", "exact")
     total: Any
-    kind: str  # "lost" or "extra"
+    kind: str  # one of KINDS
     none: bool  # whether there are no such paths
     _run: OrderRun = field(repr=False)
     _place: int = field(repr=False)
@@ -346,24 +344,20 @@ class PathSum(Report):
     @property
     def count(self) -> int:
         """The exact number of paths, counted without listing them."""
-        if self.none:
-            return 0
-        return self._found.lost_count if self.kind == "lost" else self._found.extra_count
+        return 0 if self.none else self._behind.counts[self.kind]
 
     @property
     def paths(self) -> list[GradientPath]:
         """The largest paths."""
-        if self.none:
-            return []
-        return self._found.lost if self.kind == "lost" else self._found.extra
+        return [] if self.none else self._behind.largest[self.kind]
 
     @property
     def exact(self) -> bool:
         """Whether these are certainly the largest; always so for numbers."""
-        return self.none or self._found.exact
+        return self.none or self._behind.exact
 
     @property
-    def _found(self) -> _Paths:
+    def _behind(self) -> _Paths:
         return self._run._paths(self._place)
 
     def __iter__(self) -> Iterator[GradientPath]:

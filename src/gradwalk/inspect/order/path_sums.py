@@ -139,19 +139,16 @@ class BackwardGraph:
         return [pulled[argument] for argument, _ in self.edges[node]]
 
     def _pull_arrays(self, node: TraceNode, outputs: list[Any]) -> Sequence[Any]:
-        op = replay.op_of(node)
         gs = replay.filled(node, outputs)
-        pulled: Sequence[Any]
         try:
-            pulled = replay.pull(self.trace, node, gs)
+            return replay.pull(self.trace, node, gs)
         except replay.NotReplayable:
-            known = self._as_recorded(node, gs)
-            if known is None:
-                if op is None:
-                    raise self._unknown(node) from None
-                raise
-            pulled = known
-        return pulled
+            pulled = self._as_recorded(node, gs)
+            if pulled is not None:
+                return pulled
+            if replay.op_of(node) is None:
+                raise self._unknown(node) from None
+            raise
 
     def _as_recorded(self, node: TraceNode, gs: list[Any]) -> tuple[Kept, ...] | None:
         """Derive the push of an unknown op from its recorded push.

@@ -62,15 +62,6 @@ class Largest:
     def hand(self, node: int, outputs: list[Any]) -> list[list[Candidate]]:
         edges = self.graph.edges[node]
         handed: list[list[Candidate]] = [[] for _ in edges]
-        if self.graph.trace.scalar:  # by size before, so by size afterwards
-            for arriving, (argument, _), slope in zip(handed, edges, self.graph.slopes(node)):
-                for path in outputs[0]:
-                    size, amount, before, _, _, _ = path
-                    same = hash((before, node, argument))
-                    arriving.append(
-                        Candidate(size * abs(slope), amount * slope, same, path, node, argument)
-                    )
-            return handed
         for number, candidates in enumerate(outputs):
             for path in candidates or ():
                 gs = [None] * len(outputs)
