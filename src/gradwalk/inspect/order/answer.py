@@ -176,11 +176,8 @@ class OrderRun(Report):
             path = path_of(graph, candidate)
             if self.overwrite:
                 path.times = len(self.passes) - times.survives(path)
-            else:
-                through, more = times.runs(path)
-                path.times = len(self.passes) - through if kind == "lost" else more
-                if kind == "lost":
-                    times.explain(path)
+            elif kind == "lost":
+                times.explain(path)
             if path.times:
                 path.amount = path.times * path.amount
                 paths.append(path)

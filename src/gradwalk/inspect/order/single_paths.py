@@ -27,6 +27,7 @@ class Candidate(NamedTuple):
     before: Any  # the path up to that node; None at the root
     node: int  # of the root its place
     argument: int
+    times: int = 1  # how often it arrived
 
 
 class Largest:
@@ -49,7 +50,11 @@ class Largest:
         }
 
     def add(self, one: list[Candidate], other: list[Candidate]) -> list[Candidate]:
-        distinct = {candidate.identity: candidate for candidate in [*one, *other]}
+        distinct: dict[int, Candidate] = {}
+        for path in [*one, *other]:
+            known = distinct.get(path.identity)
+            times = path.times + (0 if known is None else known.times)
+            distinct[path.identity] = path._replace(times=times)
         return self._cut(list(distinct.values()))
 
     def _cut(self, candidates: list[Candidate]) -> list[Candidate]:
@@ -69,7 +74,8 @@ class Largest:
                 amounts = self.graph.pull(node, gs)
                 for arriving, (argument, _), amount in zip(handed, edges, amounts):
                     same = hash((path.identity, node, argument))
-                    arriving.append(Candidate(size_of(amount), amount, same, path, node, argument))
+                    edge = path, node, argument
+                    arriving.append(Candidate(size_of(amount), amount, same, *edge, path.times))
         return [self._cut(arriving) for arriving in handed]
 
 
@@ -140,6 +146,7 @@ def path_of(graph: BackwardGraph, candidate: Candidate) -> GradientPath:
         arguments=[argument for _, argument in steps],
         names=[graph.trace.name(n) for n in nodes],
         amount=candidate.amount,
+        times=candidate.times,
         _places=places,
     )
 
@@ -159,50 +166,21 @@ class VisitTimes:
                 times.setdefault(node, []).append(clock)
             self.times.append(times)
 
-    def runs(self, path: GradientPath) -> tuple[int, int]:
-        """In how many passes a path runs, and how often it runs besides."""
-        index = {node: i for i, node in enumerate(path.nodes[:-1])}
-        if not index:  # the root itself, which every pass sets again
-            return 1, 0
-        fresh, stale = [0] * len(path.nodes), [0] * len(path.nodes)
-        through = extra = 0
-        for times in self.times:
-            for i, place in enumerate(path._places):  # what lost_and_extra does, on one path
-                fresh[i], stale[i] = 0, stale[i] + fresh[i]
-                if place in self.graph.seeds:
-                    fresh[i], stale[i] = int(i == 0), 0
-            if path._places[-1] in self.graph.seeds:
-                through = extra = 0
-            visits = sorted((t, index[node]) for node in index for t in times.get(node, ()))
-            for _, i in visits:
-                if i == len(path.nodes) - 2:
-                    through, extra = through + fresh[i], extra + stale[i]
-                else:
-                    fresh[i + 1] += fresh[i]
-                    stale[i + 1] += stale[i]
-                fresh[i], stale[i] = 0, stale[i] + fresh[i]
-        return through, extra
-
     def explain(self, path: GradientPath) -> None:
         """Say at which pair of nodes a lost path breaks off, in the first pass that loses it."""
         for times in self.times:
-            now = 0
-            above: int | None = None
+            now, above = 0, ""
             for node in path.nodes[:-1]:
-                own = times.get(node, [])
+                name, own = self.graph.trace.name(node), times.get(node, [])
                 later = bisect.bisect_right(own, now)
                 if later == len(own):
-                    return self._broken(path, node, above, bool(own))
-                now, above = own[later], node
+                    path.reason = f"{name} was not visited"
+                    if own:
+                        path.pair = name, above
+                        path.reason = f"{name} was visited before {above}"
+                    return
+                now, above = own[later], name
         path.reason = "set again by the next call"
-
-    def _broken(self, path: GradientPath, node: int, above: int | None, visited: bool) -> None:
-        name = self.graph.trace.name(node)
-        if not visited:
-            path.reason = f"{name} was not visited"
-        elif above is not None:
-            path.pair = name, self.graph.trace.name(above)
-            path.reason = f"{name} was visited before {path.pair[1]}"
 
     def survives(self, path: GradientPath) -> bool:
         """Whether a path survives when arrivals overwrite; if not, say why."""
@@ -236,17 +214,11 @@ class VisitTimes:
             return True
         stop = max((i for i in range(len(path.nodes)) if was_there[i]), default=0)
         if by[stop] >= 0 and (stop == last or visited_since[stop]):
-            path.reason = self._overwritten(path, stop, by)
+            name = self.graph.trace.name
+            path.reason = f"overwritten in {name(path.nodes[stop])} by {name(by[stop])}"
         else:
             self.explain(path)
-        if not path.reason:
-            stop = next(i for i in range(len(path.nodes)) if by[i] >= 0)
-            path.reason = self._overwritten(path, stop, by)
         return False
-
-    def _overwritten(self, path: GradientPath, i: int, by: list[int]) -> str:
-        name = self.graph.trace.name
-        return f"overwritten in {name(path.nodes[i])} by {name(by[i])}"
 
 
 @dataclass
