@@ -19,8 +19,6 @@ from gradwalk.printers.graphs.tikz import frames_tikz, graph_tikz
 from gradwalk.printers.graphs.view import GraphView, view_of
 from gradwalk.printers.notebook import scrolled
 
-__all__ = ["Picture", "show"]
-
 
 def show(loss: Any = None, *, drawing: str = "nodes", depth: int | None = None) -> Picture:
     """A picture of a loss, a Value or a trace: a notebook draws it, `print` lists it.

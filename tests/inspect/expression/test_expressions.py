@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from gradwalk import Value
-from gradwalk.inspect.expression.parser import DEFAULT, ExpressionError, expression, parse
+from gradwalk.inspect.expression.parser import DEFAULT, expression, parse
 from gradwalk.inspect.expression.tokens import (
     CONSTANTS,
     DEEPEST,
@@ -20,6 +20,7 @@ from gradwalk.inspect.expression.tokens import (
     LONGEST,
     LONGEST_NAME,
     MOST_TOKENS,
+    ExpressionError,
 )
 from gradwalk.ops import TABLE
 from tests.batches import batched

@@ -32,8 +32,6 @@ from gradwalk.inspect.trace.trace import Trace
 from gradwalk.ops import TABLE
 from gradwalk.scalar.value import Value
 
-__all__ = ["ExpressionError", "ExpressionProgram", "expression", "parse"]
-
 DEFAULT = 1.0  # the value of a name without one
 _SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow", "neg": "neg"}
 _SPELLED = {op: sign for sign, op in _SIGNS.items()}

@@ -13,11 +13,11 @@ import numpy as np
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.findings import Finding, Limits, percent, strongest, together
-from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of, typical
+from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import NotReplayable, operands
 from gradwalk.inspect.trace.routes import reached
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.statistics import Statistics, array_of, norm_of, typical
 from gradwalk.inspect.trace.trace import Edge, TraceNode
 from gradwalk.ops import TABLE
 
@@ -31,6 +31,8 @@ SLOPES: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda out: 4 * out * (1 - out),
     "tanh": lambda out: 1 - out * out,
 }
+# Ops whose gradients are read by element: leaves, possible outputs, and recurrent ops.
+GRADIENTS_READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
 BOUNDED = {"sigmoid": "at most 0.25", "tanh": "below 1 everywhere but at 0"}
 
 

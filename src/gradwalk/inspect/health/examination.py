@@ -14,10 +14,11 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health import checks
 from gradwalk.inspect.health.findings import WIDTH, Finding, Limits, strongest
 from gradwalk.inspect.health.flat_outputs import saturated_outputs
-from gradwalk.inspect.health.gradient_flow import Anatomy, array_of, norm_of, typical
+from gradwalk.inspect.health.gradient_flow import Anatomy
 from gradwalk.inspect.health.recurrence import through_time
 from gradwalk.inspect.health.update_sizes import step_norms, update_sizes
 from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.statistics import array_of, norm_of, typical
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.charts import bars_svg
 

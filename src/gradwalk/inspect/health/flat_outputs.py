@@ -15,7 +15,8 @@ import numpy as np
 
 from gradwalk.inspect.health.checks import SLOPES, saturated_finding, softmax_weights
 from gradwalk.inspect.health.findings import Finding, Limits, percent, together
-from gradwalk.inspect.health.gradient_flow import Anatomy, array_of
+from gradwalk.inspect.health.gradient_flow import Anatomy
+from gradwalk.inspect.trace.statistics import array_of
 from gradwalk.inspect.trace.trace import TraceNode
 
 LOGARITHMS = frozenset(("log", "log1p", "log2", "log10", "binary_cross_entropy"))

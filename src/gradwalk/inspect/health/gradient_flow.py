@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.modes import quietly
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.statistics import norm_of
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace
 
 # Operations that multiply by a matrix, or look rows up in one.
@@ -29,56 +28,6 @@ MULTIPLY = LOOK_UP | frozenset((
     "linear", "matmul", "addmm", "baddbmm", "einsum", "conv", "conv_bias", "conv_input", "lstm",
     "gru", "rnn", "lstm_layer",
 ))  # fmt: skip
-SMALLEST_SQUARE = 1e-30  # below, squares of float32 numbers lose their digits
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The norm of an array that was not kept, and how many elements it had."""
-
-    norm: float
-    count: int
-
-    @classmethod
-    def of(cls, array: Any) -> Size:
-        """Of an array or a number."""
-        array = np.asarray(array)
-        return cls(norm_of(array), array.size)
-
-
-def norm_of(kept: Kept) -> float:
-    """The Euclidean norm; 0 of nothing, NaN or inf if an element is."""
-    if kept is None:
-        return 0.0
-    if isinstance(kept, Size):
-        return kept.norm
-    if isinstance(kept, Statistics):
-        return kept.norm if kept.finite else math.inf
-    flat = np.asarray(kept).ravel(order="K")  # no copy, whatever the order of the axes in memory
-    if flat.dtype.kind != "f":
-        flat = flat.astype(np.float64)
-    square = float(quietly(np.dot, flat, flat))
-    if flat.dtype != np.float64 and not SMALLEST_SQUARE < square < math.inf:
-        flat = flat.astype(np.float64)
-        square = float(quietly(np.dot, flat, flat))
-    return math.sqrt(square) if square >= 0 else math.nan
-
-
-def count_of(kept: Kept) -> int:
-    """How many elements."""
-    if kept is None:
-        return 0
-    return int(kept.count) if isinstance(kept, (Size, Statistics)) else int(np.size(kept))
-
-
-def typical(kept: Kept) -> float:
-    """The size of a typical element: the root of the mean square."""
-    return norm_of(kept) / math.sqrt(max(count_of(kept), 1))
-
-
-def array_of(kept: Kept) -> Any:
-    """The array, if it was kept."""
-    return None if kept is None or isinstance(kept, (Size, Statistics)) else np.asarray(kept)
 
 
 @dataclass(slots=True)

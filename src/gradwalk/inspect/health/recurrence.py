@@ -18,9 +18,10 @@ import numpy as np
 
 from gradwalk.inspect.health.checks import RECURRENT, SLOPES, why_so_large
 from gradwalk.inspect.health.findings import Finding, Limits, percent
-from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of
+from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.statistics import array_of, norm_of
 from gradwalk.inspect.trace.trace import TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.network.recurrent import GATES, times

@@ -36,8 +36,6 @@ from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, step
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 
-__all__ = ["FoundNan", "Operand", "find_nan"]
-
 
 def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     """Find the first cause of a NaN or inf in a loss, a trace, or what a function computes.

@@ -17,10 +17,8 @@ from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, reached, steps_at, way
+from gradwalk.inspect.trace.routes import group_name, leading_to, reached, steps_at, way
 from gradwalk.inspect.trace.trace import Trace, TraceNode
-
-__all__ = ["Cut", "PathStep", "WhyNoGrad", "why_no_grad"]
 
 
 def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:

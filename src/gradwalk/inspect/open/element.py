@@ -29,8 +29,6 @@ from gradwalk.inspect.trace.replay import NotReplayable, is_array, one_hot, op_o
 from gradwalk.inspect.trace.tangents import known_operands
 from gradwalk.inspect.trace.trace import Edge, Trace
 
-__all__ = ["Element", "ElementInput", "element"]
-
 MOST_NODES = 200_000  # of a scalar subgraph
 
 

@@ -25,8 +25,6 @@ from gradwalk.inspect.walk.wording import expression
 from gradwalk.inspect.why.path_counts import local_derivatives
 from gradwalk.scalar.value import Value
 
-__all__ = ["Opened", "open_op", "unfolded"]
-
 
 @dataclass
 class Opened(Report):

@@ -12,22 +12,16 @@ from typing import Any
 from gradwalk.inspect.order.answer import (
     NodeGradient,
     OrderRun,
-    PathSum,
     names_in_order,
     node_of,
     place_of,
 )
 from gradwalk.inspect.order.path_sums import Amounts, BackwardGraph, as_run, over_all_paths
 from gradwalk.inspect.order.recipes import RECIPES, Recipe, consumers_first, recipe_called
-from gradwalk.inspect.order.single_paths import GradientPath, Inversion, size_of
+from gradwalk.inspect.order.single_paths import size_of
 from gradwalk.inspect.report import Report, columns, short
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.trace import Edge, Trace
-
-__all__ = [
-    "EveryOrder", "GradientPath", "Inversion", "NodeGradient", "OrderRun", "PathSum",
-    "RECIPES", "Recipe", "RecipeRuns", "every_order", "run_order", "run_recipes",
-]  # fmt: skip
 
 MOST_NODES = 8  # nodes to permute at most: 40320 orders
 RULE = "A path counts if its nodes that have inputs are visited from the root down."

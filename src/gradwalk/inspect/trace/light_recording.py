@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.health.checks import RECURRENT, SLOPES
-from gradwalk.inspect.health.gradient_flow import Size
 from gradwalk.inspect.trace.from_graph import from_graph
 from gradwalk.inspect.trace.live import is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
+from gradwalk.inspect.trace.statistics import Size
 from gradwalk.inspect.trace.trace import Kept, Trace
-
-# Gradients of leaves, of activations that may be outputs, and of recurrent ops.
-READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
 
 
 class LightRecorder(Recorder):
-    """Reference values, and the gradients that `health` reads by element; measure the rest."""
+    """Reference values, and gradients at some ops ("" for leaves); measure everything else."""
+
+    def __init__(self, gradients_at: Collection[str] = ()) -> None:
+        super().__init__()
+        self._gradients_at = gradients_at
 
     def _kept(self, array: Any, what: str, index: int) -> Kept:
         array = getattr(array, "_array", array)
@@ -28,11 +29,11 @@ class LightRecorder(Recorder):
 
     def _refers(self, what: str, index: int) -> bool:
         if what == "grads":
-            return self.trace.nodes[index].op in READ  # "" for a leaf
+            return self.trace.nodes[index].op in self._gradients_at
         return what == "values"
 
 
-def light_trace(second: Any) -> Trace:
+def light_trace(second: Any, gradients_at: Collection[str] = ()) -> Trace:
     """As `as_trace`, but without copying the arrays of an unrecorded graph."""
     if is_torch_tensor(second):
         return as_trace(second)
@@ -43,4 +44,4 @@ def light_trace(second: Any) -> Trace:
     known = current()
     if known is not None and known.sweeps and known.lookup(second) == known.root:
         return known
-    return from_graph(second, LightRecorder())
+    return from_graph(second, LightRecorder(gradients_at))

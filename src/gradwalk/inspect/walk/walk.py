@@ -15,9 +15,7 @@ from gradwalk.inspect.trace.replay import NotReplayable, is_array
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.inspect.walk.step import Breakpoint, Complete, Incomplete, Push, WalkStep
-from gradwalk.inspect.walk.wording import arrow_down, gates_of, kept_text, way_down
-
-__all__ = ["Breakpoint", "Complete", "Incomplete", "Push", "Walk", "WalkStep", "gates_of", "walk"]
+from gradwalk.inspect.walk.wording import arrow_down, kept_text, way_down
 
 ROWS = 40  # leaves to print
 

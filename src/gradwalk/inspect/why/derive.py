@@ -30,8 +30,6 @@ from gradwalk.printers.formulas import mathml as mathml_printer
 from gradwalk.printers.formulas.formula import derivative_expression, formula, formula_part
 from gradwalk.printers.scalars import number
 
-__all__ = ["Derivation", "DerivationStep", "derive"]
-
 SHOWN = 40  # steps to print of a long derivation
 TERMS = 16  # terms of a sum; the middle of a longer one is counted
 FEW_PATHS = 4  # paths: up to so many, write out the product along each

@@ -19,8 +19,6 @@ from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 from gradwalk.inspect.why.path_counts import Cone, carries, local_derivatives, tangents
 from gradwalk.inspect.why.why import place_of
 
-__all__ = ["Move", "Nudge", "nudge"]
-
 
 @dataclass
 class Move:

@@ -34,9 +34,6 @@ from gradwalk.inspect.why.path_counts import (
 )
 from gradwalk.printers.formulas.formula import derivative
 
-__all__ = ["EdgeShare", "GroupShare", "PathShare", "TermShare", "Why", "why"]
-
-
 MOST_AUDITED = 100_000  # elements between x and the loss
 
 
