@@ -72,8 +72,7 @@ def save_trace(trace: Any, path: str | os.PathLike[str]) -> None:
 
 def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Describe a trace as JSON, with its larger arrays by name."""
-    arrays: dict[str, Any] = {}
-    writer = _Writer(arrays)
+    writer = _Writer()
     described = {
         "version": VERSION,
         "scalar": trace.scalar,
@@ -88,12 +87,11 @@ def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
             }
             for g in trace.groups
         ],
-        "sweeps": [writer.sweep(i, s) for i, s in enumerate(trace.sweeps)],
+        "sweeps": [writer.sweep(f"s{i}", s) for i, s in enumerate(trace.sweeps)],
         "names": {str(index): name for index, name in trace.names.items()},
         "reduced": trace.reduced,
         "exits": [
-            {"node": e.node, "how": e.how, "line": None if e.line is None else line_as_json(e.line)}
-            for e in trace.exits
+            {"node": e.node, "how": e.how, "line": line_as_json(e.line)} for e in trace.exits
         ],
         "bytes_kept": trace.bytes_kept,
         "saved": pairs(trace.saved),
@@ -102,7 +100,7 @@ def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
         "region_saved": pairs(trace.region_saved),
         "seconds": pairs(trace.seconds),
     }
-    return described, arrays
+    return described, writer.arrays
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -141,68 +139,56 @@ def _parsed(text: str | bytes) -> Any:
 
 
 class _Writer:
-    def __init__(self, arrays: dict[str, Any]) -> None:
-        self.arrays = arrays
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
 
     def node(self, node: TraceNode) -> dict[str, Any]:
         """Describe one node; defaults are omitted."""
-        described: dict[str, Any] = {
+        optional = {
+            "attrs": {name: encode(value) for name, value in node.attrs.items()} or None,
+            "label": node.label or None,
+            "note": node.note or None,
+            "group": node.group,
+            "line": line_as_json(node.line),
+            "needs_grad": None if node.needs_grad else False,
+        }
+        return {
             "op": node.op,
             "args": [
                 list(a) if isinstance(a, Edge) else {"constant": self.kept(a, f"c{node.index}.{i}")}
                 for i, a in enumerate(node.args)
             ],
             "metas": [[list(shape), dtype] for shape, dtype in node.metas],
-            "values": [self.kept(v, f"v{node.index}.{i}") for i, v in enumerate(node.values)],
+            "values": self.several(node.values, f"v{node.index}"),
+            **{name: value for name, value in optional.items() if value is not None},
         }
-        if node.attrs:
-            described["attrs"] = {name: encode(value) for name, value in node.attrs.items()}
-        for name in ("label", "note"):
-            if getattr(node, name):
-                described[name] = getattr(node, name)
-        if node.group is not None:
-            described["group"] = node.group
-        if node.line is not None:
-            described["line"] = line_as_json(node.line)
-        if not node.needs_grad:
-            described["needs_grad"] = False
-        return described
 
-    def sweep(self, number: int, sweep: Sweep) -> dict[str, Any]:
-        start = f"s{number}"
+    def sweep(self, start: str, sweep: Sweep) -> dict[str, Any]:
         return {
             "seeds": [
                 [edge.node, edge.output, self.kept(seed, f"{start}.r{edge.node}.{edge.output}")]
                 for edge, seed in sweep.seeds.items()
             ],
             "visits": sweep.visits,
-            "grads": [
-                [index, [self.kept(g, f"{start}.g{index}.{i}") for i, g in enumerate(parts)]]
-                for index, parts in sweep.grads.items()
-            ],
-            "pushed": [
-                [index, [self.kept(p, f"{start}.p{index}.{i}") for i, p in enumerate(parts)]]
-                for index, parts in sweep.pushed.items()
-            ],
-            "line": None if sweep.line is None else line_as_json(sweep.line),
+            "grads": [[i, self.several(gs, f"{start}.g{i}")] for i, gs in sweep.grads.items()],
+            "pushed": [[i, self.several(ps, f"{start}.p{i}")] for i, ps in sweep.pushed.items()],
+            "line": line_as_json(sweep.line),
             "seconds": pairs(sweep.seconds),
         }
 
+    def several(self, values: Sequence[Kept], name: str) -> list[Any]:
+        return [self.kept(value, f"{name}.{i}") for i, value in enumerate(values)]
+
     def kept(self, value: Kept, name: str) -> Any:
         """Write a number or a small array into the JSON, a large array beside it."""
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return encode(value)
         if isinstance(value, Statistics):
             return {"statistics": statistics_as_json(value)}
-        if not isinstance(value, (np.ndarray, np.generic)):
+        if not isinstance(value, np.ndarray) or value.size <= INLINE:
             return encode(value)
-        array = np.asarray(value)
-        if array.size <= INLINE:
-            return encode(array)
-        self.arrays[name] = np.ascontiguousarray(array)
-        described = {"array": name, "statistics": statistics_as_json(Statistics.of(array))}
-        if array.ndim >= 1 and array.dtype.kind in "fiub":
-            described["thumbnail"] = encode(thumbnail(array))
+        self.arrays[name] = np.ascontiguousarray(value)
+        described = {"array": name, "statistics": statistics_as_json(Statistics.of(value))}
+        if value.dtype.kind in "fiub":
+            described["thumbnail"] = encode(thumbnail(value))
         return described
 
 

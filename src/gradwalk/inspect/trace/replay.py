@@ -147,7 +147,9 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
     if op is None:
         return _scaled(trace, node, g)
     if trace.scalar:
-        return _pull_numbers(op, node, g, operands(trace, node, values))
+        args = operands(trace, node, values)
+        out = node.value if values is None else op.on_numbers(args, node.attrs)
+        return _pull_numbers(op, node, g, args, out)
     wants = tuple(
         isinstance(a, Edge) and trace.nodes[a.node].needs_grad and op.rule(i) is not None
         for i, a in enumerate(node.args)
@@ -199,12 +201,17 @@ def _fit(contribution: Any, operand: Any) -> Any:
     return contribution.sum((*range(lead), *ones), keepdims=True).reshape(shape)
 
 
-def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float]) -> list[Any]:
+def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float], out: Any) -> list[Any]:
     plan = op.plan((True,) * len(args)).write()
     with np.errstate(all="ignore"):
-        out = np.float64(op.on_numbers(args, node.attrs))
-        saved = plan.save(out, *(np.float64(a) for a in args))
-        pulled = plan.pull(np.float64(g), saved, node.attrs)
+        try:
+            pulled = plan.pull(g, plan.save(out, *args), node.attrs)
+            if complex not in map(type, pulled):
+                return [None if c is None else float(c) for c in pulled]
+        except (ZeroDivisionError, OverflowError, ValueError):
+            pass
+        doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # 1 / 0 is inf
+        pulled = plan.pull(np.float64(g), plan.save(np.float64(out), *doubles), node.attrs)
     return [None if c is None else float(c) for c in pulled]
 
 

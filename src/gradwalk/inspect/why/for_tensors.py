@@ -20,7 +20,6 @@ from gradwalk.inspect.open.element import (
 from gradwalk.inspect.open.open_op import backward_in_numbers
 from gradwalk.inspect.open.scalar_forms import TooLarge
 from gradwalk.inspect.trace.replay import NotReplayable, _typed, filled, is_array, kept_seeds, pull
-from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.tangents import known_operands, push
 from gradwalk.inspect.trace.trace import Edge, Kept, TraceNode
@@ -39,6 +38,7 @@ from gradwalk.inspect.why.why import (
     answer_for,
     cancellation,
     cosine,
+    edge_share,
     path_share,
     seed_share,
     unexplained,
@@ -105,7 +105,7 @@ def _at(share: EdgeShare, place: tuple[int, ...]) -> EdgeShare:
 
 
 def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
-    trace, start = cone.trace, cone.start
+    start = cone.start
     uses = cone.uses[start.node]
     amounts: dict[tuple[int, int], Kept] = {use: _pushed(cone, *use) for use in uses}
     if not all(is_array(amount) for amount in amounts.values()):
@@ -113,21 +113,10 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
             amounts.update(_pulled_down(cone, kept_seeds(cone.sweep)))
         except NotReplayable as error:
             notes.append(f"some contributions are known by their size only: {error}")
-    shares = []
-    for (consumer, argument), amount in amounts.items():
-        node = trace.nodes[consumer]
-        shares.append(
-            EdgeShare(
-                consumer=consumer,
-                name=trace.name(consumer),
-                op=node.op,
-                argument=argument,
-                amount=amount if is_array(amount) else None,
-                norm=_norm(amount),
-                group=group_name(trace, consumer),
-                line=node.line,
-            )
-        )
+    shares = [
+        edge_share(cone, *edge, amount if is_array(amount) else None, _norm(amount))
+        for edge, amount in amounts.items()
+    ]
     if start.node in cone.seeds:
         shares.append(seed_share(kept_seeds(cone.sweep)[start]))
     whole = _whole(gradient, shares)

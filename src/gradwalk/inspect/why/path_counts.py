@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.replay import is_array, op_of, pull
 from gradwalk.inspect.trace.trace import Edge, Sweep, Trace, TraceNode
-from gradwalk.ops.core.op import Op
 
 Locals = dict[int, tuple[Any, ...]]  # node -> d node / d argument, None where there is none
 AGREE = 1e-9  # relative: beyond it a node did not push what the op table says
@@ -36,27 +35,11 @@ def local_derivatives(trace: Trace, nodes: Iterable[int], sweep: Sweep | None = 
     with np.errstate(all="ignore"):
         for index in nodes:
             node = trace.nodes[index]
-            op = op_of(node)
-            slopes = None if op is None else _from_table(trace, node, op)
+            slopes = None if op_of(node) is None else tuple(pull(trace, node, 1.0))
             derivatives[index] = (
                 _as_pushed(node, slopes, sweep) if sweep is not None else slopes or ()
             )
     return derivatives
-
-
-def _from_table(trace: Trace, node: TraceNode, op: Op) -> tuple[Any, ...]:
-    plan = op.plan((True,) * len(node.args)).write()
-    args = [trace.nodes[a.node].values[0] if isinstance(a, Edge) else a for a in node.args]
-    out = node.values[0]
-    try:
-        pulled = plan.pull(1.0, plan.save(out, *args), node.attrs)
-        if complex not in map(type, pulled):
-            return tuple([c if c is None else float(c) for c in pulled])
-    except (ZeroDivisionError, OverflowError, ValueError):
-        pass
-    doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # IEEE: 1 / 0 is inf
-    pulled = plan.pull(np.float64(1), plan.save(np.float64(out), *doubles), node.attrs)
-    return tuple([c if c is None else float(c) for c in pulled])
 
 
 def _as_pushed(node: TraceNode, slopes: tuple[Any, ...] | None, sweep: Sweep) -> tuple[Any, ...]:
@@ -137,31 +120,30 @@ class Cone:
 # -- counting and summing --------------------------------------------------------------------------
 
 
+def sum_over_paths(cone: Cone, seeds: dict[int, Any], factor: Callable[[int, int], Any]) -> Any:
+    """Σ over all paths of seed × Π factor(node, argument): one number per node at a time."""
+    sums = dict(seeds)
+    for node in reversed(cone.nodes):
+        total = sums.pop(node, 0)
+        for source, position in cone.inputs[node]:
+            sums[source] = sums.get(source, 0) + total * factor(node, position)
+    return sums.get(cone.start.node, 0)
+
+
 def count_paths(cone: Cone, slopes: Locals | None = None) -> int:
     """How many paths there are, exactly; with `slopes` only those without a factor 0."""
-    counts: dict[int, int] = {}
-    start = cone.start.node
-    for node in cone.from_the_loss:
-        count = counts.pop(node, 0) + (node in cone.seeds)
-        if node == start:
-            return count
-        for source, position in cone.inputs[node]:
-            if slopes is None or slopes[node][position] != 0:
-                counts[source] = counts.get(source, 0) + count
-    return 0
+    counts: int = sum_over_paths(
+        cone,
+        dict.fromkeys(cone.seeds, 1),
+        lambda node, position: slopes is None or slopes[node][position] != 0,
+    )
+    return counts
 
 
 def sum_of_magnitudes(cone: Cone, slopes: Locals) -> float:
     """Σ over all paths of |product of factors|: what the gradient would be if nothing cancelled."""
-    sums: dict[int, float] = {}
-    start = cone.start.node
-    for node in cone.from_the_loss:
-        total = sums.pop(node, 0.0) + abs(float(cone.seeds.get(node, 0.0)))
-        if node == start:
-            return total
-        for source, position in cone.inputs[node]:
-            sums[source] = sums.get(source, 0.0) + total * abs(slopes[node][position])
-    return 0.0
+    seeds = {node: abs(float(seed)) for node, seed in cone.seeds.items()}
+    return float(sum_over_paths(cone, seeds, lambda node, at: abs(slopes[node][at])))
 
 
 def tangents(cone: Cone, slopes: Locals) -> dict[int, float]:

@@ -274,24 +274,20 @@ def _edge_share(cone: Cone, slopes: Locals, consumer: int, argument: int) -> Edg
     trace = cone.trace
     node = trace.nodes[consumer]
     amount = float(cone.sweep.pushed[consumer][argument])
+    share = edge_share(cone, consumer, argument, amount, abs(amount))
+    share.local, share.gradient = slopes[consumer][argument], cone.sweep.grad(consumer)
     op = op_of(node)
-    names = [_short_name(trace, a) for a in node.args]
-    formula = ""
     if op is not None and op.elementwise:
-        formula = derivative(op, argument, names, trace.name(consumer), **node.attrs)
-    return EdgeShare(
-        consumer=consumer,
-        name=trace.name(consumer),
-        op=node.op,
-        argument=argument,
-        amount=amount,
-        norm=abs(amount),
-        local=slopes[consumer][argument],
-        formula=formula,
-        gradient=cone.sweep.grad(consumer),
-        group=group_name(trace, consumer),
-        line=node.line,
-    )
+        names = [_short_name(trace, a) for a in node.args]
+        share.formula = derivative(op, argument, names, trace.name(consumer), **node.attrs)
+    return share
+
+
+def edge_share(cone: Cone, consumer: int, argument: int, amount: Any, norm: float) -> EdgeShare:
+    """The contribution of one edge."""
+    node, name = cone.trace.nodes[consumer], cone.trace.name(consumer)
+    group = group_name(cone.trace, consumer)
+    return EdgeShare(consumer, name, node.op, argument, amount, norm, group=group, line=node.line)
 
 
 def _short_name(trace: Trace, argument: Any) -> str:
