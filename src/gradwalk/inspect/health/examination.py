@@ -13,8 +13,7 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health import checks
 from gradwalk.inspect.health.findings import WIDTH, Finding, Limits, strongest
-from gradwalk.inspect.health.flat_outputs import saturated_outputs
-from gradwalk.inspect.health.gradient_flow import Anatomy
+from gradwalk.inspect.health.gradient_flow import Anatomy, gradient_flow
 from gradwalk.inspect.health.recurrence import through_time
 from gradwalk.inspect.health.update_sizes import step_norms, update_sizes
 from gradwalk.inspect.report import Report, short
@@ -149,11 +148,11 @@ def examine(
     anatomy = Anatomy(trace, model)
     dead, dead_shares = checks.dead_units(anatomy, limits)
     flat, flat_shares = checks.saturated_units(anatomy, limits)
-    ends, end_shares = saturated_outputs(anatomy, limits)
+    ends, end_shares = checks.saturated_outputs(anatomy, limits)
     inside, gate_shares = through_time(anatomy, limits, rows)
     stuck = checks.symmetric_weights(anatomy)
     scale = checks.activation_scale(anatomy, limits)
-    flow = _unexplained(checks.gradient_flow(anatomy, limits), dead, flat, stuck, inside)
+    flow = _unexplained(gradient_flow(anatomy, limits), dead, flat, stuck, inside)
     if steps is None:
         steps = step_norms(anatomy, optimizer, lr)
     size, ratios = update_sizes(anatomy, steps, optimizer, limits)

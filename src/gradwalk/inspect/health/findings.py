@@ -8,11 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.health.gradient_flow import Factor
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.routes import listed
 
 WIDTH = 80
+
+
+@dataclass(slots=True)
+class Factor:
+    """How one operation changed the norm of the gradient."""
+
+    node: int
+    op: str
+    value: float  # norm below / norm above
+    layer: str  # of a layer, its name
+    line: SourceLine | None
+    weight_norm: float | None = None  # per row: what a random gradient would be multiplied by
 
 
 @dataclass(frozen=True)

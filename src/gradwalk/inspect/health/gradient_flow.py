@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.health.findings import Factor, Finding, Limits, strongest
+from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.routes import leading_to
 from gradwalk.inspect.trace.statistics import norm_of
@@ -28,18 +30,7 @@ MULTIPLY = LOOK_UP | frozenset((
     "linear", "matmul", "addmm", "baddbmm", "einsum", "conv", "conv_bias", "conv_input", "lstm",
     "gru", "rnn", "lstm_layer",
 ))  # fmt: skip
-
-
-@dataclass(slots=True)
-class Factor:
-    """How one operation changed the norm of the gradient."""
-
-    node: int
-    op: str
-    value: float  # norm below / norm above
-    layer: str  # of a layer, its name
-    line: SourceLine | None
-    weight_norm: float | None = None  # per row: what a random gradient would be multiplied by
+BOUNDED = {"sigmoid": "at most 0.25", "tanh": "below 1 everywhere but at 0"}
 
 
 @dataclass(slots=True)
@@ -245,3 +236,126 @@ class Anatomy:
         if times:
             return max(times, key=lambda write: write[0])[1]
         return self.trace.nodes[layer.weight].line
+
+
+# -- the gradient from layer to layer --------------------------------------------------------------
+
+
+def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
+    """Layers whose gradient is far smaller, or larger, than that of the last layer above them."""
+    if not anatomy.layers:
+        return []
+    tops = _tops(anatomy)
+    spine = {layer.node for layer in anatomy.spine()}
+    small: list[tuple[float, Layer]] = []
+    large: list[tuple[float, Layer]] = []
+    for layer in anatomy.layers:
+        top = tops.get(layer.node)
+        if layer.node not in anatomy.sweep.grads or top is None:
+            continue
+        reference, own = anatomy.gradient(top), anatomy.gradient(layer.node)
+        if not math.isfinite(own):
+            if not anatomy.sweep.thrown_away:
+                large.append((math.inf, layer))
+        elif reference > 0:
+            ratio = own / reference
+            # Off the spine (queries and keys, gates) a gradient may be small by nature.
+            if ratio < (limits.vanishing if layer.node in spine else limits.vanishing**2):
+                small.append((ratio, layer))
+            elif ratio > limits.exploding:
+                large.append((ratio, layer))
+    findings = []
+    small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
+    if small:
+        findings.append(_flow(anatomy, min(small, key=_first), small, growing=False))
+    if large:
+        findings.append(_flow(anatomy, max(large, key=_first), large, growing=True))
+    return findings
+
+
+def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
+    """Whether the gradient ends only at zero weights that do receive a gradient."""
+    zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
+    return bool(zeros) and all(
+        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(anatomy.layer_at[f.node].weight)) > 0
+        for f in zeros
+    )
+
+
+def _first(item: tuple[float, Layer]) -> float:
+    return item[0]
+
+
+def _tops(anatomy: Anatomy) -> dict[int, int]:
+    """For every node the last layer on its main path."""
+    tops: dict[int, int] = {}
+    for node in reversed(anatomy.trace.nodes):
+        if node.index not in anatomy.sweep.grads:
+            continue
+        above = anatomy.above(node.index)
+        if above is not None and above in tops:
+            tops[node.index] = tops[above]
+        elif node.index in anatomy.layer_at:
+            tops[node.index] = node.index
+    return tops
+
+
+def _flow(
+    anatomy: Anatomy,
+    worst: tuple[float, Layer],
+    among: list[tuple[float, Layer]],
+    growing: bool,
+) -> Finding:
+    ratio, layer = worst
+    if not math.isfinite(ratio):  # its factors would be 0, inf or NaN
+        return Finding(
+            "exploding",
+            layer.title,
+            ratio,
+            f"the gradient of layer {layer.title} is not finite",
+            "find_nan names the operation it began at, its line and a fix",
+            anatomy.trace.nodes[layer.node].line,
+            others=[other.title for _, other in among if other is not layer],
+            _nodes={layer.node},
+        )
+    factors = anatomy.factors(layer.node)
+    path = anatomy.main_path(layer.node)
+    above = [anatomy.layer_at[n] for n in path if n in anatomy.layer_at]
+    blamed = strongest(factors, growing)
+    guilty = anatomy.layer_at.get(blamed.node) if blamed is not None else None
+    return Finding(
+        "exploding" if growing else "vanishing",
+        layer.title,
+        ratio,
+        f"the gradient of layer {layer.title} is {short(ratio)} times that of layer "
+        f"{above[-1].title}, {len(above) - 1} layer(s) above it",
+        _change(blamed, growing),
+        blamed.line if blamed is not None else anatomy.trace.nodes[layer.node].line,
+        anatomy.written_at(guilty) if guilty is not None else None,
+        factors,
+        [other.title for _, other in among if other is not layer],
+    )
+
+
+def _change(blamed: Factor | None, growing: bool) -> str:
+    if growing and blamed is not None and not blamed.layer:
+        return (
+            f"a smaller factor at {blamed.op}, a normalisation, or nn.utils.clip_grad_norm_ before "
+            "each step"
+        )
+    if growing:
+        return (
+            "smaller or orthogonal initial weights (nn.init), a normalisation between the layers, "
+            "or nn.utils.clip_grad_norm_ before each step"
+        )
+    if blamed is not None and blamed.op in BOUNDED:
+        return (
+            f"relu or gelu in place of {blamed.op}, whose slope is {BOUNDED[blamed.op]}; or a "
+            "residual connection (x + layer(x)), or a normalisation before it"
+        )
+    if blamed is not None and blamed.layer:
+        return (
+            "larger initial weights (nn.init.kaiming_normal_ before relu, xavier_normal_ before "
+            "tanh), a residual connection (x + layer(x)), or a normalisation"
+        )
+    return "a residual connection (x + layer(x)) around the layers between, or a normalisation"

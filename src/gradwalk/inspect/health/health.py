@@ -8,7 +8,7 @@ from gradwalk.inspect.health.checks import GRADIENTS_READ
 from gradwalk.inspect.health.examination import HealthReport, examine
 from gradwalk.inspect.health.findings import Limits
 from gradwalk.inspect.health.fixes import try_fix
-from gradwalk.inspect.trace.light_recording import light_trace
+from gradwalk.inspect.trace.recorder import light_trace
 
 
 class _Health:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.health.checks import RECURRENT, SLOPES, why_so_large
-from gradwalk.inspect.health.findings import Finding, Limits, percent
-from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer
+from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent
+from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.statistics import array_of, norm_of

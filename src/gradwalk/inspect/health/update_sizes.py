@@ -8,8 +8,8 @@ from collections import defaultdict
 from typing import Any
 
 from gradwalk.engine.modes import quietly
-from gradwalk.inspect.health.findings import Finding, Limits
-from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer
+from gradwalk.inspect.health.findings import Factor, Finding, Limits
+from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.live import gradient_of, guest
 from gradwalk.inspect.trace.statistics import array_of, norm_of

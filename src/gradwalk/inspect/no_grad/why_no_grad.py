@@ -10,8 +10,15 @@ import numpy as np
 from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.no_grad.answer import Cut, WhyNoGrad
-from gradwalk.inspect.no_grad.cuts import Cause, all_zero, closed, is_flat, vanished
-from gradwalk.inspect.no_grad.suspects import came_back, stand_ins
+from gradwalk.inspect.no_grad.cuts import (
+    Cause,
+    all_zero,
+    came_back,
+    closed,
+    is_flat,
+    stand_ins,
+    vanished,
+)
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor

@@ -25,8 +25,15 @@ from gradwalk.inspect.open.open_op import (
 )
 from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge, form_of, linearised
 from gradwalk.inspect.report import Report, short
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, one_hot, op_of, operand, pull
-from gradwalk.inspect.trace.tangents import known_operands
+from gradwalk.inspect.trace.replay import (
+    NotReplayable,
+    is_array,
+    known_operands,
+    one_hot,
+    op_of,
+    operand,
+    pull,
+)
 from gradwalk.inspect.trace.trace import Edge, Trace
 
 MOST_NODES = 200_000  # of a scalar subgraph

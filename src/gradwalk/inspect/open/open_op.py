@@ -18,8 +18,15 @@ from gradwalk.inspect.open.expansions import Expansion, expansions_of
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder, as_trace
-from gradwalk.inspect.trace.replay import _typed, is_array, op_of, pull
-from gradwalk.inspect.trace.tangents import computing, known_operands, leaf_tensor
+from gradwalk.inspect.trace.replay import (
+    computing,
+    is_array,
+    known_operands,
+    leaf_tensor,
+    op_of,
+    pull,
+    typed,
+)
 from gradwalk.inspect.trace.trace import Edge, Group, Sweep, Trace, TraceNode, key_of
 from gradwalk.inspect.walk.wording import expression
 from gradwalk.inspect.why.path_counts import local_derivatives
@@ -156,7 +163,7 @@ class _Inside:
         places: list[int | None] = []
         with computing(recorder), np.errstate(all="ignore"):
             tensors: list[Any] = []
-            for value, argument in zip(_typed(node, self.args), node.args):
+            for value, argument in zip(typed(node, self.args), node.args):
                 if not isinstance(value, np.ndarray):
                     tensors.append(value)
                     places.append(None)

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, one_hot, pull
-from gradwalk.inspect.trace.tangents import known_operands
+from gradwalk.inspect.trace.replay import NotReplayable, known_operands, one_hot, pull, typed
 from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
@@ -95,7 +94,7 @@ class Operation:
     def args(self) -> list[Any]:
         """The operands as arrays."""
         if "args" not in self.cache:
-            self.cache["args"] = _typed(self.node, known_operands(self.trace, self.node))
+            self.cache["args"] = typed(self.node, known_operands(self.trace, self.node))
         return self.cache["args"]
 
     def value(self, output: int, flat: int) -> float:

@@ -1,4 +1,4 @@
-"""Compute with a trace alone: recompute a node's value, or pull any gradient through it.
+"""Compute with a trace alone: recompute a node, pull a gradient or push a tangent through it.
 
 The op table has the rules and the trace has the operands, so a trace can be stepped on a machine
 that has never seen the program.
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.modes import quietly
+from gradwalk.engine import gradients, jvp
+from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.ops import TABLE
@@ -65,7 +66,7 @@ def forward(trace: Trace, node: TraceNode, values: dict[Edge, Any] | None = None
             return [op.on_numbers(args, node.attrs)]
         raise NotReplayable(f"{node.op} is not about numbers")
     with _told_of(trace, node):
-        return _outputs(op, quietly(op.forward, *_typed(node, args), **node.attrs))
+        return outputs_of(op, quietly(op.forward, *typed(node, args), **node.attrs))
 
 
 @contextmanager
@@ -80,12 +81,13 @@ def _told_of(trace: Trace, node: TraceNode) -> Iterator[None]:
         ) from error
 
 
-def _outputs(op: Op, result: Any) -> list[Any]:
+def outputs_of(op: Op, result: Any) -> list[Any]:
+    """What a forward returned as a list of outputs, without residuals."""
     many = result if op.multiple or op.residuals else (result,)
     return [np.asarray(part) for part in many[: len(many) - len(op.residuals)]]
 
 
-def _typed(node: TraceNode, args: list[Any]) -> list[Any]:
+def typed(node: TraceNode, args: list[Any]) -> list[Any]:
     """Give plain numbers among arrays the arrays' dtype, as when recorded."""
     dtype = np.dtype(node.metas[0][1]) if node.metas[0][1] != "float" else np.dtype(float)
     return [
@@ -172,7 +174,7 @@ def _what_backward_needs(
     asked = [op.outputs.index(name) for name in names if name in op.outputs]
     kept = values is None and all(is_array(node.values[i]) for i in asked)
     if not kept or any(name in op.residuals for name in names):
-        args = _typed(node, operands(trace, node, values))
+        args = typed(node, operands(trace, node, values))
         result = op.forward(*args, **node.attrs)
         return ([np.asarray(r) for r in result] if several else np.asarray(result)), args
     args = []
@@ -183,7 +185,7 @@ def _what_backward_needs(
             args.append(np.broadcast_to(np.zeros((), dtype), shape))
         else:
             args.append(operand(trace, argument))
-    return (list(node.values) if several else node.value), _typed(node, args)
+    return (list(node.values) if several else node.value), typed(node, args)
 
 
 def _fit(contribution: Any, operand: Any) -> Any:
@@ -222,3 +224,64 @@ def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:
         if pushed is not None and np.ndim(before) == 0 and is_array(before) and before:
             return [None if p is None else p * (g / before) for p in pushed]
     raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
+
+
+# -- with tensors of our own -----------------------------------------------------------------------
+
+
+@contextmanager
+def computing(watcher: Any = None) -> Iterator[None]:
+    """Compute with tensors of our own, hidden from a recording of the user."""
+    outer, state.here.watcher = state.here.watcher, watcher
+    try:
+        with enable_grad():
+            yield
+    finally:
+        state.here.watcher = outer
+
+
+def leaf_tensor(array: Any, needs_grad: bool = False, label: str = "") -> Any:
+    """A new tensor on an array."""
+    array = np.asarray(array)
+    tensor = gradients.wrap(array)
+    if label:
+        tensor.label = label
+    if needs_grad and array.dtype.kind == "f":
+        tensor.requires_grad = True
+    return tensor
+
+
+def known_operands(trace: Trace, node: TraceNode) -> list[Any]:
+    """The operands of a node; raise an error that says what is missing."""
+    if any(a is None for a in node.args):
+        raise NotReplayable(
+            f"an operand of {trace.name(node.index)} that needed no gradient was not recorded. "
+            "Fix: compute inside `with gradwalk.record():`"
+        )
+    return operands(trace, node)
+
+
+def push(node: TraceNode, args: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+    """Push tangents through a node; None for an output that does not move.
+
+    `args` are its operands, `moving` their tangents; None for constants.
+    """
+    op = op_of(node)
+    if op is None:
+        raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
+    count = len(node.metas)
+    if not op.differentiable:
+        return [None] * count
+    with computing():
+        tensors = [
+            leaf_tensor(a, t is not None) if isinstance(a, np.ndarray) else a
+            for a, t in zip(args, moving, strict=True)
+        ]
+        starts = [(x, t) for x, t in zip(tensors, moving) if getattr(x, "requires_grad", False)]
+        if not starts:
+            return [None] * count
+        out = op(*tensors, **node.attrs)
+        outs = list(out) if op.multiple else [out]
+        directions = [leaf_tensor(np.asarray(t, x.dtype)) for x, t in starts]
+        pushed = jvp.push(outs, [x for x, _ in starts], directions)
+    return [None if t is None else t._array for t in pushed]

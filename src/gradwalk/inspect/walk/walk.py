@@ -366,7 +366,7 @@ class Walk(Report):
 
     def _repr_html_(self) -> str:
         """The graph at this step, above the text."""
-        from gradwalk.inspect.displays import step_html
+        from gradwalk.inspect.show import step_html
 
         return step_html(self.trace, self._forward, self.position, str(self))
 

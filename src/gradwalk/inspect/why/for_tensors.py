@@ -19,16 +19,16 @@ from gradwalk.inspect.open.element import (
 )
 from gradwalk.inspect.open.open_op import backward_in_numbers
 from gradwalk.inspect.open.scalar_forms import TooLarge
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, filled, is_array, kept_seeds, pull
+from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.tangents import known_operands, push
 from gradwalk.inspect.trace.trace import Edge, Kept, TraceNode
-from gradwalk.inspect.why.loss_terms import loss_terms
 from gradwalk.inspect.why.path_counts import (
     Cone,
     best_paths,
     count_paths,
     local_derivatives,
+    loss_terms,
     sum_of_magnitudes,
 )
 from gradwalk.inspect.why.why import (
@@ -71,7 +71,7 @@ def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
     whole_edges = _edges(cone, gradient, notes)
     gradient = _whole(gradient, whole_edges)
     if not is_array(gradient):
-        raise NotReplayable(
+        raise replay.NotReplayable(
             f"the gradient of {trace.name(start.node)} was not kept. Fix: record with keep='all', "
             "or a larger budget."
         )
@@ -110,15 +110,15 @@ def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
     amounts: dict[tuple[int, int], Kept] = {use: _pushed(cone, *use) for use in uses}
     if not all(is_array(amount) for amount in amounts.values()):
         try:
-            amounts.update(_pulled_down(cone, kept_seeds(cone.sweep)))
-        except NotReplayable as error:
+            amounts.update(_pulled_down(cone, replay.kept_seeds(cone.sweep)))
+        except replay.NotReplayable as error:
             notes.append(f"some contributions are known by their size only: {error}")
     shares = [
         edge_share(cone, *edge, amount if is_array(amount) else None, _norm(amount))
         for edge, amount in amounts.items()
     ]
     if start.node in cone.seeds:
-        shares.append(seed_share(kept_seeds(cone.sweep)[start]))
+        shares.append(seed_share(replay.kept_seeds(cone.sweep)[start]))
     whole = _whole(gradient, shares)
     for share in shares:
         share.cosine = cosine(share.amount, whole)
@@ -153,7 +153,7 @@ def _pushed(cone: Cone, consumer: int, argument: int) -> Kept:
     try:
         if given and all(g is None or is_array(g) for g in given):
             return _pull_to(cone, node, [argument], given)[argument]
-    except NotReplayable:
+    except replay.NotReplayable:
         pass
     return pushed[argument] if pushed else None
 
@@ -169,7 +169,7 @@ def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], An
         if all(g is None for g in own):
             continue
         wanted = [position for _, position in cone.inputs[index]]
-        pulled = _pull_to(cone, node, wanted, filled(node, own))
+        pulled = _pull_to(cone, node, wanted, replay.filled(node, own))
         for position in wanted:
             source, given = node.args[position], pulled[position]
             if given is None:
@@ -191,9 +191,9 @@ def _norm(kept: Kept) -> float:
 
 def _pull_to(cone: Cone, node: TraceNode, wanted: list[int], g: Any) -> list[Any]:
     """Pull through a node to some of its arguments; the others are constants."""
-    values = known_operands(cone.trace, node)
+    values = replay.known_operands(cone.trace, node)
     args = tuple(a if i in wanted else values[i] for i, a in enumerate(node.args))
-    return pull(cone.trace, dataclasses.replace(node, args=args), g)
+    return replay.pull(cone.trace, dataclasses.replace(node, args=args), g)
 
 
 # -- by loss term ----------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
     terms = loss_terms(cone)
     if not terms:
         return []
-    seed = float(np.asarray(kept_seeds(cone.sweep)[Edge(cone.sweep.root)]).reshape(()))
+    seed = float(np.asarray(replay.kept_seeds(cone.sweep)[Edge(cone.sweep.root)]).reshape(()))
     return [(edge, flat, seed * coefficient) for edge, flat, coefficient in terms]
 
 
@@ -234,7 +234,7 @@ def _terms_by_sweep(cone: Cone, gradient: Kept, notes: list[str]) -> list[TermSh
             )
             return []
         shares = [_term_share(cone, part, _gradient_from(cone, *part), gradient) for part in parts]
-    except NotReplayable as error:
+    except replay.NotReplayable as error:
         notes.append(f"not split by loss term: {error}")
         return []
     return sorted(shares, key=lambda share: -share.norm)
@@ -262,7 +262,7 @@ def _terms_by_tangent(cone: Cone, place: tuple[int, ...], notes: list[str]) -> l
             return []
         wanted = {edge for edge, _, _ in parts}
         moves = dict(_tangents(cone, place, wanted))
-    except NotReplayable as error:
+    except replay.NotReplayable as error:
         notes.append(f"not split by loss term: {error}")
         return []
     shares = []
@@ -289,8 +289,8 @@ def _tangents(cone: Cone, place: tuple[int, ...], wanted: set[Edge]) -> Iterator
             for i, a in enumerate(node.args)
         ]
         if any(m is not None for m in moving):
-            args = _typed(node, known_operands(trace, node))
-            for output, tangent in enumerate(push(node, args, moving)):
+            args = replay.typed(node, replay.known_operands(trace, node))
+            for output, tangent in enumerate(replay.push(node, args, moving)):
                 edge = Edge(index, output)
                 if tangent is not None:
                     known[edge] = tangent
@@ -309,7 +309,7 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     """Open everything between the element and the loss into numbers, and rank its paths."""
     trace, start = cone.trace, cone.start
     try:
-        (root, seed), *others = kept_seeds(cone.sweep).items()
+        (root, seed), *others = replay.kept_seeds(cone.sweep).items()
         if others or np.size(seed) != 1:
             answer.notes.append("paths of numbers are found for a loss that is one number")
             return
@@ -323,7 +323,7 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
             lambda edge: edge == start or edge.node not in cone.uses or edge.node == start.node,
             MOST_OPENED,
         )
-    except (TooLarge, NotReplayable) as error:
+    except (TooLarge, replay.NotReplayable) as error:
         answer.notes.append(f"paths are those of tensors: {error}")
         return
     leaf = graph.leaves.get((start, flat))

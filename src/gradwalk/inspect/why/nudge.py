@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from gradwalk.engine.modes import quietly
 from gradwalk.inspect.open.element import place_in
 from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.recorder import as_trace
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, operand
+from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.inspect.trace.tangents import known_operands, push
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 from gradwalk.inspect.why.path_counts import Cone, carries, local_derivatives, tangents
 from gradwalk.inspect.why.why import place_of
@@ -168,7 +168,7 @@ def _answer(
 
 def _again(trace: Trace, node: TraceNode, changed: dict[int, float | None]) -> float | None:
     """The value of a node after the nudge; None if unknown."""
-    op = op_of(node)
+    op = replay.op_of(node)
     args = [
         changed.get(a.node, trace.nodes[a.node].value) if isinstance(a, Edge) else a
         for a in node.args
@@ -219,7 +219,7 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
     for index in nodes:
         node = trace.nodes[index]
         if any(a is None for a in node.args):
-            known_operands(trace, node)  # which says what is missing
+            replay.known_operands(trace, node)  # which says what is missing
         old = [_operand(trace, a, before) for a in node.args]
         new = [after.get(a, o) if isinstance(a, Edge) else o for a, o in zip(node.args, old)]
         directions = [
@@ -228,7 +228,9 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
         ]
         values, changed = _computed(node, old), _computed(node, new)
         flowing = any(d is not None for d in directions)
-        predicted = push(_doubled(node), old, directions) if flowing else [None] * len(values)
+        predicted = (
+            replay.push(_doubled(node), old, directions) if flowing else [None] * len(values)
+        )
         for output, (one, other) in enumerate(zip(values, changed)):
             edge = Edge(index, output)
             before[edge], after[edge] = one, other
@@ -261,7 +263,7 @@ def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
 
 
 def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
-    value = operand(trace, argument, known)
+    value = replay.operand(trace, argument, known)
     if not isinstance(argument, Edge):
         return value
     value = np.asarray(value)
@@ -269,23 +271,21 @@ def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
 
 
 def _computed(node: TraceNode, args: list[Any]) -> list[Any]:
-    op = op_of(node)
+    op = replay.op_of(node)
     if node.op == "detach":
         return [np.asarray(args[0])]
     if op is None:
-        raise NotReplayable(f"the op table has no '{node.op}', so it cannot be computed again")
-    result = quietly(op.forward, *args, **_doubled(node).attrs)
-    many = list(result) if op.multiple or op.residuals else [result]
-    return [np.asarray(part) for part in many[: len(many) - len(op.residuals)]]
+        raise replay.NotReplayable(
+            f"the op table has no '{node.op}', so it cannot be computed again"
+        )
+    return replay.outputs_of(op, quietly(op.forward, *args, **_doubled(node).attrs))
 
 
 def _doubled(node: TraceNode) -> TraceNode:
     """Skip casts between floats: everything is float64 here."""
     if node.op != "cast" or np.dtype(node.attrs["dtype"]).kind != "f":
         return node
-    return TraceNode(
-        node.index, node.op, node.args, {"dtype": np.dtype(np.float64)}, metas=node.metas
-    )
+    return replace(node, attrs={"dtype": np.dtype(np.float64)})
 
 
 def _move(trace: Trace, edge: Edge, predicted: Any, real: Any) -> Move:

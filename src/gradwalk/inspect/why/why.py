@@ -21,7 +21,6 @@ from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
-from gradwalk.inspect.why.loss_terms import loss_terms
 from gradwalk.inspect.why.path_counts import (
     Cone,
     Locals,
@@ -29,6 +28,7 @@ from gradwalk.inspect.why.path_counts import (
     best_paths,
     count_paths,
     local_derivatives,
+    loss_terms,
     sum_of_magnitudes,
     tangents,
 )
@@ -130,7 +130,7 @@ class Why(Report):
 
     def _repr_html_(self) -> str:
         """The graph with every way from x to the loss marked, above the text."""
-        from gradwalk.inspect.displays import ways_html
+        from gradwalk.inspect.show import ways_html
 
         return ways_html(self._trace(), self.node, str(self))
 
