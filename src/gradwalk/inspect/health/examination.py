@@ -190,12 +190,8 @@ def _unexplained(flow: list[Finding], *explained: list[Finding]) -> list[Finding
 def _layers(
     anatomy: Anatomy, dead: dict[int, float], flat: dict[int, float], ratios: dict[int, float]
 ) -> list[LayerHealth]:
-    behind: dict[int, dict[str, float]] = {}
-    for what, shares in (("dead", dead), ("saturated", flat)):
-        for index, share in shares.items():
-            position = anatomy.fed_by[index]
-            if position is not None:
-                behind.setdefault(position, {})[what] = share
+    dead_behind = {anatomy.fed_by[index]: share for index, share in dead.items()}
+    flat_behind = {anatomy.fed_by[index]: share for index, share in flat.items()}
     layers = []
     for number, layer in enumerate(anatomy.layers):
         node = anatomy.trace.nodes[layer.node]
@@ -209,8 +205,8 @@ def _layers(
                 norm_of(anatomy.value(layer.weight)),
                 norm_of(anatomy.sweep.grad(layer.weight)),
                 ratios.get(layer.weight),
-                behind.get(number, {}).get("dead"),
-                behind.get(number, {}).get("saturated"),
+                dead_behind.get(number),
+                flat_behind.get(number),
                 node.line,
             )
         )

@@ -25,6 +25,7 @@ from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import group_name, leading_to, reached, steps_at, way
+from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 
 
@@ -162,8 +163,7 @@ class _Search:
         return WhyNoGrad(**about, verdict=verdict, others=others, scalar=self.trace.scalar)
 
     def _flows(self, node: TraceNode, grad: Any) -> WhyNoGrad:
-        known = self.trace.statistics(grad)
-        assert known is not None
+        known = Statistics.of(grad)
         zeros = f", {known.zeros} of {known.count} elements are 0" if known.count > 1 else ""
         answer = self._about("", f"its norm is {short(known.norm)}{zeros}.", "", "flows")
         answer.line = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,15 +25,7 @@ from gradwalk.inspect.open.open_op import (
 )
 from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge, form_of, linearised
 from gradwalk.inspect.report import Report, short
-from gradwalk.inspect.trace.replay import (
-    NotReplayable,
-    is_array,
-    known_operands,
-    one_hot,
-    op_of,
-    operand,
-    pull,
-)
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Trace
 
 MOST_NODES = 200_000  # of a scalar subgraph
@@ -66,15 +58,10 @@ class Element(Report):
     inputs: list[ElementInput]
     largest_difference: float  # of contributions from the tensor's own, relative to the largest
     notes: list[str]
-    _trace: Trace
-
-    @property
-    def trace(self) -> Trace:
-        """The graph of numbers, its leaves being elements of the operands."""
-        return self._trace
+    trace: Trace = field(repr=False)  # of numbers; its leaves are elements of the operands
 
     def __str__(self) -> str:
-        count = sum(1 for n in self._trace if n.op)
+        count = sum(1 for n in self.trace if n.op)
         lines = [f"{self.name} = {short(self.value)}, an element of {self.op}"]
         lines.append(f"  made of {len(self.inputs)} element(s) by {count} operation(s) on numbers")
         if self.gradient is not None:
@@ -122,19 +109,17 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
         graph = opened_elements(trace, edge, flat, lambda e: e in operand_edges)
         if gradient is not None:
             backward_in_numbers(graph.trace, gradient, graph.root)
-    inputs = [
-        ElementInput(
-            graph.trace.nodes[leaf].label,
-            source.node,
-            source.output,
-            index_of(trace, source, at),
-            graph.trace.nodes[leaf].values[0],
-            None if gradient is None else graph.trace.sweep.grad(leaf),
-            leaf,
-        )
-        for (source, at), leaf in graph.leaves.items()
-    ]
-    with np.errstate(all="ignore"):
+        inputs = [
+            ElementInput(
+                graph.trace.nodes[leaf].label,
+                *source,
+                index_of(trace, source, at),
+                graph.trace.nodes[leaf].values[0],
+                None if gradient is None else graph.trace.sweep.grad(leaf),
+                leaf,
+            )
+            for (source, at), leaf in graph.leaves.items()
+        ]
         difference = _compared(trace, edge, flat, gradient, inputs)
     name = element_name(trace, edge, flat)
     if not graph.trace.nodes[graph.root].is_leaf:
@@ -150,7 +135,7 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
         inputs=inputs,
         largest_difference=difference,
         notes=graph.notes,
-        _trace=graph.trace,
+        trace=graph.trace,
     )
 
 
@@ -191,14 +176,14 @@ def element_name(trace: Trace, edge: Edge, flat: int) -> str:
 
 
 def _value_at(trace: Trace, edge: Edge, flat: int) -> Any:
-    kept = np.asarray(operand(trace, edge))
+    kept = np.asarray(replay.operand(trace, edge))
     value = kept.reshape(-1)[flat]
     return bool(value) if kept.dtype == bool else float(value)
 
 
 def _gradient_at(trace: Trace, edge: Edge, flat: int) -> float | None:
     g = trace.sweeps[-1].grad(edge.node, edge.output) if trace.sweeps else None
-    return float(np.asarray(g).reshape(-1)[flat]) if is_array(g) else None
+    return float(np.asarray(g).reshape(-1)[flat]) if replay.is_array(g) else None
 
 
 def _compared(
@@ -208,7 +193,7 @@ def _compared(
     if not gradient or not math.isfinite(gradient):
         return 0.0
     node = trace.nodes[edge.node]
-    pulled = pull(trace, node, one_hot(node, edge.output, flat, gradient))
+    pulled = replay.pull(trace, node, replay.one_hot(node, edge.output, flat, gradient))
     expected: dict[Edge, Any] = {}
     for argument, given in zip(node.args, pulled):
         if given is not None:
@@ -356,7 +341,7 @@ class _Opener:
     def _open(self, spot: _Spot) -> tuple[int, Opened] | None:
         space = self.spaces[spot.space]
         try:
-            op = op_of(space.trace.nodes[spot.edge.node])
+            op = replay.op_of(space.trace.nodes[spot.edge.node])
             assert op is not None
             forms = expansions_of(op)
             if op.name in OF_ELEMENTS:
@@ -379,13 +364,13 @@ class _Opener:
         if key not in self.operations:
             space = self.spaces[spot.space]
             node = space.trace.nodes[spot.edge.node]
-            op = op_of(node)
+            op = replay.op_of(node)
             if op is None:
-                raise NotReplayable(
+                raise replay.NotReplayable(
                     f"the op table has no '{node.op}', so its elements cannot be opened"
                 )
             if any(a is None for a in node.args):
-                known_operands(space.trace, node)  # which says what is missing
+                replay.known_operands(space.trace, node)  # which says what is missing
             self.operations[key] = Operation(space.trace, node, op)
         return self.operations[key]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,9 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.inspect.open.expansions import Expansion, expansions_of
 from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder, as_trace
-from gradwalk.inspect.trace.replay import (
-    computing,
-    is_array,
-    known_operands,
-    leaf_tensor,
-    op_of,
-    pull,
-    typed,
-)
 from gradwalk.inspect.trace.trace import Edge, Group, Sweep, Trace, TraceNode, key_of
 from gradwalk.inspect.walk.wording import expression
 from gradwalk.inspect.why.path_counts import local_derivatives
@@ -47,12 +39,7 @@ class Opened(Report):
     contributions: list[Any]  # what each argument receives through the operations inside
     closed: list[Any]  # and through the node as one op
     largest_difference: float  # between the two, relative to the largest contribution
-    _trace: Trace
-
-    @property
-    def trace(self) -> Trace:
-        """The operations inside, with their backward pass."""
-        return self._trace
+    trace: Trace = field(repr=False)  # the operations inside, with their backward pass
 
     @property
     def equal(self) -> bool:
@@ -89,7 +76,7 @@ def open_op(trace: Any, node: Any = None) -> Opened:
     Open and closed give the same gradients.
     """
     trace, index = trace_and_node(trace, node)
-    op = op_of(trace.nodes[index])
+    op = replay.op_of(trace.nodes[index])
     forms = [] if op is None else expansions_of(op, trace.scalar)
     return opened_by(trace, index, forms)
 
@@ -101,7 +88,7 @@ def opened_by(trace: Trace, index: int, forms: list[Expansion]) -> Opened:
         what = "a leaf" if closed_node.is_leaf else f"{closed_node.op}, one step to the engine"
         raise ValueError(f"{trace.name(index)} is {what}: there is nothing in it to open")
     given = trace.sweeps[-1].grads.get(index) if trace.sweeps else None
-    if given is not None and not any(is_array(g) for g in given):
+    if given is not None and not any(replay.is_array(g) for g in given):
         given = None
     closed = [None] * len(closed_node.args)
     if given is not None:
@@ -127,9 +114,9 @@ def trace_and_node(first: Any, second: Any) -> tuple[Trace, int]:
 def _closed(trace: Trace, node: TraceNode, given: list[Any]) -> list[Any]:
     """What the node pushed, or would push, along each argument."""
     pushed = trace.sweep.pushed.get(node.index) or ()
-    if pushed and all(p is None or is_array(p) for p in pushed):
+    if pushed and all(p is None or replay.is_array(p) for p in pushed):
         return list(pushed)
-    return pull(trace, node, given)
+    return replay.pull(trace, node, given)
 
 
 class _Inside:
@@ -139,7 +126,7 @@ class _Inside:
         self.trace = trace
         self.node = node
         self.given = given
-        self.args = known_operands(trace, node)
+        self.args = replay.known_operands(trace, node)
 
     def name_of(self, argument: Any) -> str:
         return self.trace.name(argument.node) if isinstance(argument, Edge) else ""
@@ -149,7 +136,7 @@ class _Inside:
             Value(number, label=self.name_of(argument))
             for number, argument in zip(self.args, self.node.args)
         ]
-        with computing():
+        with replay.computing():
             root = form(*values, **self.node.attrs)
         inner = trace_of_values(root)
         if self.given is not None:
@@ -161,16 +148,16 @@ class _Inside:
         recorder = Recorder(keep="all")
         node, trace = self.node, self.trace
         places: list[int | None] = []
-        with computing(recorder), np.errstate(all="ignore"):
+        with replay.computing(recorder), np.errstate(all="ignore"):
             tensors: list[Any] = []
-            for value, argument in zip(typed(node, self.args), node.args):
+            for value, argument in zip(replay.typed(node, self.args), node.args):
                 if not isinstance(value, np.ndarray):
                     tensors.append(value)
                     places.append(None)
                     continue
                 wants = isinstance(argument, Edge) and trace.nodes[argument.node].needs_grad
                 # One leaf per argument: an operand used twice receives two contributions.
-                tensor = leaf_tensor(value, wants, self.name_of(argument))
+                tensor = replay.leaf_tensor(value, wants, self.name_of(argument))
                 tensors.append(tensor)
                 places.append(recorder._leaf(tensor, key_of(tensor)))
             result = form(*tensors, **node.attrs)
@@ -179,9 +166,11 @@ class _Inside:
             ends = [recorder._edge(out) for out in outs]
             if self.given is not None:
                 pairs = [
-                    (o, g) for o, g in zip(outs, self.given) if is_array(g) and o.requires_grad
+                    (o, g)
+                    for o, g in zip(outs, self.given)
+                    if replay.is_array(g) and o.requires_grad
                 ]
-                seeds = [leaf_tensor(np.asarray(g, o.dtype)) for o, g in pairs]
+                seeds = [replay.leaf_tensor(np.asarray(g, o.dtype)) for o, g in pairs]
                 gradients.backward([o for o, _ in pairs], seeds)
         return self.opened(inner, places, ends, closed)
 
@@ -207,14 +196,14 @@ class _Inside:
             contributions=contributions,
             closed=closed,
             largest_difference=_difference(contributions, closed, self.given),
-            _trace=inner,
+            trace=inner,
         )
 
 
 def _difference(inner: list[Any], expected: list[Any], given: list[Any] | None) -> float:
     """The largest difference, relative to the largest number that comes in or goes out."""
     worst = 0.0
-    size = max((largest(g) for g in given or () if is_array(g)), default=0.0)
+    size = max((largest(g) for g in given or () if replay.is_array(g)), default=0.0)
     for one, other in zip(inner, expected):
         if other is not None:
             right = np.asarray(other, np.float64)
@@ -262,7 +251,7 @@ def _step_text(trace: Trace, node: TraceNode) -> str:
     """One operation on one line: its name, how it is computed, its number if it is one."""
     text = f"{trace.name(node.index)} = {expression(trace, node)}"
     value = node.value
-    return f"{text} = {short(value)}" if is_array(value) and np.ndim(value) == 0 else text
+    return f"{text} = {short(value)}" if replay.is_array(value) and np.ndim(value) == 0 else text
 
 
 # -- a whole trace with some nodes open ------------------------------------------------------------

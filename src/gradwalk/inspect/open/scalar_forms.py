@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import NotReplayable, known_operands, one_hot, pull, typed
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
@@ -85,17 +86,29 @@ class Operation:
     trace: Trace
     node: TraceNode
     op: Op
-    cache: dict[Any, Any] = field(default_factory=dict)
 
     def shape_of(self, edge: Edge) -> Shape:
         """The shape of an operand."""
         return self.trace.nodes[edge.node].metas[edge.output][0]
 
+    @cached_property
     def args(self) -> list[Any]:
         """The operands as arrays."""
-        if "args" not in self.cache:
-            self.cache["args"] = typed(self.node, known_operands(self.trace, self.node))
-        return self.cache["args"]
+        return replay.typed(self.node, replay.known_operands(self.trace, self.node))
+
+    @cached_property
+    def numbered(self) -> list[Any]:
+        """The outputs if the elements of all floating operands are numbered, from 1 on."""
+        args, count = [], 0
+        for value, argument in zip(self.args, self.node.args):
+            if moves(value, argument):
+                args.append(np.arange(count, count + value.size).reshape(value.shape) + 1)
+                count += value.size
+            else:
+                args.append(value)
+        attrs = self.node.attrs
+        attrs = {**attrs, "dtype": np.dtype(np.int64)} if self.op.name == "cast" else attrs
+        return replay.outputs_of(self.op, self.op.forward(*args, **attrs))
 
     def value(self, output: int, flat: int) -> float:
         """The element itself."""
@@ -104,7 +117,7 @@ class Operation:
 
     def row(self, output: int, flat: int) -> list[tuple[Element, float]]:
         """d element / d operand, where it is not 0: one pull."""
-        pulled = pull(self.trace, self.node, one_hot(self.node, output, flat))
+        pulled = replay.pull(self.trace, self.node, replay.one_hot(self.node, output, flat))
         terms = []
         for argument, contribution in zip(self.node.args, pulled):
             if contribution is None or not isinstance(argument, Edge):
@@ -112,6 +125,11 @@ class Operation:
             slopes = np.asarray(contribution).reshape(-1)
             terms += [((argument, int(i)), float(slopes[i])) for i in np.flatnonzero(slopes)]
         return terms
+
+
+def moves(value: Any, argument: Any) -> bool:
+    """Whether an operand has elements that an op can move: floats of another node."""
+    return isinstance(argument, Edge) and value.dtype.kind == "f"
 
 
 # -- the forms -------------------------------------------------------------------------------------
@@ -143,7 +161,7 @@ def linearised(operation: Operation, output: int, flat: int) -> Form:
     """value + Σ slope × (x − x now), written as a weighted sum and the rest."""
     terms = operation.row(output, flat)
     rest = operation.value(output, flat)
-    args = dict(zip(operation.node.args, operation.args()))
+    args = dict(zip(operation.node.args, operation.args))
     for (edge, place), slope in terms:
         rest -= slope * float(np.asarray(args[edge]).reshape(-1)[place])
     note = (
@@ -304,7 +322,7 @@ def _router(choose: str) -> Callable[[Operation, int, int], Form | None]:
             edge, places = window
         else:
             edge, places = _reduced_places(operation, flat)
-        values = np.asarray(operation.args()[0]).reshape(-1)[places]
+        values = np.asarray(operation.args[0]).reshape(-1)[places]
         best = values.max() if choose == "maximum" else values.min()
         if np.count_nonzero(values == best) != 1:
             return _chosen(operation, output, flat)
@@ -323,9 +341,9 @@ def _pooled_places(operation: Operation, flat: int) -> tuple[Edge, list[int]] | 
     sums = TraceNode(
         operation.node.index, "pool_sum", (edge,), attrs, metas=((operation.node.shape, "float64"),)
     )
-    hot = np.zeros(operation.node.shape)
-    hot.reshape(-1)[flat] = 1
-    (row,) = pull(operation.trace, sums, hot, {edge: np.zeros(shape)})
+    (row,) = replay.pull(
+        operation.trace, sums, replay.one_hot(sums, 0, flat), {edge: np.zeros(shape)}
+    )
     return edge, [int(i) for i in np.flatnonzero(row)]
 
 
@@ -343,28 +361,13 @@ def _chosen(operation: Operation, output: int, flat: int) -> Form | None:
 
 def _moved(operation: Operation, output: int, flat: int) -> Form:
     """A layout op: run it once on numbered elements, and see which number came here."""
-    if "places" not in operation.cache:
-        args, counted = [], 0
-        for value, argument in zip(operation.args(), operation.node.args):
-            array = np.asarray(value)
-            moving = isinstance(argument, Edge) and array.dtype.kind == "f"
-            if moving:
-                args.append(np.arange(counted, counted + array.size).reshape(array.shape) + 1)
-                counted += array.size
-            else:
-                args.append(value)
-        attrs = operation.node.attrs
-        attrs = {**attrs, "dtype": np.dtype(np.int64)} if operation.op.name == "cast" else attrs
-        result = operation.op.forward(*args, **attrs)
-        operation.cache["places"] = list(result) if operation.op.multiple else [result]
-    number = int(np.asarray(operation.cache["places"][output]).reshape(-1)[flat]) - 1
-    for value, argument in zip(operation.args(), operation.node.args):
-        size = np.asarray(value).size
-        if isinstance(argument, Edge) and np.asarray(value).dtype.kind == "f":
-            if number < size:
+    number = int(operation.numbered[output].reshape(-1)[flat]) - 1
+    for value, argument in zip(operation.args, operation.node.args):
+        if moves(value, argument):
+            if number < value.size:
                 return Form([(argument, number)], lambda maker, nodes: nodes[0])
-            number -= size
-    raise NotReplayable(f"{operation.op.name} did not keep its elements")
+            number -= value.size
+    raise replay.NotReplayable(f"{operation.op.name} did not keep its elements")
 
 
 def _weighted(operation: Operation, output: int, flat: int) -> Form:
@@ -382,7 +385,7 @@ def _products(operation: Operation, flat: int) -> Form | None:
     edges = [a for a in node.args if isinstance(a, Edge)]
     if len(edges) != 2 or len(node.args) != 2:
         return None
-    arrays = [np.asarray(a) for a in operation.args()]
+    arrays = [np.asarray(a) for a in operation.args]
     numbered = [np.arange(1.0, a.size + 1).reshape(a.shape) for a in arrays]
     hot = np.zeros(node.shape)
     hot.reshape(-1)[flat] = 1

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gradwalk.graph.source import SourceLine, source_line
 from gradwalk.graph.versions import stamp_of
-from gradwalk.inspect.trace.statistics import Statistics, in_bytes
+from gradwalk.inspect.trace.statistics import in_bytes
 
 Shape = tuple[int, ...]
 Kept = Any  # float, array, Statistics of an array that was not kept, or None
@@ -261,10 +261,6 @@ class Trace:
             groups.append(self.groups[at])
             at = self.groups[at].above
         return groups[::-1]
-
-    def statistics(self, kept: Kept) -> Statistics | None:
-        """The statistics of a value, in whatever form it was kept."""
-        return None if kept is None else Statistics.of(kept)
 
     def add(self, node: TraceNode, *keys: Any) -> int:
         """Append a node, and remember which live objects it represents."""

@@ -13,7 +13,7 @@ from gradwalk.inspect.report import Report, columns, plain
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable, is_array
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace
 from gradwalk.inspect.walk.step import Breakpoint, Complete, Incomplete, Push, WalkStep
 from gradwalk.inspect.walk.wording import arrow_down, kept_text, way_down
 
@@ -372,7 +372,8 @@ class Walk(Report):
 
     def _leaf_lines(self, root: str) -> list[str]:
         """The gradients of the leaves that have a name, or of all if none has."""
-        leaves = [n for n in map(self._leaf, self._forward) if n is not None]
+        nodes = (self.trace.nodes[index] for index in self._forward)
+        leaves = [n for n in nodes if n.is_leaf and n.index in self._sweep.grads]
         named = [n for n in leaves if n.label or n.index in self.trace.names]
         rows = [("leaf", "value", "gradient", f"to lower {root}")]
         for node in (named or leaves)[:ROWS]:
@@ -381,10 +382,6 @@ class Walk(Report):
             rows.append((name, kept_text(node.value), kept_text(gradient), arrow_down(gradient)))
         more = len(named or leaves) - ROWS
         return [*columns(rows), *([f"... and {more} more"] if more > 0 else [])]
-
-    def _leaf(self, index: int) -> TraceNode | None:
-        node = self.trace.nodes[index]
-        return node if node.is_leaf and index in self._sweep.grads else None
 
 
 def _same_file(file: str, wanted: str) -> bool:
