@@ -16,16 +16,9 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.nan import causes
 from gradwalk.inspect.nan.answer import FoundNan, Operand
-from gradwalk.inspect.nan.causes import (
-    PRODUCTS,
-    SOFTMAXES,
-    There,
-    backward_cause,
-    forward_cause,
-    rows_of,
-    safe_form,
-)
+from gradwalk.inspect.nan.causes import There
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.report import short
@@ -107,7 +100,7 @@ class _Search:
         producers = self._not_meant(producers, chain)
         first = self.trace.nodes[producers[0]]
         became = None
-        if not first.is_leaf and first.op not in SOFTMAXES and self._is_nan(first.index):
+        if not first.is_leaf and first.op not in causes.SOFTMAXES and self._is_nan(first.index):
             made = self._made_infinite(first)
             if made:
                 became, chain = first, {*chain, *made[1]}
@@ -153,7 +146,7 @@ class _Search:
         begins, chain = self._producers(ends, self.numbers.bad)
         nodes = self.trace.nodes
         # An inf in the data may be a mask, unless weights multiply it.
-        meant = not any(nodes[i].op in PRODUCTS for i in (node.index, *chain))
+        meant = not any(nodes[i].op in causes.PRODUCTS for i in (node.index, *chain))
         made = [
             i
             for i in begins
@@ -167,7 +160,7 @@ class _Search:
         if self._is_nan(node.index) or (node.needs_grad and node.is_leaf):
             return producers
         if node.is_leaf or self._given(node.index):
-            after = [i for i in sorted(chain) if self.trace.nodes[i].op in SOFTMAXES]
+            after = [i for i in sorted(chain) if self.trace.nodes[i].op in causes.SOFTMAXES]
             return [*after[:1], *producers[1:]] if after else producers
         return producers
 
@@ -188,7 +181,7 @@ class _Search:
         if written is not None:
             return self._written(node, value, written)
         there = There.of(self.numbers, node, index, value)
-        answer = self._about(node, forward_cause(there), "forward", value, there.text)
+        answer = self._about(node, causes.forward_cause(there), "forward", value, there.text)
         answer.operands = self._operands(there)
         return answer
 
@@ -242,7 +235,7 @@ class _Search:
 
     def _given_data(self, node: TraceNode, value: Kept) -> FoundNan:
         what = "NaN" if has_nan(value) else "inf"
-        rows = rows_of(value) or "the value"
+        rows = causes.rows_of(value) or "the value"
         owner = "this tensor" if node.is_leaf else f"an operand of {node.op}"
         cause = Cause(
             "data",
@@ -306,7 +299,7 @@ class _Search:
         there = There.of(self.numbers, node, element, self.numbers.of(Edge(index)))
         g = at(sweep.grad(index), element)
         pushed = at(contribution, first_bad(contribution))
-        cause = backward_cause(there, position, g, pushed)
+        cause = causes.backward_cause(there, position, g, pushed)
         text = f"gradient {short(g)} becomes {short(pushed)}"
         hider = None
         if cause.kind == "infinite slope" and g == 0:
@@ -348,7 +341,7 @@ class _Search:
             "masked",
             f"{by} hides this element, so the loss is finite and the gradient that comes back is "
             f"0. But the derivative of {op} there ({there.text}) is infinite, and 0 × inf is NaN.",
-            f"make the input safe before, not the result after: {safe_form(op)}.",
+            f"make the input safe before, not the result after: {causes.safe_form(op)}.",
         )
 
     def _hider(self, index: int, element: Index | None, sweep: Sweep) -> int | None:

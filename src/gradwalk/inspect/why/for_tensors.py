@@ -23,14 +23,8 @@ from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, TraceNode
-from gradwalk.inspect.why.path_counts import (
-    Cone,
-    best_paths,
-    count_paths,
-    local_derivatives,
-    loss_terms,
-    sum_of_magnitudes,
-)
+from gradwalk.inspect.why import path_counts
+from gradwalk.inspect.why.path_counts import Cone
 from gradwalk.inspect.why.why import (
     EdgeShare,
     TermShare,
@@ -201,7 +195,7 @@ def _pull_to(cone: Cone, node: TraceNode, wanted: list[int], g: Any) -> list[Any
 
 def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
     """The terms of the loss; coefficients include the seed of the backward pass."""
-    terms = loss_terms(cone)
+    terms = path_counts.loss_terms(cone)
     if not terms:
         return []
     seed = float(np.asarray(replay.kept_seeds(cone.sweep)[Edge(cone.sweep.root)]).reshape(()))
@@ -333,9 +327,9 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
         return
     backward_in_numbers(graph.trace, float(np.asarray(seed).reshape(())), graph.root)
     inner = Cone.of(graph.trace, Edge(leaf), graph.trace.sweep)
-    slopes = local_derivatives(graph.trace, inner.nodes)
-    answer.paths = [path_share(graph.trace, p) for p in best_paths(inner, slopes, top)]
-    answer.path_count = count_paths(inner)
-    answer.dead_path_count = answer.path_count - count_paths(inner, slopes)
-    answer.cancellation = cancellation(sum_of_magnitudes(inner, slopes), answer.norm)
+    slopes = path_counts.local_derivatives(graph.trace, inner.nodes)
+    answer.paths = [path_share(graph.trace, p) for p in path_counts.best_paths(inner, slopes, top)]
+    answer.path_count = path_counts.count_paths(inner)
+    answer.dead_path_count = answer.path_count - path_counts.count_paths(inner, slopes)
+    answer.cancellation = cancellation(path_counts.sum_of_magnitudes(inner, slopes), answer.norm)
     answer.notes += graph.notes

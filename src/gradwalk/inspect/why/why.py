@@ -21,17 +21,8 @@ from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
-from gradwalk.inspect.why.path_counts import (
-    Cone,
-    Locals,
-    RankedPath,
-    best_paths,
-    count_paths,
-    local_derivatives,
-    loss_terms,
-    sum_of_magnitudes,
-    tangents,
-)
+from gradwalk.inspect.why import path_counts
+from gradwalk.inspect.why.path_counts import Cone, Locals, RankedPath, count_paths
 from gradwalk.printers.formulas.formula import derivative
 
 MOST_AUDITED = 100_000  # elements between x and the loss
@@ -217,7 +208,7 @@ def place_of(trace: Trace, x: Any) -> Edge:
 
 def _why_number(cone: Cone, gradient: float, top: int) -> Why:
     trace, sweep, start = cone.trace, cone.sweep, cone.start
-    slopes = local_derivatives(trace, cone.nodes, sweep)
+    slopes = path_counts.local_derivatives(trace, cone.nodes, sweep)
     edges = [_edge_share(cone, slopes, *use) for use in cone.uses[start.node]]
     if start.node in cone.seeds:
         edges.append(seed_share(float(cone.seeds[start.node])))
@@ -230,9 +221,9 @@ def _why_number(cone: Cone, gradient: float, top: int) -> Why:
         edges,
         unexplained(gradient, [share.amount for share in edges], 1e-9),
         terms=_terms(cone, slopes),
-        paths=[path_share(trace, path) for path in best_paths(cone, slopes, top)],
+        paths=[path_share(trace, path) for path in path_counts.best_paths(cone, slopes, top)],
         dead_path_count=count - count_paths(cone, slopes),
-        cancellation=cancellation(sum_of_magnitudes(cone, slopes), abs(gradient)),
+        cancellation=cancellation(path_counts.sum_of_magnitudes(cone, slopes), abs(gradient)),
     )
 
 
@@ -309,10 +300,10 @@ def path_share(trace: Trace, path: RankedPath) -> PathShare:
 
 
 def _terms(cone: Cone, slopes: Locals) -> list[TermShare]:
-    parts = loss_terms(cone)
+    parts = path_counts.loss_terms(cone)
     if not parts:
         return []
-    seed, moves = float(cone.seeds[cone.sweep.root]), tangents(cone, slopes)
+    seed, moves = float(cone.seeds[cone.sweep.root]), path_counts.tangents(cone, slopes)
     shares = []
     for edge, _, coefficient in parts:
         amount = seed * coefficient * moves[edge.node]
