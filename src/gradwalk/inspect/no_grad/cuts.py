@@ -276,13 +276,9 @@ def _multiplied(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     factors = [a for i, a in enumerate(node.args) if i != position and a is not None]
     if node.op in ("linear", "conv", "conv_bias"):
         factors = [a for i, a in enumerate(node.args[:2]) if i != position]
-    for factor in factors:
-        if all_zero(_value(trace, factor)):
-            return _by_zero(trace, factor)
-    return None
-
-
-def _by_zero(trace: Trace, factor: Any) -> Cause:
+    factor = next((a for a in factors if all_zero(_value(trace, a))), None)
+    if factor is None:
+        return None
     if not isinstance(factor, Edge):
         return Cause(
             "zero factor",

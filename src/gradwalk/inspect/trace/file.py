@@ -222,12 +222,7 @@ class _Reader:
         ]
         kept = sum(array.nbytes for array in self.arrays.values())
         trace.bytes_kept = whole(described.get("bytes_kept", kept))
-        self._costs(described)
-        return trace
-
-    def _costs(self, described: dict[str, Any]) -> None:
-        """Read saved memory and timings, which version 1 lacks."""
-        trace = self.found
+        # Saved memory and timings, which version 1 lacks.
         trace.saved = {self._node_at(i): read_saved(kept) for i, kept in described.get("saved", ())}
         for node, output, size, memory in described.get("memory", ()):
             place = Saved("out", whole(size), whole(memory))
@@ -237,6 +232,7 @@ class _Reader:
             whole(r): read_saved(kept) for r, kept in described.get("region_saved", ())
         }
         trace.seconds = self._seconds(described)
+        return trace
 
     def _seconds(self, described: dict[str, Any]) -> dict[int, float]:
         return {self._node_at(i): float(s) for i, s in described.get("seconds", ())}

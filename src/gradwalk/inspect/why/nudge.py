@@ -119,28 +119,18 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
     trace, start = cone.trace, cone.start.node
     slopes = local_derivatives(trace, cone.nodes, cone.sweep)
     moves = tangents(cone, slopes)
-    before = float(trace.nodes[start].value)
-    changed: dict[int, float | None] = {start: before + eps}
+    changed: dict[int, float | None] = {start: float(trace.nodes[start].value) + eps}
+    listed = [_move(trace, Edge(start), eps, eps)]  # (x + eps) − x is not quite eps
     for index in cone.nodes:
-        changed[index] = _again(trace, trace.nodes[index], changed)
-    listed = []
-    for index in [start, *cone.nodes]:
-        now, then = changed[index], float(trace.nodes[index].value)
-        predicted = moves[index] * eps
-        real = None if now is None else now - then
-        if index == start:
-            real = eps  # (x + eps) − x is not quite eps
-        error = None if real is None else abs(real - predicted)
-        node = trace.nodes[index]
-        listed.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
+        now = changed[index] = _again(trace, trace.nodes[index], changed)
+        real = None if now is None else now - float(trace.nodes[index].value)
+        listed.append(_move(trace, Edge(index), moves[index] * eps, real))
     notes = []
     if None in changed.values():
         notes.append("a hand-written op cannot be recomputed: how far it moves is unknown")
     root = cone.sweep.root
     loss = float(trace.nodes[root].value)
-    answer = _answer(cone, eps, listed, (loss, changed.get(root, loss)), notes)
-    answer.gradient = moves.get(root, 0.0)
-    return answer
+    return _answer(cone, eps, listed, (loss, changed.get(root, loss)), notes, moves.get(root, 0.0))
 
 
 def _answer(
@@ -149,21 +139,14 @@ def _answer(
     moves: list[Move],
     losses: tuple[float | None, float | None],
     notes: list[str],
+    gradient: float | None = None,
 ) -> Nudge:
     root = next(iter(cone.sweep.seeds))
     last = next((move for move in moves if Edge(move.node, move.output) == root), None)
-    return Nudge(
-        name=cone.trace.name(cone.start.node),
-        node=cone.start.node,
-        by=by,
-        gradient=None,
-        predicted=0.0 if last is None else last.predicted,
-        real=0.0 if last is None else last.real,
-        loss_before=losses[0],
-        loss_after=losses[1],
-        moves=moves,
-        notes=notes if last is not None else [*notes, "the loss does not depend on it"],
-    )
+    predicted, real = (0.0, 0.0) if last is None else (last.predicted, last.real)
+    notes += ["the loss does not depend on it"] if last is None else []
+    name, node = cone.trace.name(cone.start.node), cone.start.node
+    return Nudge(name, node, by, gradient, predicted, real, *losses, moves, notes)
 
 
 def _again(trace: Trace, node: TraceNode, changed: dict[int, float | None]) -> float | None:
@@ -291,10 +274,13 @@ def _doubled(node: TraceNode) -> TraceNode:
 def _move(trace: Trace, edge: Edge, predicted: Any, real: Any) -> Move:
     node = trace.nodes[edge.node]
     name = trace.name(edge.node) + (f".{edge.output}" if edge.output else "")
-    apart = real - predicted
-    shape = tuple(np.shape(real))
-    if math.prod(shape) == 1:
-        said, was, error = (float(np.asarray(a).reshape(())) for a in (predicted, real, apart))
-    else:
-        said, was, error = (float(np.linalg.norm(a)) for a in (predicted, real, apart))
-    return Move(edge.node, edge.output, name, node.op, said, was, abs(error), shape)
+    shape = tuple(np.shape(predicted))
+
+    def size(change: Any) -> float | None:
+        if change is None:
+            return None
+        one = math.prod(shape) == 1
+        return float(np.reshape(change, ()) if one else np.linalg.norm(change))
+
+    apart = None if real is None else abs(real - predicted)
+    return Move(*edge, name, node.op, size(predicted), size(real), size(apart), shape)

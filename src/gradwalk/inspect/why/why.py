@@ -106,14 +106,12 @@ class Why(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; large arrays as their statistics."""
-        light = dataclasses.replace(
-            self,
-            value=_light(self.value),
-            gradient=_light(self.gradient),
-            edges=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.edges],
-            groups=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.groups],
-            terms=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.terms],
-        )
+        shares = {
+            name: [dataclasses.replace(s, amount=_light(s.amount)) for s in getattr(self, name)]
+            for name in ("edges", "groups", "terms")
+        }
+        value, gradient = _light(self.value), _light(self.gradient)
+        light = dataclasses.replace(self, value=value, gradient=gradient, **shares)
         return Report.to_dict(light)
 
     def __str__(self) -> str:
