@@ -109,17 +109,14 @@ def _table(layers: list[LayerHealth]) -> list[str]:
     columns = ["activation", "gradient", "weight", *optional]
     heads = [_HEADS.get(name, name) for name in columns]
     rows = [" ".join([f"{'layer':<{wide}}", *(f"{head:>8}" for head in heads)])]
-    half = _SHOWN // 2
-    left_out = range(half, len(layers) - half) if len(layers) > _SHOWN else range(0)
-    for number, layer in enumerate(layers):
-        if number in left_out:
-            if number == half:
-                rows.append(f"... {len(left_out)} more")
-            continue
+    many, half = len(layers) > _SHOWN, _SHOWN // 2
+    for layer in [*layers[:half], *layers[-half:]] if many else layers:
         name = layer.name if len(layer.name) <= wide else "…" + layer.name[1 - wide :]
         cells = [getattr(layer, column) for column in columns]
         texts = ["" if cell is None else f"{cell:.3g}" for cell in cells]
         rows.append(" ".join([f"{name:<{wide}}", *(f"{text:>8}" for text in texts)]).rstrip())
+    if many:
+        rows.insert(1 + half, f"... {len(layers) - _SHOWN} more")
     return rows
 
 

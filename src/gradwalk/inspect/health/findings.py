@@ -9,7 +9,7 @@ from typing import Any
 
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report, short
-from gradwalk.inspect.trace.routes import listed
+from gradwalk.inspect.trace.routes import listed, wrapped
 
 WIDTH = 80
 
@@ -78,13 +78,7 @@ class Finding(Report):
 def _row(head: str, text: str) -> str:
     if not head:  # narrower by the number that a report puts before it
         return textwrap.fill(text, WIDTH - 4, subsequent_indent="  ")
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=f"  {head:<8} ",
-        subsequent_indent=" " * 11,
-        break_on_hyphens=False,
-    )
+    return "\n".join(wrapped(text, f"  {head:<8} ", " " * 11))
 
 
 def times(count: int) -> str:

@@ -224,7 +224,8 @@ class _Run:
         what = " + ".join(change.what for change in changes)
         with ExitStack() as stack:
             for change in changes:
-                stack.enter_context(_in_place_of(change.substitute))
+                if change.substitute is not None:
+                    stack.enter_context(_in_place_of(*change.substitute))
             try:
                 report, losses = self._measure(changes)
             except (ArithmeticError, ValueError, RuntimeError) as error:
@@ -268,27 +269,24 @@ class _Run:
 
 
 @contextmanager
-def _in_place_of(pair: tuple[str, str] | None) -> Iterator[None]:
+def _in_place_of(name: str, other: str) -> Iterator[None]:
     """Replace one tensor op by another everywhere: `sigmoid` computes `relu`."""
-    if pair is None:
-        yield
-        return
-    old, new = TABLE[pair[0]], TABLE[pair[1]]
+    old, new = TABLE[name], TABLE[other]
     # Of relu itself: where `relu` stands for sigmoid and leaky_relu for relu, both are meant.
     compute = new.quick[Tensor]
-    quick, method = old.quick[Tensor], getattr(Tensor, pair[0])
+    quick, method = old.quick[Tensor], getattr(Tensor, name)
     attributes = dict(new.defaults)
 
     def instead(x: Any, *_: Any) -> Any:
         return compute(x, attributes) if attributes else compute(x)
 
     old.quick[Tensor] = instead
-    setattr(Tensor, pair[0], instead)
+    setattr(Tensor, name, instead)
     try:
         yield
     finally:
         old.quick[Tensor] = quick
-        setattr(Tensor, pair[0], method)
+        setattr(Tensor, name, method)
 
 
 def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -190,16 +191,17 @@ class Anatomy:
             path.append(following)
         return path
 
-    def factors(self, node: int, top: int | None = None) -> list[Factor]:
-        """The factors on the main path from `top` (default: its last layer) down to a node.
+    def top_of(self, node: int) -> int:
+        """The last layer on the main path of a node; the node itself if there is none."""
+        return next((n for n in reversed(self.main_path(node)) if n in self.layer_at), node)
 
-        Their product is the gradient norm of the node relative to that of `top`.
+    def factors(self, node: int) -> list[Factor]:
+        """The factors on the main path from its last layer down to a node.
+
+        Their product is the gradient norm of the node relative to that of the layer.
         """
-        path = self.main_path(node)
-        layers = self.layer_at
-        if top is None:
-            top = next((n for n in reversed(path) if n in layers), node)
-        path = path[: path.index(top) + 1] if top in path else path
+        path, layers = self.main_path(node), self.layer_at
+        path = path[: path.index(self.top_of(node)) + 1]
         factors = []
         for below, above in reversed(list(pairwise(path))):
             before = self.gradient(above)
@@ -245,15 +247,14 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
     """Layers whose gradient is far smaller, or larger, than that of the last layer above them."""
     if not anatomy.layers:
         return []
-    tops = _tops(anatomy)
     spine = {layer.node for layer in anatomy.spine()}
     small: list[tuple[float, Layer]] = []
     large: list[tuple[float, Layer]] = []
     for layer in anatomy.layers:
-        top = tops.get(layer.node)
-        if layer.node not in anatomy.sweep.grads or top is None:
+        if layer.node not in anatomy.sweep.grads:
             continue
-        reference, own = anatomy.gradient(top), anatomy.gradient(layer.node)
+        own = anatomy.gradient(layer.node)
+        reference = anatomy.gradient(anatomy.top_of(layer.node))
         if not math.isfinite(own):
             if not anatomy.sweep.thrown_away:
                 large.append((math.inf, layer))
@@ -267,9 +268,9 @@ def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
     findings = []
     small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
     if small:
-        findings.append(_flow(anatomy, min(small, key=_first), small, growing=False))
+        findings.append(_flow(anatomy, min(small, key=itemgetter(0)), small, growing=False))
     if large:
-        findings.append(_flow(anatomy, max(large, key=_first), large, growing=True))
+        findings.append(_flow(anatomy, max(large, key=itemgetter(0)), large, growing=True))
     return findings
 
 
@@ -280,24 +281,6 @@ def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
         f.weight_norm == 0 and norm_of(anatomy.sweep.grad(anatomy.layer_at[f.node].weight)) > 0
         for f in zeros
     )
-
-
-def _first(item: tuple[float, Layer]) -> float:
-    return item[0]
-
-
-def _tops(anatomy: Anatomy) -> dict[int, int]:
-    """For every node the last layer on its main path."""
-    tops: dict[int, int] = {}
-    for node in reversed(anatomy.trace.nodes):
-        if node.index not in anatomy.sweep.grads:
-            continue
-        above = anatomy.above(node.index)
-        if above is not None and above in tops:
-            tops[node.index] = tops[above]
-        elif node.index in anatomy.layer_at:
-            tops[node.index] = node.index
-    return tops
 
 
 def _flow(

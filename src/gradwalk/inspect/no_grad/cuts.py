@@ -180,10 +180,6 @@ def _value(trace: Trace, argument: Any) -> Kept:
     return trace.nodes[argument.node].values[argument.output]
 
 
-def _named(trace: Trace, argument: Any) -> str:
-    return trace.name(argument.node) if isinstance(argument, Edge) else short(float(argument))
-
-
 def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
     """Describe the elements of the input that meet a gradient, and their range."""
     edge = node.args[position]
@@ -264,7 +260,11 @@ def _not_selected(trace: Trace, node: TraceNode, position: int) -> Cause:
 
 def _not_winner(trace: Trace, node: TraceNode, position: int) -> Cause:
     others = [a for i, a in enumerate(node.args) if i != position]
-    beside = f" ({_named(trace, others[0])} is)" if len(others) == 1 else ""
+    beside = ""
+    if len(others) == 1:
+        other = others[0]
+        name = trace.name(other.node) if isinstance(other, Edge) else short(float(other))
+        beside = f" ({name} is)"
     return Cause(
         "not the winner",
         f"{node.op} passes its gradient to what it selects, and this is never selected{beside}.",

@@ -23,7 +23,7 @@ from gradwalk.inspect.open.open_op import (
     opened_by,
     trace_and_node,
 )
-from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge, form_of, linearised
+from gradwalk.inspect.open.scalar_forms import Maker, Operation, TooLarge, form_of, linearised
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Trace
@@ -266,6 +266,18 @@ def estimated_operations(trace: Trace, nodes: list[int]) -> int:
     return total
 
 
+def _itself(maker: Maker, nodes: list[int]) -> int:
+    return nodes[0]
+
+
+@dataclass
+class _Recipe:
+    """How to make the number at a spot out of those at other spots."""
+
+    parts: list[_Spot | float]
+    build: Callable[[Maker, list[int]], int] = _itself
+
+
 class _Opener:
     def __init__(self, trace: Trace, stop: Callable[[Edge], bool], limit: int) -> None:
         self.spaces = [_Space(trace, {})]
@@ -279,30 +291,21 @@ class _Opener:
         self.insides: dict[tuple[int, int], tuple[int, Opened] | None] = {}
 
     def graph(self, target: _Spot) -> ElementGraph:
-        stack: list[tuple[_Spot, Form | None]] = [(target, None)]
+        stack: list[tuple[_Spot, _Recipe | None]] = [(target, None)]
         while stack:
-            spot, form = stack.pop()
+            spot, recipe = stack.pop()
             if spot in self.made:
                 continue
-            if form is not None:  # its parts are there by now
-                self.made[spot] = form.build(self.maker, [self._part(spot, p) for p in form.parts])
+            if recipe is not None:  # its parts are there by now
+                nodes = [
+                    self.made[part] if isinstance(part, _Spot) else self.maker.number(part)
+                    for part in recipe.parts
+                ]
+                self.made[spot] = recipe.build(self.maker, nodes)
                 continue
-            same = self._same_as(spot, spot == target)
-            if same is not None:
-                if same in self.made:
-                    self.made[spot] = self.made[same]
-                else:
-                    stack += [(spot, None), (same, None)]
-                continue
-            leaf = self._leaf(spot, spot == target)
-            if leaf is not None:
-                self.made[spot] = leaf
-                continue
-            form = self._form(spot)
-            if form.note:
-                self.notes[form.note] = None
-            stack.append((spot, form))
-            inner = [_Spot(spot.space, *p) for p in form.parts if isinstance(p, tuple)]
+            recipe = self._recipe(spot, spot == target)
+            stack.append((spot, recipe))
+            inner = [part for part in recipe.parts if isinstance(part, _Spot)]
             stack += [(part, None) for part in reversed(inner) if part not in self.made]
             if len(self.maker.trace) + len(stack) > self.limit:
                 raise TooLarge(
@@ -310,39 +313,39 @@ class _Opener:
                 )
         return ElementGraph(self.maker.trace, self.made[target], self.leaves, list(self.notes))
 
-    def _part(self, spot: _Spot, part: Any) -> int:
-        if isinstance(part, tuple):
-            return self.made[_Spot(spot.space, *part)]
-        return self.maker.number(part)
-
-    def _stops(self, spot: _Spot, is_target: bool) -> bool:
-        return spot.space == 0 and not is_target and self.stop(spot.edge)
-
-    def _same_as(self, spot: _Spot, is_target: bool) -> _Spot | None:
-        """The same number inside a composite, or outside for a leaf of an inside."""
+    def _recipe(self, spot: _Spot, is_target: bool) -> _Recipe:
         space = self.spaces[spot.space]
-        place = space.outside.get(spot.edge.node)
-        if place is not None:
-            return _Spot(place[0], place[1], spot.flat)
-        if self._stops(spot, is_target) or self._constant(spot):
-            return None
+        node = space.trace.nodes[spot.edge.node]
+        outside = space.outside.get(node.index)
+        if outside is not None:  # a leaf of an inside is an operand outside
+            return _Recipe([_Spot(*outside, spot.flat)])
+        stops = spot.space == 0 and not is_target and self.stop(spot.edge)
+        if stops or node.is_leaf or not node.needs_grad:
+            return _Recipe([], lambda maker, nodes: self._leaf(spot))
+        operation, place = self._operation(spot), (spot.edge.output, spot.flat)
+        form = form_of(operation, *place)
+        if form is None:
+            inside = self._inside(spot)
+            if inside is not None:
+                number, opened = inside
+                return _Recipe([_Spot(number, opened.outputs[spot.edge.output], spot.flat)])
+            form = linearised(operation, *place)
+        if form.note:
+            self.notes[form.note] = None
+        parts = [_Spot(spot.space, *p) if isinstance(p, tuple) else p for p in form.parts]
+        return _Recipe(parts, form.build)
+
+    def _inside(self, spot: _Spot) -> tuple[int, Opened] | None:
+        """A composite, opened as a space of its own; None if that is not possible."""
         key = spot.space, spot.edge.node
         if key not in self.insides:
-            self.insides[key] = None
-            operation = self._operation(spot)
-            if form_of(operation, spot.edge.output, spot.flat) is None:
-                self.insides[key] = self._open(spot)
-        inside = self.insides[key]
-        if inside is None:
-            return None
-        number, opened = inside
-        return _Spot(number, opened.outputs[spot.edge.output], spot.flat)
+            self.insides[key] = self._open(spot)
+        return self.insides[key]
 
     def _open(self, spot: _Spot) -> tuple[int, Opened] | None:
         space = self.spaces[spot.space]
         try:
-            op = replay.op_of(space.trace.nodes[spot.edge.node])
-            assert op is not None
+            op = self._operation(spot).op
             forms = expansions_of(op)
             if op.name in OF_ELEMENTS:
                 forms = [OF_ELEMENTS[op.name], *forms]
@@ -374,18 +377,10 @@ class _Opener:
             self.operations[key] = Operation(space.trace, node, op)
         return self.operations[key]
 
-    def _constant(self, spot: _Spot) -> bool:
-        node = self.spaces[spot.space].trace.nodes[spot.edge.node]
-        return node.is_leaf or not node.needs_grad
-
-    def _leaf(self, spot: _Spot, is_target: bool) -> int | None:
-        """A leaf of the scalar graph: a stop, or an element without a gradient."""
-        trace = self.spaces[spot.space].trace
-        stopped = self._stops(spot, is_target)
-        if not stopped and not self._constant(spot):
-            return None
+    def _leaf(self, spot: _Spot) -> int:
+        """A leaf of the scalar graph; outside of composites it has the element's name."""
+        trace, named = self.spaces[spot.space].trace, spot.space == 0
         value = _value_at(trace, spot.edge, spot.flat)
-        named = spot.space == 0
         if not named and not isinstance(value, bool):
             return self.maker.number(value)
         needs = trace.nodes[spot.edge.node].needs_grad
@@ -393,7 +388,3 @@ class _Opener:
         if named:
             self.leaves[spot.edge, spot.flat] = made
         return made
-
-    def _form(self, spot: _Spot) -> Form:
-        operation, place = self._operation(spot), (spot.edge.output, spot.flat)
-        return form_of(operation, *place) or linearised(operation, *place)

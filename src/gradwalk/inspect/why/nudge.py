@@ -62,19 +62,15 @@ class Nudge(Report):
             before, after = short(self.loss_before), short(self.loss_after)
             lines[0] += f"; the loss goes from {before} to {after}"
         lines.append(f"{'node':<34}{'predicted':>12}{'real':>12}{'apart':>12}")
-        for move in _shown(self.moves):
-            if move is None:
-                lines.append(f"… {len(self.moves) - 20} more")
-                continue
+        many = len(self.moves) > 22
+        for move in [*self.moves[:10], *self.moves[-10:]] if many else self.moves:
             name = move.name if not move.shape else f"{move.name} {_size(move.shape)}"
             rounding = move.error is not None and move.relative_error < 1e-13
             numbers = (move.predicted, move.real, 0.0 if rounding else move.error)
             lines.append(f"{name:<34.34}" + "".join(f"{short(n):>12}" for n in numbers))
+        if many:
+            lines.insert(12, f"… {len(self.moves) - 20} more")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-
-def _shown(moves: list[Move]) -> list[Move | None]:
-    return list(moves) if len(moves) <= 22 else [*moves[:10], None, *moves[-10:]]
 
 
 def _size(shape: tuple[int, ...]) -> str:

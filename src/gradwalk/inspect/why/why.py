@@ -21,9 +21,9 @@ from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
+from gradwalk.inspect.walk.wording import local_formula
 from gradwalk.inspect.why import path_counts
 from gradwalk.inspect.why.path_counts import Cone, Locals, RankedPath, count_paths
-from gradwalk.printers.formulas.formula import derivative
 
 MOST_AUDITED = 100_000  # elements between x and the loss
 
@@ -267,8 +267,7 @@ def _edge_share(cone: Cone, slopes: Locals, consumer: int, argument: int) -> Edg
     share.local, share.gradient = slopes[consumer][argument], cone.sweep.grad(consumer)
     op = op_of(node)
     if op is not None and op.elementwise:
-        names = [_short_name(trace, a) for a in node.args]
-        share.formula = derivative(op, argument, names, trace.name(consumer), **node.attrs)
+        share.formula = local_formula(trace, node, argument)
     return share
 
 
@@ -277,13 +276,6 @@ def edge_share(cone: Cone, consumer: int, argument: int, amount: Any, norm: floa
     node, name = cone.trace.nodes[consumer], cone.trace.name(consumer)
     group = group_name(cone.trace, consumer)
     return EdgeShare(consumer, name, node.op, argument, amount, norm, group=group, line=node.line)
-
-
-def _short_name(trace: Trace, argument: Any) -> str:
-    if not isinstance(argument, Edge):
-        return short(argument)
-    node = trace.nodes[argument.node]
-    return short(node.value) if node.is_leaf and not node.label else trace.name(argument.node)
 
 
 def seed_share(seed: Any) -> EdgeShare:
