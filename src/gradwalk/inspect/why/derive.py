@@ -152,41 +152,29 @@ class Derivation(Report):
         cone, names = self._cone, self._names
         root = cone.sweep.root
         left = style.name(f"d{names.loss}/d{names[node]}")
-        symbols, rules, numbers = [], [], []
+        terms: list[tuple[Part, ...]] = []
         if node in cone.seeds:
-            seed = (style.number(float(cone.seeds[node])), _ATOM)
-            symbols, rules, numbers = [seed], [seed], [seed]
+            terms.append(((style.number(float(cone.seeds[node])), _ATOM),) * 3)
         by_consumer: dict[int, list[int]] = {}
         for use, position in cone.uses[node]:
             by_consumer.setdefault(use, []).append(position)
         for consumer in _ends(list(by_consumer), TERMS):
             if consumer is None:
-                skipped = (style.dots, _ATOM)
-                for terms in (symbols, rules, numbers):
-                    terms.append(skipped)
+                terms.append(((style.dots, _ATOM),) * 3)
                 continue
             positions = by_consumer[consumer]
             g = float(cone.sweep.grad(consumer))
-            plain_root = consumer == root and g == 1
             above = (style.name(f"d{names.loss}/d{names[consumer]}"), _ATOM)
             partial = (style.name(f"∂{names[consumer]}/∂{names[node]}"), _ATOM)
-            local = [style.part(self._local(consumer, p, node)) for p in positions]
-            slopes = [
-                style.signed_part(float(self._slopes[consumer][position])) for position in positions
-            ]
-            value = style.signed_part(g)
-            symbols.append(partial if plain_root else style.product([above, partial]))
-            rule, slope = style.total(local), style.total(slopes)
-            rules.append(rule if plain_root else style.product([above, rule]))
-            numbers.append(slope if plain_root else style.product([value, slope]))
-        result = style.number(float(cone.sweep.grad(node)))
-        return (
-            left,
-            style.total(symbols)[0],
-            style.total(rules)[0],
-            style.total(numbers)[0],
-            result,
-        )
+            rule = style.total([style.part(self._local(consumer, p, node)) for p in positions])
+            slopes = [float(self._slopes[consumer][position]) for position in positions]
+            slope = style.total([style.signed_part(s) for s in slopes])
+            factors = [[above, partial], [above, rule], [style.signed_part(g), slope]]
+            if consumer == root and g == 1:
+                factors = [pair[1:] for pair in factors]
+            terms.append(tuple(map(style.product, factors)))
+        symbols, rules, numbers = (style.total(list(column))[0] for column in zip(*terms))
+        return left, symbols, rules, numbers, style.number(float(cone.sweep.grad(node)))
 
     def _local(self, consumer: int, position: int, node: int) -> Any:
         """∂ consumer / ∂ argument as an expression of the names in this graph."""

@@ -240,28 +240,23 @@ def _gradient_from(cone: Cone, edge: Edge, flat: int, coefficient: float) -> Any
     shape, dtype = cone.trace.nodes[edge.node].metas[edge.output]
     hot = np.zeros(shape, dtype)
     hot.reshape(-1)[flat] = coefficient
-    total = np.zeros(*cone.trace.nodes[start.node].metas[start.output])
     if edge == start:
         return hot
-    for amount in _pulled_down(cone, {edge: hot}).values():
-        total = total + amount
-    return total
+    zero = np.zeros(*cone.trace.nodes[start.node].metas[start.output])
+    return sum(_pulled_down(cone, {edge: hot}).values(), zero)
 
 
 def _terms_by_tangent(cone: Cone, place: tuple[int, ...], notes: list[str]) -> list[TermShare]:
     """All terms at once: how far each moves with the element, one pass forward."""
     try:
         parts = _terms(cone)
-        if not parts:
-            return []
-        wanted = {edge for edge, _, _ in parts}
-        moves = dict(_tangents(cone, place, wanted))
+        moves = dict(_tangents(cone, place, {edge for edge, _, _ in parts})) if parts else {}
     except replay.NotReplayable as error:
         notes.append(f"not split by loss term: {error}")
         return []
     shares = []
     for edge, flat, coefficient in parts:
-        slope = float(np.asarray(moves[edge]).reshape(-1)[flat]) if edge in moves else 0.0
+        slope = float(np.ravel(moves[edge])[flat]) if edge in moves else 0.0
         shares.append(_term_share(cone, (edge, flat, coefficient), coefficient * slope))
     return sorted(shares, key=lambda share: -share.norm)
 

@@ -106,7 +106,7 @@ class Why(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; large arrays as their statistics."""
-        shares = {
+        shares: dict[str, Any] = {
             name: [dataclasses.replace(s, amount=_light(s.amount)) for s in getattr(self, name)]
             for name in ("edges", "groups", "terms")
         }
