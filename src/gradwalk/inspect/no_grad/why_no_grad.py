@@ -169,24 +169,10 @@ class _Search:
         answer.line = None
         live = self.live
         if is_tensor(live) and gradient_of(live) is None and self.trace.sweeps:
-            if not live.is_leaf:
-                answer.verdict, answer.kind = "none", "not a leaf"
-                answer.line = node.line
-                answer.reason = (
-                    f"it is the result of {node.op or 'an operation'}: a gradient arrives (norm "
-                    f"{short(known.norm)}), but only leaves keep theirs in .grad."
-                )
-                answer.fix = (
-                    "call retain_grad() on it before backward(). If it was meant to be a "
-                    "parameter, its name was bound to a result (w = w - ...): update it in place "
-                    "inside no_grad() instead."
-                )
-            elif live.requires_grad and self.trace.unrecorded:
+            if not live.is_leaf or (live.requires_grad and not self.trace.unrecorded):
+                return self._not_kept(node, f"a gradient arrived (norm {short(known.norm)})")
+            if live.requires_grad:
                 answer.reason += " Its .grad is None because backward() has not been called."
-            elif live.requires_grad:
-                answer.verdict, answer.kind = "none", "cleared"
-                answer.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
-                answer.fix = "read .grad before zero_grad(), or before grad = None."
         return answer
 
     def _asks_for_none(self, node: TraceNode) -> WhyNoGrad:
@@ -225,7 +211,7 @@ class _Search:
     def _whole(self, node: TraceNode) -> WhyNoGrad:
         """Nothing arrived, although there is no cut."""
         if self.known == USED_UP and is_tensor(self.live):
-            return self._not_kept(node)
+            return self._not_kept(node, "backward() has been called")
         if not self.trace.sweeps:
             loss = self.trace.nodes[self.root]
             if not loss.needs_grad and loss.index != node.index:
@@ -242,19 +228,21 @@ class _Search:
             "name it in inputs=, or call backward() of this loss without inputs.",
         )
 
-    def _not_kept(self, node: TraceNode) -> WhyNoGrad:
-        """backward() has run, but there is no .grad."""
+    def _not_kept(self, node: TraceNode, arrived: str) -> WhyNoGrad:
+        """Something arrived, but there is no .grad."""
         if not self.live.is_leaf:
             return self._about(
                 "not a leaf",
-                f"it is the result of {node.op or 'an operation'}, and only leaves keep what "
-                "arrives in .grad.",
-                "call retain_grad() on it before backward().",
+                f"{arrived}, but it is the result of {node.op or 'an operation'}, and only leaves "
+                "keep what arrives in .grad.",
+                "call retain_grad() on it before backward(). If it was meant to be a parameter, "
+                "its name was bound to a result (w = w - ...): update it in place inside no_grad() "
+                "instead.",
             )
+        asked = ", or only those of other tensors were asked for" * (self.known == USED_UP)
         return self._about(
             "cleared",
-            "backward() has been called and the path to the loss is unbroken: its gradient was "
-            "cleared since, or only those of other tensors were asked for.",
+            f"{arrived}, and the gradient was cleared since{asked}.",
             "read .grad before zero_grad(), or before grad = None.",
         )
 

@@ -33,7 +33,6 @@ from gradwalk.inspect.why.why import (
     cancellation,
     cosine,
     edge_share,
-    path_share,
     seed_share,
     unexplained,
 )
@@ -323,7 +322,7 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     backward_in_numbers(graph.trace, float(np.asarray(seed).reshape(())), graph.root)
     inner = Cone.of(graph.trace, Edge(leaf), graph.trace.sweep)
     slopes = path_counts.local_derivatives(graph.trace, inner.nodes)
-    answer.paths = [path_share(graph.trace, p) for p in path_counts.best_paths(inner, slopes, top)]
+    answer.paths = path_counts.best_paths(inner, slopes, top)
     answer.path_count = path_counts.count_paths(inner)
     answer.dead_path_count = answer.path_count - path_counts.count_paths(inner, slopes)
     answer.cancellation = cancellation(path_counts.sum_of_magnitudes(inner, slopes), answer.norm)

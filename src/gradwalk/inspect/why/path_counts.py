@@ -159,18 +159,19 @@ def tangents(cone: Cone, slopes: Locals) -> dict[int, float]:
 # -- the largest paths -----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class RankedPath:
-    """One path, from the start up."""
+@dataclass
+class PathShare:
+    """The contribution of one path: the product of its local derivatives."""
 
     amount: float
-    nodes: list[int]
+    nodes: list[int]  # from x to the loss
+    names: list[str]
     arguments: list[int]  # through which argument each next node is entered
     factors: list[float]  # d next / d this
-    seed: float  # seed; 1 for a plain loss
+    seed: float = 1.0  # what the backward pass began with
 
 
-def best_paths(cone: Cone, slopes: Locals, top: int) -> list[RankedPath]:
+def best_paths(cone: Cone, slopes: Locals, top: int) -> list[PathShare]:
     """The `top` paths of largest magnitude, found without listing the others.
 
     Each node keeps its `top` best paths from the loss. An extension depends on a path's product
@@ -189,7 +190,7 @@ def best_paths(cone: Cone, slopes: Locals, top: int) -> list[RankedPath]:
                 mantissa, power = math.frexp(way[0] * slope)
                 offered.append((mantissa, power + way[1], consumer, position, rank))
         ways[node] = heapq.nlargest(top, offered, key=_magnitude) if len(offered) > 1 else offered
-    return [_followed(ways, slopes, start, rank) for rank in range(len(ways[start][:top]))]
+    return [_followed(cone, ways, slopes, rank) for rank in range(len(ways[start][:top]))]
 
 
 # The product (mantissa, power of two), and the consumer, argument and rank it came from.
@@ -212,15 +213,17 @@ def _product(mantissa: float, power: int) -> float:
         return math.copysign(math.inf, mantissa)
 
 
-def _followed(ways: dict[int, list[_Way]], slopes: Locals, start: int, rank: int) -> RankedPath:
+def _followed(cone: Cone, ways: dict[int, list[_Way]], slopes: Locals, rank: int) -> PathShare:
+    start = cone.start.node
     mantissa, power, consumer, position, next_rank = ways[start][rank]
-    path = RankedPath(_product(mantissa, power), [start], [], [], 1.0)
+    path = PathShare(_product(mantissa, power), [start], [], [], [])
     while consumer >= 0:
         path.nodes.append(consumer)
         path.arguments.append(position)
         path.factors.append(slopes[consumer][position])
         mantissa, power, consumer, position, next_rank = ways[consumer][next_rank]
     path.seed = _product(mantissa, power)
+    path.names = [cone.trace.name(node) for node in path.nodes]
     return path
 
 

@@ -23,7 +23,7 @@ from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.inspect.walk.wording import local_formula
 from gradwalk.inspect.why import path_counts
-from gradwalk.inspect.why.path_counts import Cone, Locals, RankedPath, count_paths
+from gradwalk.inspect.why.path_counts import Cone, Locals, PathShare, count_paths
 
 MOST_AUDITED = 100_000  # elements between x and the loss
 
@@ -44,18 +44,6 @@ class EdgeShare:
     cosine: float | None = None  # with the whole gradient, for tensors
     group: str = ""
     line: SourceLine | None = None
-
-
-@dataclass
-class PathShare:
-    """The contribution of one path: the product of its local derivatives."""
-
-    amount: float
-    nodes: list[int]  # from x to the loss
-    names: list[str]
-    arguments: list[int]  # through which argument each next node is entered
-    factors: list[float]  # d next / d this
-    seed: float = 1.0  # what the backward pass began with
 
 
 @dataclass
@@ -219,7 +207,7 @@ def _why_number(cone: Cone, gradient: float, top: int) -> Why:
         edges,
         unexplained(gradient, [share.amount for share in edges], 1e-9),
         terms=_terms(cone, slopes),
-        paths=[path_share(trace, path) for path in path_counts.best_paths(cone, slopes, top)],
+        paths=path_counts.best_paths(cone, slopes, top),
         dead_path_count=count - count_paths(cone, slopes),
         cancellation=cancellation(path_counts.sum_of_magnitudes(cone, slopes), abs(gradient)),
     )
@@ -281,12 +269,6 @@ def edge_share(cone: Cone, consumer: int, argument: int, amount: Any, norm: floa
 def seed_share(seed: Any) -> EdgeShare:
     """The contribution of a backward pass that begins at x itself."""
     return EdgeShare(-1, "backward() starts here", "", 0, seed, float(np.linalg.norm(seed)))
-
-
-def path_share(trace: Trace, path: RankedPath) -> PathShare:
-    """A path with the names of its nodes."""
-    names = [trace.name(node) for node in path.nodes]
-    return PathShare(path.amount, path.nodes, names, path.arguments, path.factors, path.seed)
 
 
 def _terms(cone: Cone, slopes: Locals) -> list[TermShare]:
