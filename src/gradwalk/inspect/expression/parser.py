@@ -109,29 +109,7 @@ class ExpressionProgram:
         >>> found.root.data, found.assumed
         (-10.0, ())
         """
-        return _Builder(self, {**(values or {}), **more}).built()
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """The graph of a program at given values."""
-
-    program: ExpressionProgram
-    root: Value
-    names: dict[str, Value]  # every name in the program; leaves, and what was assigned
-    assumed: tuple[str, ...]  # leaves that were given no value and were set to DEFAULT
-    unused: tuple[str, ...]  # assigned, but no part of the last statement
-    lines: dict[int, Statement]  # id of an inner Value -> where it was computed
-
-    def trace(self) -> Trace:
-        """Record it, forward and backward."""
-        trace: Trace = record(self.root)
-        for v in inputs_first([self.root]):
-            statement = self.lines.get(id(v))
-            if statement is not None:
-                line = SourceLine("expression", statement.line, statement.text, "")
-                trace.nodes[trace.find(v)].line = line
-        return trace
+        return Built(self, {**(values or {}), **more})
 
 
 def expression(source: str, values: Mapping[str, float] | None = None, **more: float) -> Value:
@@ -388,16 +366,42 @@ class _Reader:
 # -- from steps to a graph -----------------------------------------------------------------------
 
 
-class _Builder:
-    """Build Values; numbers fold until they meet a name, so 2·3·x has one constant, 6."""
+class Built:
+    """The graph of a program at given values.
+
+    Numbers fold until they meet a name, so 2·3·x has one constant, 6.
+    """
 
     def __init__(self, program: ExpressionProgram, values: dict[str, float]) -> None:
         self.program = program
         self.given = values
-        self.names: dict[str, Value] = {}
-        self.assumed: list[str] = []
-        self.lines: dict[int, Statement] = {}
+        self.names: dict[str, Value] = {}  # every name in the program: leaves, and assigned ones
+        self.assumed: tuple[str, ...] = ()  # leaves that were given no value and are DEFAULT
+        self.lines: dict[int, Statement] = {}  # id of an inner Value -> where it was computed
         self._check_given()
+        result: Any = None
+        for statement in program.statements:
+            result = self._run(statement)
+            if statement.name:
+                result = self._name(result, statement.name)
+        self.root = result if isinstance(result, Value) else Value(result)
+        inside = inputs_first([self.root])
+        self._label_the_rest(inside)
+        for v in inside:  # made by this file, not by a user's line
+            v.code, v.position = None, -1
+        ids = {id(v) for v in inside}
+        # Assigned, but no part of the last statement.
+        self.unused = tuple(n for n in program.assigned if id(self.names[n]) not in ids)
+
+    def trace(self) -> Trace:
+        """Record it, forward and backward."""
+        trace: Trace = record(self.root)
+        for v in inputs_first([self.root]):
+            statement = self.lines.get(id(v))
+            if statement is not None:
+                line = SourceLine("expression", statement.line, statement.text, "")
+                trace.nodes[trace.find(v)].line = line
+        return trace
 
     def _check_given(self) -> None:
         constants = [s.name for s in self.program.statements if s.name and s.is_constant]
@@ -409,21 +413,6 @@ class _Builder:
                 raise ValueError(f"'{name}' is computed by the expression; it cannot be given too")
             listed = ", ".join(known) or "none"
             raise ValueError(f"the expression has no '{name}' to set; its leaves are: {listed}")
-
-    def built(self) -> Built:
-        result: Any = None
-        for statement in self.program.statements:
-            result = self._run(statement)
-            if statement.name:
-                result = self._name(result, statement.name)
-        root = result if isinstance(result, Value) else Value(result)
-        inside = inputs_first([root])
-        self._label_the_rest(root, inside)
-        for v in inside:  # made by this file, not by a user's line
-            v.code, v.position = None, -1
-        ids = {id(v) for v in inside}
-        unused = tuple(n for n in self.program.assigned if id(self.names[n]) not in ids)
-        return Built(self.program, root, self.names, tuple(self.assumed), unused, self.lines)
 
     def _run(self, statement: Statement) -> Any:
         stack: list[Any] = []
@@ -444,7 +433,7 @@ class _Builder:
     def _leaf(self, name: str) -> Value:
         if name not in self.names:
             if name not in self.given:
-                self.assumed.append(name)
+                self.assumed += (name,)
             self.names[name] = Value(float(self.given.get(name, DEFAULT)), label=name)
         return self.names[name]
 
@@ -456,11 +445,11 @@ class _Builder:
         self.names[name] = result
         return result
 
-    def _label_the_rest(self, root: Value, inside: list[Value]) -> None:
+    def _label_the_rest(self, inside: list[Value]) -> None:
         """Label inner nodes v1, v2, ..., for tools to refer to; constants stay numbers."""
         taken = {*self.names}
-        if not root.label and "out" not in taken:
-            root.label = "out"
+        if not self.root.label and "out" not in taken:
+            self.root.label = "out"
         count = 0
         for v in inside:
             if v.inputs and not v.label:

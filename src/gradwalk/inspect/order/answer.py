@@ -24,6 +24,7 @@ from gradwalk.inspect.order.single_paths import (
     GradientPath,
     Inversion,
     Largest,
+    Pair,
     VisitTimes,
     first_inversions,
     listed,
@@ -105,13 +106,11 @@ class OrderRun(Report):
         return VisitTimes(self._graph, self.passes)
 
     @cached_property
-    def _inversions(self) -> dict[int, tuple[int, int, int]]:
+    def _inversions(self) -> dict[int, Pair]:
         return first_inversions(self._graph, self._times)
 
-    def _inversion(self, inversion: tuple[int, int, int]) -> Inversion:
-        visit, early, late = inversion
-        times = next(t for t in self._times.times if visit in t.get(early, ()))
-        after = next(t for t in times[late] if t > visit)
+    def _inversion(self, pair: Pair) -> Inversion:
+        visit, early, late, after = pair
         name = self._graph.trace.name
         return Inversion(name(early), name(late), visit, after)
 

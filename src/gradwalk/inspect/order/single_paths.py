@@ -15,6 +15,7 @@ from gradwalk.inspect.order.path_sums import BackwardGraph, Passes
 from gradwalk.inspect.report import Report, short
 
 COLUMNS = 79
+Pair = tuple[int, int, int, int]  # visit, node visited too early, late consumer, its visit
 BEAM = 64  # of arrays, how many candidates are followed: norms do not multiply as numbers do
 
 
@@ -234,15 +235,15 @@ class Inversion(Report):
         return f"{self.early} before {self.late}"
 
 
-def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, tuple[int, int, int]]:
-    """For each node the first visit that spoils its gradient: (visit number, early, late).
+def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, Pair]:
+    """For each node the first visit that spoils its gradient.
 
     A visit is too early if a consumer is visited after it. It spoils everything behind the node
     that was visited, and not that node itself.
     """
-    spoiled: dict[int, tuple[int, int, int]] = {}
+    spoiled: dict[int, Pair] = {}
     for visits in times.times:
-        early: dict[int, tuple[int, int, int]] = {}
+        early: dict[int, Pair] = {}
         for node in graph.reached:
             options = [spoiled[node]] if node in spoiled else []
             for consumer in graph.consumers.get(node, ()):
@@ -255,9 +256,7 @@ def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, tuple
     return spoiled
 
 
-def _too_early(
-    graph: BackwardGraph, visits: dict[int, list[int]], node: int
-) -> tuple[int, int, int] | None:
+def _too_early(graph: BackwardGraph, visits: dict[int, list[int]], node: int) -> Pair | None:
     if node not in visits:
         return None
     first = visits[node][0]
@@ -267,7 +266,7 @@ def _too_early(
         later = bisect.bisect_right(own, first)
         if later < len(own):
             after.append((own[later], consumer))
-    return (first, node, min(after)[1]) if after else None
+    return (first, node, *min(after)[::-1]) if after else None
 
 
 def listed(paths: Iterable[GradientPath], indent: str = "  ") -> list[str]:
