@@ -1,7 +1,7 @@
 """One element of a tensor as a graph of numbers, with the gradients the tensors have.
 
 `element` opens one level: an element of a matrix product becomes a dot product of elements of the
-two matrices. `opened_elements` goes on until it meets what it was told to stop at, so that a small
+two matrices. `ElementGraph` goes on until it meets what it was told to stop at, so that a small
 network becomes the scalar graph a textbook would draw.
 """
 
@@ -23,7 +23,7 @@ from gradwalk.inspect.open.open_op import (
     opened_by,
     trace_and_node,
 )
-from gradwalk.inspect.open.scalar_forms import Maker, Operation, TooLarge, form_of, linearised
+from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge, form_of, linearised
 from gradwalk.inspect.report import Report, short
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Trace
@@ -106,7 +106,7 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
     operand_edges = {argument for _, argument in made.edges}
     gradient = _gradient_at(trace, edge, flat)
     with np.errstate(all="ignore"):
-        graph = opened_elements(trace, edge, flat, lambda e: e in operand_edges)
+        graph = ElementGraph(trace, edge, flat, lambda e: e in operand_edges)
         if gradient is not None:
             backward_in_numbers(graph.trace, gradient, graph.root)
         inputs = [
@@ -226,27 +226,6 @@ class _Space:
     outside: dict[int, tuple[int, Edge]]  # leaf here -> the operand it stands for, where
 
 
-@dataclass
-class ElementGraph:
-    """A graph of numbers, and which of its leaves are which elements."""
-
-    trace: Trace
-    root: int
-    leaves: dict[tuple[Edge, int], int]
-    notes: list[str]
-
-
-def opened_elements(
-    trace: Trace,
-    edge: Edge,
-    flat: int,
-    stop: Callable[[Edge], bool],
-    limit: int = MOST_NODES,
-) -> ElementGraph:
-    """The scalar graph behind one element, down to elements of the tensors at which to `stop`."""
-    return _Opener(trace, stop, limit).graph(_Spot(0, edge, flat))
-
-
 def estimated_operations(trace: Trace, nodes: list[int]) -> int:
     """About how many operations on numbers these tensor operations are, every element of them."""
     total = 0
@@ -266,84 +245,87 @@ def estimated_operations(trace: Trace, nodes: list[int]) -> int:
     return total
 
 
-def _itself(maker: Maker, nodes: list[int]) -> int:
-    return nodes[0]
+class ElementGraph:
+    """The graph of numbers behind one element, down to elements of the tensors at which to `stop`.
 
+    `leaves` says which leaf of `trace` is which element.
+    """
 
-@dataclass
-class _Recipe:
-    """How to make the number at a spot out of those at other spots."""
-
-    parts: list[_Spot | float]
-    build: Callable[[Maker, list[int]], int] = _itself
-
-
-class _Opener:
-    def __init__(self, trace: Trace, stop: Callable[[Edge], bool], limit: int) -> None:
-        self.spaces = [_Space(trace, {})]
-        self.stop = stop
-        self.limit = limit
-        self.maker = Maker()
-        self.made: dict[_Spot, int] = {}
+    def __init__(
+        self,
+        trace: Trace,
+        edge: Edge,
+        flat: int,
+        stop: Callable[[Edge], bool],
+        limit: int = MOST_NODES,
+    ) -> None:
         self.leaves: dict[tuple[Edge, int], int] = {}
-        self.notes: dict[str, None] = {}
-        self.operations: dict[tuple[int, int], Operation] = {}
-        self.insides: dict[tuple[int, int], tuple[int, Opened] | None] = {}
+        self.notes: list[str] = []
+        self.stop = stop
+        self._target = _Spot(0, edge, flat)
+        self._spaces = [_Space(trace, {})]
+        self._maker = Maker()
+        self._made: dict[_Spot, int] = {}
+        self._operations: dict[tuple[int, int], Operation] = {}
+        self._insides: dict[tuple[int, int], tuple[int, Opened] | None] = {}
+        self.trace = self._maker.trace
+        self._open_all(limit)
+        self.root = self._made[self._target]
 
-    def graph(self, target: _Spot) -> ElementGraph:
-        stack: list[tuple[_Spot, _Recipe | None]] = [(target, None)]
+    def _open_all(self, limit: int) -> None:
+        stack: list[tuple[_Spot, Form | None]] = [(self._target, None)]
         while stack:
             spot, recipe = stack.pop()
-            if spot in self.made:
+            if spot in self._made:
                 continue
             if recipe is not None:  # its parts are there by now
                 nodes = [
-                    self.made[part] if isinstance(part, _Spot) else self.maker.number(part)
+                    self._made[part] if isinstance(part, _Spot) else self._maker.number(part)
                     for part in recipe.parts
                 ]
-                self.made[spot] = recipe.build(self.maker, nodes)
+                self._made[spot] = recipe.build(self._maker, nodes)
                 continue
-            recipe = self._recipe(spot, spot == target)
+            recipe = self._recipe(spot)
             stack.append((spot, recipe))
             inner = [part for part in recipe.parts if isinstance(part, _Spot)]
-            stack += [(part, None) for part in reversed(inner) if part not in self.made]
-            if len(self.maker.trace) + len(stack) > self.limit:
+            stack += [(part, None) for part in reversed(inner) if part not in self._made]
+            if len(self.trace) + len(stack) > limit:
                 raise TooLarge(
-                    f"the scalar graph has more than {self.limit:,} operations, too many to open"
+                    f"the scalar graph has more than {limit:,} operations, too many to open"
                 )
-        return ElementGraph(self.maker.trace, self.made[target], self.leaves, list(self.notes))
 
-    def _recipe(self, spot: _Spot, is_target: bool) -> _Recipe:
-        space = self.spaces[spot.space]
+    def _recipe(self, spot: _Spot) -> Form:
+        """The form of the number at a spot, with spots as parts."""
+        space = self._spaces[spot.space]
         node = space.trace.nodes[spot.edge.node]
         outside = space.outside.get(node.index)
         if outside is not None:  # a leaf of an inside is an operand outside
-            return _Recipe([_Spot(*outside, spot.flat)])
-        stops = spot.space == 0 and not is_target and self.stop(spot.edge)
+            return Form([_Spot(*outside, spot.flat)])
+        stops = spot.space == 0 and spot != self._target and self.stop(spot.edge)
         if stops or node.is_leaf or not node.needs_grad:
-            return _Recipe([], lambda maker, nodes: self._leaf(spot))
+            return Form([], lambda maker, nodes: self._leaf(spot))
         operation, place = self._operation(spot), (spot.edge.output, spot.flat)
         form = form_of(operation, *place)
         if form is None:
             inside = self._inside(spot)
             if inside is not None:
                 number, opened = inside
-                return _Recipe([_Spot(number, opened.outputs[spot.edge.output], spot.flat)])
+                return Form([_Spot(number, opened.outputs[spot.edge.output], spot.flat)])
             form = linearised(operation, *place)
-        if form.note:
-            self.notes[form.note] = None
+        if form.note and form.note not in self.notes:
+            self.notes.append(form.note)
         parts = [_Spot(spot.space, *p) if isinstance(p, tuple) else p for p in form.parts]
-        return _Recipe(parts, form.build)
+        return Form(parts, form.build)
 
     def _inside(self, spot: _Spot) -> tuple[int, Opened] | None:
         """A composite, opened as a space of its own; None if that is not possible."""
         key = spot.space, spot.edge.node
-        if key not in self.insides:
-            self.insides[key] = self._open(spot)
-        return self.insides[key]
+        if key not in self._insides:
+            self._insides[key] = self._open(spot)
+        return self._insides[key]
 
     def _open(self, spot: _Spot) -> tuple[int, Opened] | None:
-        space = self.spaces[spot.space]
+        space = self._spaces[spot.space]
         try:
             op = self._operation(spot).op
             forms = expansions_of(op)
@@ -359,13 +341,13 @@ class _Opener:
             for leaf, argument in zip(opened.inputs, space.trace.nodes[spot.edge.node].args)
             if leaf is not None and isinstance(argument, Edge)
         }
-        self.spaces.append(_Space(opened.trace, outside))
-        return len(self.spaces) - 1, opened
+        self._spaces.append(_Space(opened.trace, outside))
+        return len(self._spaces) - 1, opened
 
     def _operation(self, spot: _Spot) -> Operation:
         key = spot.space, spot.edge.node
-        if key not in self.operations:
-            space = self.spaces[spot.space]
+        if key not in self._operations:
+            space = self._spaces[spot.space]
             node = space.trace.nodes[spot.edge.node]
             op = replay.op_of(node)
             if op is None:
@@ -374,17 +356,17 @@ class _Opener:
                 )
             if any(a is None for a in node.args):
                 replay.known_operands(space.trace, node)  # which says what is missing
-            self.operations[key] = Operation(space.trace, node, op)
-        return self.operations[key]
+            self._operations[key] = Operation(space.trace, node, op)
+        return self._operations[key]
 
     def _leaf(self, spot: _Spot) -> int:
         """A leaf of the scalar graph; outside of composites it has the element's name."""
-        trace, named = self.spaces[spot.space].trace, spot.space == 0
+        trace, named = self._spaces[spot.space].trace, spot.space == 0
         value = _value_at(trace, spot.edge, spot.flat)
         if not named and not isinstance(value, bool):
-            return self.maker.number(value)
+            return self._maker.number(value)
         needs = trace.nodes[spot.edge.node].needs_grad
-        made = self.maker.leaf(value, element_name(trace, spot.edge, spot.flat), needs)
+        made = self._maker.leaf(value, element_name(trace, spot.edge, spot.flat), needs)
         if named:
             self.leaves[spot.edge, spot.flat] = made
         return made

@@ -26,12 +26,16 @@ Element = tuple[Edge, int]  # an operand and a place in it, counted through its 
 MOST_WRITTEN_OUT = 4096  # terms of one chain; a longer one is not for reading
 
 
+def _itself(maker: Maker, nodes: list[int]) -> int:
+    return nodes[0]
+
+
 @dataclass(slots=True)
 class Form:
-    """`build` makes the element out of `parts`: elements of and plain numbers."""
+    """`build` makes an element out of `parts`: other elements, or plain numbers."""
 
-    parts: list[Element | float]
-    build: Callable[[Maker, list[int]], int]
+    parts: Sequence[Any]
+    build: Callable[[Maker, list[int]], int] = _itself
     note: str = ""  # what the reader should know about it
 
 
@@ -220,7 +224,7 @@ def _number_at(argument: Any, place: Sequence[Any]) -> float:
 def _sum_of_products(groups: Sequence[tuple[Element, ...]], plus: Sequence[Element] = ()) -> Form:
     """Σ over the groups of the product of a group, and `plus` at the end."""
     _written_out(len(groups))
-    parts: list[Element | float] = [part for group in groups for part in group]
+    parts = [part for group in groups for part in group]
 
     def build(maker: Maker, nodes: list[int]) -> int:
         left = iter(nodes)
@@ -365,7 +369,7 @@ def _moved(operation: Operation, output: int, flat: int) -> Form:
     for value, argument in zip(operation.args, operation.node.args):
         if moves(value, argument):
             if number < value.size:
-                return Form([(argument, number)], lambda maker, nodes: nodes[0])
+                return Form([(argument, number)])
             number -= value.size
     raise replay.NotReplayable(f"{operation.op.name} did not keep its elements")
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.open.element import (
+    ElementGraph,
     element_name,
     estimated_operations,
     flat_of,
     index_of,
-    opened_elements,
     place_in,
 )
 from gradwalk.inspect.open.open_op import backward_in_numbers
@@ -304,7 +304,7 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
         count = estimated_operations(trace, cone.nodes)
         if count > 2 * MOST_OPENED:
             raise TooLarge(f"between it and the loss lie some {count:,} operations on numbers")
-        graph = opened_elements(
+        graph = ElementGraph(
             trace,
             root,
             0,
