@@ -105,8 +105,8 @@ class ExpressionProgram:
     def build(self, values: Mapping[str, float] | None = None, **more: float) -> Built:
         """Compute it at these values, as a graph of Values.
 
-        >>> found = parse("f = (a + b)·c").build(a=2, b=-3, c=10)
-        >>> found.root.data, found.assumed
+        >>> built = parse("f = (a + b)·c").build(a=2, b=-3, c=10)
+        >>> built.root.data, built.assumed
         (-10.0, ())
         """
         return Built(self, {**(values or {}), **more})

@@ -363,7 +363,7 @@ def _initialise(model: Any, gain: float) -> None:
             elif name.startswith("bias_") and hasattr(module, "hidden_size"):
                 init.zeros_(parameter)
                 if module.mode in REMEMBERING.values() and name.startswith("bias_hh"):
-                    # The second gate hands the state on: forget of an LSTM, update of a GRU.
+                    # The second gate keeps the state: forget of an LSTM, update of a GRU.
                     size = module.hidden_size
                     init.constant_(parameter[size : 2 * size], REMEMBER)
             elif name == "bias" and hasattr(module, "weight") and module.weight.ndim > 1:

@@ -186,14 +186,14 @@ def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
     x: Any = _value(trace, edge)
     g: Any = trace.sweep.grad(node.index) if trace.sweeps else None
     total = _size(trace.nodes[edge.node], edge)
-    who = "its input is" if total == 1 else f"all {total} inputs are"
+    subject = "its input is" if total == 1 else f"all {total} inputs are"
     if is_array(x) and is_array(g) and np.shape(x) == np.shape(g) and not np.all(g):
         met = np.asarray(x)[np.asarray(g) != 0]
         if 0 < met.size < total:  # the others receive nothing from beyond
             x = met
             verb = "is" if met.size == 1 else "are"
-            who = f"of {total} inputs the {met.size} that a gradient reaches {verb}"
-    return who, _span(x)
+            subject = f"of {total} inputs the {met.size} that a gradient reaches {verb}"
+    return subject, _span(x)
 
 
 def _span(kept: Kept) -> str:
@@ -212,8 +212,8 @@ def _flat_where(kind: str, where: Callable[[TraceNode], str], fix: str) -> Expla
     """Explain an op that is flat on a part of its domain; `where` describes that part."""
 
     def explain(trace: Trace, node: TraceNode, position: int) -> Cause:
-        who, span = _concerned(trace, node, position)
-        return Cause(kind, f"{node.op} is flat there: {who} {where(node)}{span}.", fix)
+        subject, span = _concerned(trace, node, position)
+        return Cause(kind, f"{node.op} is flat there: {subject} {where(node)}{span}.", fix)
 
     return explain
 
@@ -304,10 +304,10 @@ def _size(node: TraceNode, edge: Edge) -> int:
 def _saturated(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     if position >= len(node.args) or _underflow(trace, node, position):
         return None
-    who, span = _concerned(trace, node, position)
+    subject, span = _concerned(trace, node, position)
     return Cause(
         "saturated",
-        f"{node.op} is saturated: {who} where its derivative is exactly 0 in "
+        f"{node.op} is saturated: {subject} where its derivative is exactly 0 in "
         f"{node.metas[0][1]}{span}.",
         "make its input smaller (smaller weights, normalised inputs), or compute the loss from "
         "the logits.",

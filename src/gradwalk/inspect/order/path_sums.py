@@ -34,7 +34,7 @@ class Weights(Protocol):
     def add(self, one: Any, other: Any) -> Any:
         """Add two sums."""
 
-    def hand(self, node: int, outputs: list[Any]) -> Sequence[Any]:
+    def push(self, node: int, outputs: list[Any]) -> Sequence[Any]:
         """What a node with these sums pushes along each edge."""
 
 
@@ -226,7 +226,7 @@ class Amounts:
 
     def __init__(self, graph: BackwardGraph) -> None:
         self.seeds = graph.seeds.copy
-        self.hand = graph.pull
+        self.push = graph.pull
 
     def add(self, one: Any, other: Any) -> Any:
         return one + other
@@ -245,7 +245,7 @@ class Counts:
     def add(self, one: int, other: int) -> int:
         return one + other if self.most is None else min(one + other, self.most)
 
-    def hand(self, node: int, outputs: list[Any]) -> list[int]:
+    def push(self, node: int, outputs: list[Any]) -> list[int]:
         total = sum(filter(None, outputs))
         return [total] * len(self.graph.edges[node])
 
@@ -256,7 +256,7 @@ def _plus(weights: Weights, one: Any, other: Any) -> Any:
     return weights.add(one, other)
 
 
-def _hand(
+def _pushes(
     graph: BackwardGraph, weights: Weights, node: int, outputs: list[Any]
 ) -> Iterable[tuple[int, Any]]:
     """Yield (place, arrival) for each edge of a node."""
@@ -264,8 +264,8 @@ def _hand(
         return []
     if all(out is None for out in outputs):
         return [(place, None) for _, place in graph.edges[node]]
-    handed = weights.hand(node, outputs)
-    return [(place, part) for (_, place), part in zip(graph.edges[node], handed)]
+    pushed = weights.push(node, outputs)
+    return [(place, part) for (_, place), part in zip(graph.edges[node], pushed)]
 
 
 def over_all_paths(
@@ -296,7 +296,7 @@ def over_all_paths(
                 sums[p] = None
         if all(out is None for out in outputs):
             continue
-        for place, part in _hand(graph, weights, node, outputs):
+        for place, part in _pushes(graph, weights, node, outputs):
             if part is not None and (among is None or graph.node_at[place] in among):
                 sums[place] = _plus(weights, sums[place], part)
     return sums
@@ -314,7 +314,7 @@ def as_run(graph: BackwardGraph, weights: Weights, passes: Passes, overwrite: bo
             sums[place] = seed
         for node in visits:
             outputs = [sums[p] for p in graph.places(node)]
-            for place, part in _hand(graph, weights, node, outputs):
+            for place, part in _pushes(graph, weights, node, outputs):
                 sums[place] = part if overwrite else _plus(weights, sums[place], part)
     return sums
 
@@ -330,8 +330,8 @@ def lost_and_extra(
     A path runs once for every way to find its nodes, from the root down, in the order of the
     visits. Of these ways the one that takes each node at its first chance is the right one, the
     others are extra. So each place has two sums: what is *fresh*, arrived since its node's last
-    visit, and what is *stale*, handed on before, and extra if it is handed on again. What is still
-    fresh at the end of a pass was never handed on: every path that goes on from there is lost.
+    visit, and what is *stale*, pushed before, and extra if it is pushed again. What is still
+    fresh at the end of a pass was never pushed: every path that goes on from there is lost.
     A further pass sets the gradient of the roots again, so what they had is lost as well.
     """
     among = None if keep is None else graph.leading_to(keep)
@@ -346,8 +346,8 @@ def lost_and_extra(
     def visit(node: int) -> None:
         places = graph.places(node)
         left[node] -= 1
-        first = _hand(graph, weights, node, [fresh[p] for p in places])
-        again = _hand(graph, weights, node, [stale[p] for p in places])
+        first = _pushes(graph, weights, node, [fresh[p] for p in places])
+        again = _pushes(graph, weights, node, [stale[p] for p in places])
         for p in places:
             stale[p] = _plus(weights, stale[p], fresh[p]) if left[node] else None
             fresh[p] = None

@@ -65,19 +65,19 @@ class Largest:
             del candidates[self.count :]
         return candidates
 
-    def hand(self, node: int, outputs: list[Any]) -> list[list[Candidate]]:
+    def push(self, node: int, outputs: list[Any]) -> list[list[Candidate]]:
         edges = self.graph.edges[node]
-        handed: list[list[Candidate]] = [[] for _ in edges]
+        pushed: list[list[Candidate]] = [[] for _ in edges]
         for number, candidates in enumerate(outputs):
             for path in candidates or ():
                 gs = [None] * len(outputs)
                 gs[number] = path.amount
                 amounts = self.graph.pull(node, gs)
-                for arriving, (argument, _), amount in zip(handed, edges, amounts):
+                for arriving, (argument, _), amount in zip(pushed, edges, amounts):
                     same = hash((path.identity, node, argument))
                     edge = path, node, argument
                     arriving.append(Candidate(size_of(amount), amount, same, *edge, path.times))
-        return [self._cut(arriving) for arriving in handed]
+        return [self._cut(arriving) for arriving in pushed]
 
 
 _size = operator.itemgetter(0)

@@ -123,7 +123,7 @@ def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[
             )
         if "beside" in described:
             described = _parsed(arrays.pop(described["beside"]).tobytes())
-        return _Reader(arrays).trace(described), described, arrays
+        return _Reader(arrays).read(described), described, arrays
     except FileError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
@@ -197,10 +197,10 @@ class _Reader:
 
     def __init__(self, arrays: dict[str, Any]) -> None:
         self.arrays = arrays
-        self.found = Trace()
+        self.trace = Trace()
 
-    def trace(self, described: dict[str, Any]) -> Trace:
-        trace = self.found
+    def read(self, described: dict[str, Any]) -> Trace:
+        trace = self.trace
         trace.scalar = bool(described["scalar"])
         for g in described["groups"]:
             above = g["above"]
@@ -249,7 +249,7 @@ class _Reader:
                 text = f"node {index} names an input {a} that is not there"
                 raise ValueError(text) from None
         group = n.get("group")
-        if group is not None and not 0 <= group < len(self.found.groups):
+        if group is not None and not 0 <= group < len(self.trace.groups):
             raise ValueError(f"node {index} lies in group {group}, which is not there")
         metas = tuple((read_shape(shape), str(dtype)) for shape, dtype in n["metas"])
         if not metas or len(n["values"]) != len(metas):
@@ -271,7 +271,7 @@ class _Reader:
         )
 
     def _sweep(self, s: dict[str, Any]) -> Sweep:
-        nodes = self.found.nodes
+        nodes = self.trace.nodes
         sweep = Sweep(seeds={}, line=read_line(s["line"]), seconds=self._seconds(s))
         for node, output, seed in s["seeds"]:
             edge = self._output(node, output)
@@ -290,7 +290,7 @@ class _Reader:
                 for a in nodes[self._node_at(i)].args
             ]
             # None: an in-place write through a view, whose operands are not its inputs.
-            some = bool(parts) or self.found.scalar
+            some = bool(parts) or self.trace.scalar
             sweep.pushed[i] = tuple(self._fitting(i, parts, operands if some else [], True))
         if set(sweep.visits) != set(sweep.pushed) or not set(sweep.visits) <= set(sweep.grads):
             raise ValueError("the visits of a backward pass do not match its gradients and pushes")
@@ -306,9 +306,9 @@ class _Reader:
                 f"node {index} needs {len(shapes)} values, and the file has {len(values)}"
             )
         for kept, shape in zip(values, shapes):
-            if shape is None or (kept is None and (optional or not self.found.scalar)):
+            if shape is None or (kept is None and (optional or not self.trace.scalar)):
                 continue
-            if self.found.scalar:
+            if self.trace.scalar:
                 fits = isinstance(kept, (bool, int, float))
             else:
                 fits = isinstance(kept, (np.ndarray, Statistics)) and kept.shape == shape
@@ -318,12 +318,12 @@ class _Reader:
         return values
 
     def _node_at(self, index: Any) -> int:
-        if type(index) is not int or not 0 <= index < len(self.found.nodes):
+        if type(index) is not int or not 0 <= index < len(self.trace.nodes):
             raise ValueError(f"there is no node {index}")
         return index
 
     def _output(self, node: Any, output: Any) -> Edge:
-        metas = self.found.nodes[self._node_at(node)].metas
+        metas = self.trace.nodes[self._node_at(node)].metas
         if type(output) is not int or not 0 <= output < len(metas):
             raise ValueError(f"node {node} has no output {output}")
         return Edge(node, output)

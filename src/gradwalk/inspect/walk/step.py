@@ -211,7 +211,7 @@ class Breakpoint(Report):
     """Stop at the first step where any of these conditions holds."""
 
     grad_above: float | None = None  # an element of a gradient is larger than this, either sign
-    nan: bool = False  # a value, a gradient or something handed on is NaN
+    nan: bool = False  # a value, a gradient or something pushed is NaN
     inf: bool = False  # or infinite
     shape: tuple[int | None, ...] | None = None  # of the value; None for any size
     predicate: Callable[[WalkStep], Any] | None = None  # takes the step

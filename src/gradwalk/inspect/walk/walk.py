@@ -79,8 +79,8 @@ class Walk(Report):
             made.visits = [n for n in consumers_first(graph) if self.trace.nodes[n].needs_grad]
             made.grads = {n: [grads[p] for p in graph.places(n)] for n in graph.reached}
             for node in made.visits:
-                handed = graph.pull(node, made.grads[node])
-                by_argument = {a: part for (a, _), part in zip(graph.edges[node], handed)}
+                pushed = graph.pull(node, made.grads[node])
+                by_argument = {a: part for (a, _), part in zip(graph.edges[node], pushed)}
                 count = len(self.trace.nodes[node].args)
                 made.pushed[node] = tuple(by_argument.get(a) for a in range(count))
         except NotReplayable as error:
@@ -90,12 +90,12 @@ class Walk(Report):
 
     def _count_arrivals(self) -> None:
         for visit, node in enumerate(self._visits):
-            for argument, edge, _ in self._handed(node):
+            for argument, edge, _ in self._pushes_of(node):
                 self._arrivals.setdefault(edge.node, []).append((visit, argument))
         for node, arrivals in self._arrivals.items():
             self._completes.setdefault(arrivals[-1][0], []).append(node)
 
-    def _handed(self, index: int) -> list[tuple[int, Edge, Kept]]:
+    def _pushes_of(self, index: int) -> list[tuple[int, Edge, Kept]]:
         """The pushes of a visit as (argument, edge, amount)."""
         node = self.trace.nodes[index]
         pushed = self._sweep.pushed.get(index, ())
@@ -146,7 +146,7 @@ class Walk(Report):
             step.received = self.received(index)
             step.pushes = [
                 Push(index, argument, edge.node, self.trace.name(edge.node), amount, self)
-                for argument, edge, amount in self._handed(index)
+                for argument, edge, amount in self._pushes_of(index)
             ]
             step.completed = [self._complete(done) for done in self._completes.get(visit, ())]
         return step
@@ -198,7 +198,7 @@ class Walk(Report):
         for visit, argument in arrivals[:arrived]:
             node = self._visits[visit]
             edge = self.trace.nodes[node].args[argument]
-            amounts = {a: amount for a, _, amount in self._handed(node)}
+            amounts = {a: amount for a, _, amount in self._pushes_of(node)}
             amount, before = amounts[argument], parts[edge.output]
             if not is_array(amount) or (before is not None and not is_array(before)):
                 return None

@@ -149,12 +149,12 @@ def _rule_on_symbols(
         env["position"] = argument - len(op.inputs) + 1
         result = rule.local(env, g)
         result = g * result if rule.partial else result
-        return _spelled(result), tuple(getattr(result, "shape", ()))
+        return spelled(result), tuple(getattr(result, "shape", ()))
     except Exception:  # a NumPy call or a data-dependent shape has no formula
         return "", None
 
 
-def _spelled(symbol: Any) -> str:
+def spelled(symbol: Any) -> str:
     """A formula as text: words for the rule of a sum, no shapes in a long one."""
     if isinstance(symbol, Symbol) and symbol.op is not None and symbol.op.name == "expand":
         inner = symbol.args[0]
