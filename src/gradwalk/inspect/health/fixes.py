@@ -72,8 +72,7 @@ class Trials(Report):
 
     def __str__(self) -> str:
         lines = [f"{'change':<42}{'findings':<20}{'loss':>8} {'after':>8}"]
-        for trial in (self.original, *self.trials):
-            lines.append(_row(trial))
+        lines += [_row(trial) for trial in (self.original, *self.trials)]
         shown = self.best or (self.trials[0] if self.trials else None)
         if shown is not None and not shown.error:
             head = "best" if self.best is not None else "no change helped; the first"

@@ -96,7 +96,9 @@ class Anatomy:
             learned = {a.node for a in node.args if isinstance(a, Edge) and a.node in self._derived}
             data = [i for i in node.inputs if i not in learned]
             alone = not data and all(isinstance(a, (Edge, int, float)) for a in node.args)
-            feeding = self._strongest([f for i in data if (f := self.fed_by[i]) is not None])
+            # Of several layers that feed a node, the main one has the largest gradient.
+            positions = [f for i in data if (f := self.fed_by[i]) is not None]
+            feeding = max(positions, key=lambda k: self.gradient(self.layers[k].node), default=None)
             if learned and alone and node.op not in LOOK_UP:
                 self._derived[node.index] = self._sources(learned)
             elif node.op in MULTIPLY and any(len(self.trace.nodes[i].shape) > 1 for i in learned):
@@ -106,12 +108,6 @@ class Anatomy:
     def _sources(self, learned: set[int]) -> tuple[int, ...]:
         """All parameters behind some nodes, each once."""
         return tuple(dict.fromkeys(p for i in sorted(learned) for p in self._derived[i]))
-
-    def _strongest(self, feeding: list[int]) -> int | None:
-        """Of several layers that feed a node, the one with the largest gradient: the main one."""
-        if len(feeding) < 2:
-            return feeding[0] if feeding else None
-        return max(feeding, key=lambda position: self.gradient(self.layers[position].node))
 
     def _add_layer(
         self, node: int, learned: set[int], below: int | None, calls: dict[str, int]

@@ -123,11 +123,8 @@ class CheckpointPlan(Report):
             f"computes again {self.recomputed:.0%} of a step, "
             + ("as timed" if self.timed else "by its operations (record(timing=True) measures)"),
         ]
-        for segment in self.segments:
-            lines.append(
-                f"  {segment!s:<40} keeps {in_bytes(segment.keeps):>9}, frees "
-                f"{in_bytes(segment.frees):>9}"
-            )
+        for s in self.segments:
+            lines.append(f"  {s!s:<40} keeps {in_bytes(s.keeps):>9}, frees {in_bytes(s.frees):>9}")
         return "\n".join(lines)
 
 

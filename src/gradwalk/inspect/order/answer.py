@@ -203,7 +203,10 @@ class OrderRun(Report):
     def __str__(self) -> str:
         shown = self._shown()
         wrong = [node for node in shown if node.wrong]
-        result = _how_many(len(wrong), len(shown))
+        result = "every gradient is right"
+        if wrong:
+            verb = "is" if len(wrong) == 1 else "are"
+            result = f"{len(wrong)} of {len(shown)} gradients {verb} wrong"
         lines = [f"{self._title(76 - len(result))}: {result}"]
         rows = shown
         if len(shown) > ROWS:
@@ -409,9 +412,3 @@ def _table(rows: list[NodeGradient], arrays: bool) -> tuple[list[str], bool]:
 
 def _cut(name: str, most: int = 22) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
-def _how_many(wrong: int, total: int) -> str:
-    if not wrong:
-        return "every gradient is right"
-    return f"{wrong} of {total} gradients {'is' if wrong == 1 else 'are'} wrong"

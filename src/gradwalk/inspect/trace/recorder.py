@@ -420,11 +420,9 @@ class Recorder:
             return
         self._sweep.visits.append(index)
         self._note_gradient(index, g)
-        pushed: list[Kept] = []
-        args = self.trace.nodes[index].args
         # The operands of an in-place write through a view may differ from the node's inputs.
-        for c in contributions if len(contributions) == len(args) else ():
-            pushed.append(self._kept(c, "pushed", index))
+        fits = len(contributions) == len(self.trace.nodes[index].args)
+        pushed = [self._kept(c, "pushed", index) for c in (contributions if fits else ())]
         self._sweep.pushed[index] = tuple(pushed)
         if self.timing:
             self._sweep.seconds[index] = took
