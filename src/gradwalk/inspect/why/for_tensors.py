@@ -29,8 +29,8 @@ from gradwalk.inspect.why.why import (
     EdgeShare,
     TermShare,
     Why,
+    add_paths,
     answer_for,
-    cancellation,
     cosine,
     edge_share,
     seed_share,
@@ -52,7 +52,7 @@ def why_tensor(cone: Cone, gradient: Kept) -> Why:
     notes += _first_split(cone)
     tolerance = _ROUNDING.get(cone.trace.nodes[start.node].metas[start.output][1], 1e-3)
     notes += unexplained(gradient, [share.amount for share in edges], tolerance)
-    return answer_for(cone, gradient, _norm(gradient), edges, notes, terms=terms)
+    return answer_for(cone, gradient, _norm(gradient), edges, terms, notes)
 
 
 def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
@@ -72,17 +72,10 @@ def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
     edges = [_at(share, place) for share in whole_edges]
     edges.sort(key=lambda share: -share.norm)
     kept = trace.nodes[start.node].values[start.output]
-    answer = answer_for(
-        cone,
-        own,
-        abs(own),
-        edges,
-        notes,
-        name=element_name(trace, start, flat),
-        index=place,
-        value=float(np.asarray(kept)[place]) if is_array(kept) else None,
-        terms=_terms_by_tangent(cone, place, notes),
-    )
+    terms = _terms_by_tangent(cone, place, notes)
+    answer = answer_for(cone, own, abs(own), edges, terms, notes)
+    answer.name, answer.index = element_name(trace, start, flat), place
+    answer.value = float(np.asarray(kept)[place]) if is_array(kept) else None
     _add_paths(answer, cone, flat, top)
     return answer
 
@@ -322,8 +315,5 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     backward_in_numbers(graph.trace, float(np.asarray(seed).reshape(())), graph.root)
     inner = Cone.of(graph.trace, Edge(leaf), graph.trace.sweep)
     slopes = path_counts.local_derivatives(graph.trace, inner.nodes)
-    answer.paths = path_counts.best_paths(inner, slopes, top)
-    answer.path_count = path_counts.count_paths(inner)
-    answer.dead_path_count = answer.path_count - path_counts.count_paths(inner, slopes)
-    answer.cancellation = cancellation(path_counts.sum_of_magnitudes(inner, slopes), answer.norm)
+    add_paths(answer, inner, slopes, top)
     answer.notes += graph.notes

@@ -23,7 +23,7 @@ from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
 from gradwalk.inspect.walk.wording import local_formula
 from gradwalk.inspect.why import path_counts
-from gradwalk.inspect.why.path_counts import Cone, Locals, PathShare, count_paths
+from gradwalk.inspect.why.path_counts import Cone, Locals, PathShare
 
 MOST_AUDITED = 100_000  # elements between x and the loss
 
@@ -199,18 +199,18 @@ def _why_number(cone: Cone, gradient: float, top: int) -> Why:
     if start.node in cone.seeds:
         edges.append(seed_share(float(cone.seeds[start.node])))
     edges.sort(key=lambda share: -share.norm)
-    count = count_paths(cone)
-    return answer_for(
-        cone,
-        gradient,
-        abs(gradient),
-        edges,
-        unexplained(gradient, [share.amount for share in edges], 1e-9),
-        terms=_terms(cone, slopes),
-        paths=path_counts.best_paths(cone, slopes, top),
-        dead_path_count=count - count_paths(cone, slopes),
-        cancellation=cancellation(path_counts.sum_of_magnitudes(cone, slopes), abs(gradient)),
-    )
+    notes = unexplained(gradient, [share.amount for share in edges], 1e-9)
+    answer = answer_for(cone, gradient, abs(gradient), edges, _terms(cone, slopes), notes)
+    add_paths(answer, cone, slopes, top)
+    return answer
+
+
+def add_paths(answer: Why, cone: Cone, slopes: Locals, top: int) -> None:
+    """What the paths of a scalar graph tell."""
+    answer.paths = path_counts.best_paths(cone, slopes, top)
+    answer.path_count = path_counts.count_paths(cone)
+    answer.dead_path_count = answer.path_count - path_counts.count_paths(cone, slopes)
+    answer.cancellation = cancellation(path_counts.sum_of_magnitudes(cone, slopes), answer.norm)
 
 
 def answer_for(
@@ -218,30 +218,27 @@ def answer_for(
     gradient: Any,
     norm: float,
     edges: list[EdgeShare],
+    terms: list[TermShare],
     notes: list[str],
-    **own: Any,
 ) -> Why:
-    """The answer about the start of a cone; `own` fields replace those that the edges tell."""
-    trace, start = cone.trace, cone.start
+    """The answer about the start of a cone, without its paths."""
+    node, output = cone.start
     by_edge = cancellation(sum(share.norm for share in edges), norm)
-    common = {
-        "name": trace.name(start.node),
-        "index": None,
-        "value": trace.nodes[start.node].values[start.output],
-        "terms": [],
-        "paths": [],
-        "dead_path_count": None,
-        "cancellation": by_edge,
-    }
     return Why(
-        **{**common, **own},
-        node=start.node,
-        output=start.output,
+        name=cone.trace.name(node),
+        node=node,
+        output=output,
+        index=None,
+        value=cone.trace.nodes[node].values[output],
         gradient=gradient,
         norm=norm,
         edges=edges,
         groups=groups_of(edges, gradient),
-        path_count=count_paths(cone),
+        terms=terms,
+        paths=[],
+        path_count=path_counts.count_paths(cone),
+        dead_path_count=None,
+        cancellation=by_edge,
         edge_cancellation=by_edge,
         notes=notes,
     )
