@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 from gradwalk.graph.order import inputs_first
@@ -180,8 +181,8 @@ class _Reader:
         if len(self.source) > LONGEST:
             raise self.error(f"longer than {LONGEST:,} characters", LONGEST)
         after = 0  # where the last token ended
-        for count, token in enumerate(tokens(self.source), 1):
-            if count > MOST_TOKENS:
+        for number, token in enumerate(tokens(self.source), 1):
+            if number > MOST_TOKENS:
                 raise self.error(f"more than {MOST_TOKENS:,} words and signs", token.start)
             if token.text == "\n":
                 if self.bracket is None:
@@ -316,12 +317,12 @@ class _Reader:
         self.body.append(token)
         if bracket.function is None:
             return
-        name, count = bracket.function.text, bracket.count
+        name = bracket.function.text
         op, wanted = FUNCTIONS[name]
-        if count != wanted:
-            values = "value" if wanted == 1 else "values"
-            raise self.error(f"{name} takes {wanted} {values}, not {count}", bracket.function.start)
-        self.steps.append(PostfixStep("apply", _SPELLED.get(op, op), count))
+        if bracket.count != wanted:
+            needs = f"{name} takes {wanted} value{'s' * (wanted != 1)}, not {bracket.count}"
+            raise self.error(needs, bracket.function.start)
+        self.steps.append(PostfixStep("apply", _SPELLED.get(op, op), wanted))
 
     def comma(self, token: Token) -> None:
         bracket = self.bracket
@@ -450,13 +451,10 @@ class Built:
         taken = {*self.names}
         if not self.root.label and "out" not in taken:
             self.root.label = "out"
-        count = 0
+        fresh = (name for k in count(1) if (name := f"v{k}") not in taken)
         for v in inside:
             if v.inputs and not v.label:
-                count += 1
-                while f"v{count}" in taken:
-                    count += 1
-                v.label = f"v{count}"
+                v.label = next(fresh)
 
 
 def _apply(name: str, args: list[Any]) -> Any:

@@ -97,7 +97,7 @@ class _Search:
     def _forward(self, sink: int, sweep: Sweep | None) -> FoundNan:
         test = self.numbers.nan if self._is_nan(sink) else self.numbers.bad
         producers, chain = self._producers([sink], test)
-        producers = self._not_meant(producers, chain)
+        producers = self._past_masks(producers, chain)
         first = self.trace.nodes[producers[0]]
         became = None
         if not first.is_leaf and first.op not in causes.SOFTMAXES and self._is_nan(first.index):
@@ -154,14 +154,13 @@ class _Search:
         ]
         return (made, chain) if made else None
 
-    def _not_meant(self, producers: list[int], chain: set[int]) -> list[int]:
-        """Whether a constant −inf is a mask: a softmax follows."""
+    def _past_masks(self, producers: list[int], chain: set[int]) -> list[int]:
+        """Blame the softmax that follows a constant −inf, which is a mask."""
         node = self.trace.nodes[producers[0]]
-        if self._is_nan(node.index) or (node.needs_grad and node.is_leaf):
-            return producers
-        if node.is_leaf or self._given(node.index):
+        constant = not node.needs_grad if node.is_leaf else self._given(node.index)
+        if constant and not self._is_nan(node.index):
             after = [i for i in sorted(chain) if self.trace.nodes[i].op in causes.SOFTMAXES]
-            return [*after[:1], *producers[1:]] if after else producers
+            producers = [*after[:1], *producers[1:]] if after else producers
         return producers
 
     def _given(self, index: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from string import ascii_uppercase
 from typing import Any
 
@@ -69,10 +69,7 @@ class Maker:
 
     def chain(self, name: str, parts: Sequence[int]) -> int:
         """((a op b) op c) op d."""
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.apply(name, total, part)
-        return total
+        return reduce(lambda total, part: self.apply(name, total, part), parts)
 
     def times(self, part: int, factor: float) -> int:
         """A multiple; once is the number itself."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from itertools import count
 from typing import Any
 
 from gradwalk.inspect.report import Report
@@ -301,16 +302,15 @@ class _Names:
         self._names: dict[int, str] = {}
         self._start = cone.start.node
         root = cone.sweep.root
-        counted = 0
+        fresh = (name for k in count(1) if (name := f"v{k}") not in taken)
         for node in trace.nodes:
             name = node.label
             if not name and node.index == root:
                 name = "L" if "L" not in taken else "loss"
             if not name and node.is_leaf:
                 name = "x" if node.index == self._start and "x" not in taken else ""
-            while not name and (node.op or node.index == self._start):
-                counted += 1
-                name = "" if f"v{counted}" in taken else f"v{counted}"
+            if not name and (node.op or node.index == self._start):
+                name = next(fresh)
             self._names[node.index] = name
         self.loss = self._names[root]
 
