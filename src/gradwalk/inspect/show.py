@@ -30,9 +30,8 @@ def show(loss: Any = None, *, drawing: str = "nodes", depth: int | None = None) 
     groups: 1 draws every outermost module call as one node, 2 the calls inside it, and so on.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect.show import show
     >>> a = gw.Value(3.0, label="a")
-    >>> picture = show(a * a)
+    >>> picture = gw.show(a * a)
     >>> picture.nodes, picture.edges
     (2, 2)
     """

@@ -39,12 +39,11 @@ def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     kept, and the operands at the element are unknown.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect.nan.find_nan import find_nan
     >>> p = gw.tensor([0.5, 0.0], requires_grad=True)
-    >>> found = find_nan(lambda: (-p.log()).sum().backward())
-    >>> found.text, found.index, found.operands[0].value
+    >>> answer = gw.find_nan(lambda: (-p.log()).sum().backward())
+    >>> answer.text, answer.index, answer.operands[0].value
     ('log(0) = −inf', (1,), 0.0)
-    >>> bool(find_nan((p + 1).log().sum()))
+    >>> bool(gw.find_nan((p + 1).log().sum()))
     False
     """
     trace, root, called = _trace_and_root(target, budget)

@@ -37,15 +37,13 @@ def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:
     its graph.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
-    >>> from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
     >>> w = gw.tensor([1.0, 2.0], requires_grad=True)
     >>> v = gw.tensor([3.0, 4.0], requires_grad=True)
-    >>> with record():
+    >>> with gw.record():
     ...     loss = (w.detach() * v).sum()
     ...     loss.backward()
-    >>> found = why_no_grad(w)
-    >>> found.verdict, found.kind, found.op
+    >>> answer = gw.why_no_grad(w)
+    >>> answer.verdict, answer.kind, answer.op
     ('none', 'detach', 'detach')
     """
     trace, root, known = _trace_and_root(second)

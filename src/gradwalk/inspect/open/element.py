@@ -78,14 +78,13 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
     """One element of a tensor node, opened into operations on numbers.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
     >>> x = gw.tensor([[1.0, 2.0]], requires_grad=True)
     >>> w = gw.tensor([[3.0], [4.0]], requires_grad=True)
     >>> x.label, w.label = "x", "w"
-    >>> with record() as trace:
+    >>> with gw.record() as trace:
     ...     y = x @ w
     ...     y.sum().backward()
-    >>> opened = element(trace, y, (0, 0))
+    >>> opened = gw.element(trace, y, (0, 0))
     >>> [n.op for n in opened.trace if n.op], opened.value
     (['mul', 'mul', 'add'], 11.0)
     >>> [(i.name, i.contribution) for i in opened.inputs]

@@ -63,9 +63,8 @@ def open_op(trace: Any, node: Any = None) -> Opened:
     """Expand a node into operations on the same operands, with the same incoming gradient.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
     >>> a = gw.Value(0.5, label="a")
-    >>> print(open_op(record(a.tanh()), 1))
+    >>> print(gw.open_op(gw.record(a.tanh()), 1))
     tanh#1 (tanh) opens into 5 operation(s):
       mul#2 = 2 × a = 1
       exp#3 = exp(mul#2) = 2.718
@@ -247,10 +246,9 @@ def unfolded(trace: Trace, *nodes: Any) -> Trace:
     in turn, one level at a time.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
     >>> x = gw.tensor([1.0, 2.0], requires_grad=True)
-    >>> trace = record(gw.softmax(x, 0)[0])
-    >>> [n.op for n in unfolded(trace, 1) if n.op]
+    >>> trace = gw.record(gw.softmax(x, 0)[0])
+    >>> [n.op for n in gw.unfolded(trace, 1) if n.op]
     ['amax', 'sub', 'exp', 'sum', 'div', 'getitem']
     """
     opened = {trace.find(node): open_op(trace, trace.find(node)) for node in nodes}

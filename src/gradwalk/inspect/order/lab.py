@@ -38,13 +38,12 @@ def run_order(
     `RECIPES`) is an order too. With `overwrite` an arrival replaces the gradient, as if one wrote
     `=` for `+=`. The answer lists the `top` largest lost and extra paths. No `.grad` changes.
 
-    >>> from gradwalk import Value
-    >>> from gradwalk.inspect.order.lab import run_order
-    >>> a = Value(2.0, label="a")
+    >>> import gradwalk as gw
+    >>> a = gw.Value(2.0, label="a")
     >>> b, c = a + 1, 3 * a
     >>> d = b * c
     >>> b.label, c.label, d.label = "b", "c", "d"
-    >>> print(run_order(d, [b, d, c]))
+    >>> print(gw.run_order(d, [b, d, c]))
     visited b, d, c: 1 of 4 gradients is wrong
     node  got  correct  lost  extra  first pair out of order
     a       9       15     6      —  b before d
@@ -68,9 +67,9 @@ def run_order(
 def run_recipes(x: Any, loss: Any = None) -> RecipeRuns:
     """The gradient of `x` by each recipe for a backward pass.
 
-    >>> from gradwalk import Value
-    >>> x = Value(3.0, label="x")
-    >>> print(run_recipes(x, (x * 1) * (x + 1)))
+    >>> import gradwalk as gw
+    >>> x = gw.Value(3.0, label="x")
+    >>> print(gw.run_recipes(x, (x * 1) * (x + 1)))
     gradient of x: 7 is right
     recipe           got  lost  extra  what it does
     right              7     —      —  each node after all of its consumers
@@ -121,10 +120,10 @@ class RecipeRuns(Report):
 def every_order(x: Any, loss: Any = None, nodes: Sequence[Any] | None = None) -> EveryOrder:
     """The gradient of `x` in every order of `nodes` (default: all nodes with inputs).
 
-    >>> from gradwalk import Value
-    >>> a = Value(2.0, label="a")
+    >>> import gradwalk as gw
+    >>> a = gw.Value(2.0, label="a")
     >>> d = (a + 1) * (3 * a)
-    >>> every_order(a, d).counts
+    >>> gw.every_order(a, d).counts
     {15.0: 2, 9.0: 1, 6.0: 1, 0.0: 2}
     """
     trace = as_trace(loss)

@@ -26,9 +26,8 @@ def walk(loss: Any = None) -> Walk:
     `loss` is a Value, a Tensor or a trace, also from a file (None: the last recording). First every
     node gets its value, then each pushes its gradient.
 
-    >>> from gradwalk import Value
-    >>> from gradwalk.inspect.walk.walk import walk
-    >>> a, b = Value(2.0, label="a"), Value(-3.0, label="b")
+    >>> import gradwalk as gw
+    >>> a, b = gw.Value(2.0, label="a"), gw.Value(-3.0, label="b")
     >>> e = a * b
     >>> e.label = "e"
     >>> w = walk(e)

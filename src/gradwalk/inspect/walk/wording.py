@@ -38,10 +38,9 @@ READABLE = 240  # and of one on several
 def gates_of(trace: Trace, index: int) -> list[str]:
     """The gate a node's op is, and "adder" if its value is used several times.
 
-    >>> from gradwalk import Value
-    >>> from gradwalk.inspect.trace.recorder import record
-    >>> a = Value(3.0)
-    >>> trace = record(a * a)
+    >>> import gradwalk as gw
+    >>> a = gw.Value(3.0)
+    >>> trace = gw.record(a * a)
     >>> gates_of(trace, 0), gates_of(trace, 1)
     (['adder'], ['swapper'])
     """
