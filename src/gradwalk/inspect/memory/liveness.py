@@ -233,11 +233,7 @@ def bytes_of(node: TraceNode, output: int = 0) -> int:
 def operations(trace: Trace, node: TraceNode) -> float:
     """The approximate number of multiplications and additions in a node's forward."""
     size = float(math.prod(node.shape))
-    shapes = [
-        trace.nodes[a.node].metas[a.output][0] if isinstance(a, Edge) else a.shape
-        for a in node.args
-        if isinstance(a, (Edge, np.ndarray))
-    ]
+    shapes = [trace.shape_of(a) for a in node.args if isinstance(a, (Edge, np.ndarray))]
     if node.op in ("linear", "matmul") and shapes and shapes[0]:
         return 2 * size * shapes[0][-1]
     if node.op.startswith("conv") and len(shapes) > 1:

@@ -143,7 +143,7 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
 
 def place_in(trace: Trace, edge: Edge, index: Any) -> tuple[int, ...]:
     """An index as a tuple of non-negative numbers, checked against the tensor's shape."""
-    shape = trace.nodes[edge.node].metas[edge.output][0]
+    shape = trace.shape_of(edge)
     try:
         given = tuple(map(operator.index, index if isinstance(index, (tuple, list)) else (index,)))
     except TypeError:
@@ -157,13 +157,13 @@ def place_in(trace: Trace, edge: Edge, index: Any) -> tuple[int, ...]:
 
 def flat_of(trace: Trace, edge: Edge, place: tuple[int, ...]) -> int:
     """The flat index of a place."""
-    shape = trace.nodes[edge.node].metas[edge.output][0]
+    shape = trace.shape_of(edge)
     return int(np.ravel_multi_index(place, shape)) if shape else 0
 
 
 def index_of(trace: Trace, edge: Edge, flat: int) -> tuple[int, ...]:
     """The inverse of `flat_of`."""
-    shape = trace.nodes[edge.node].metas[edge.output][0]
+    shape = trace.shape_of(edge)
     return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
 
 
@@ -231,7 +231,7 @@ def estimated_operations(trace: Trace, nodes: list[int]) -> int:
     for index in nodes:
         node = trace.nodes[index]
         count = sum(math.prod(shape) for shape, _ in node.metas)
-        sizes = {e: math.prod(trace.nodes[e.node].metas[e.output][0]) for _, e in node.edges}
+        sizes = {e: math.prod(trace.shape_of(e)) for _, e in node.edges}
         inner = 1.0
         if node.op in ("matmul", "linear", "einsum"):
             # x is rows × inner, y inner × columns, the result rows × columns

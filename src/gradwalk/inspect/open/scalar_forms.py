@@ -88,10 +88,6 @@ class Operation:
     node: TraceNode
     op: Op
 
-    def shape_of(self, edge: Edge) -> Shape:
-        """The shape of an operand."""
-        return self.trace.nodes[edge.node].metas[edge.output][0]
-
     @cached_property
     def args(self) -> list[Any]:
         """The operands as arrays."""
@@ -140,7 +136,7 @@ def form_of(operation: Operation, output: int, flat: int) -> Form | None:
     """The scalar form of an element; None for a composite, which must be opened."""
     op = operation.op
     edges = operation.node.edges
-    if edges and all(0 in operation.shape_of(edge) for _, edge in edges):
+    if edges and all(0 in operation.trace.shape_of(edge) for _, edge in edges):
         return _sum_of([], operation.value(output, flat))  # the sum of nothing, say
     if op.elementwise:
         return _elementwise(operation, flat)
@@ -198,7 +194,7 @@ def _elementwise(operation: Operation, flat: int) -> Form:
     parts: list[Element | float] = []
     for argument in node.args:
         if isinstance(argument, Edge):
-            parts.append((argument, broadcast_place(place, operation.shape_of(argument))))
+            parts.append((argument, broadcast_place(place, operation.trace.shape_of(argument))))
         else:
             parts.append(_number_at(argument, place))
     return Form(parts, lambda maker, nodes: maker.apply(op.name, *nodes, **node.attrs))
@@ -243,7 +239,7 @@ def _contracted(
     edges = operation.node.args[: len(terms)]
     if not all(isinstance(edge, Edge) for edge in edges) or "." in inputs:
         return None
-    shapes = [operation.shape_of(edge) for edge in edges]
+    shapes = [operation.trace.shape_of(edge) for edge in edges]
     terms = [term[len(term) - len(shape) :] for term, shape in zip(terms, shapes)]
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes):
@@ -271,7 +267,7 @@ def _linear(operation: Operation, output: int, flat: int) -> Form | None:
     rows, bias = ascii_uppercase[: len(operation.node.shape) - 1], operation.node.args[2]
     if not isinstance(bias, Edge):
         return None
-    unit = broadcast_place((flat % operation.node.shape[-1],), operation.shape_of(bias))
+    unit = broadcast_place((flat % operation.node.shape[-1],), operation.trace.shape_of(bias))
     return _contracted(operation, flat, f"{rows}k,uk->{rows}u", [(bias, unit)])
 
 
@@ -282,7 +278,7 @@ def _einsum(operation: Operation, output: int, flat: int) -> Form | None:
 def _reduced_places(operation: Operation, flat: int) -> tuple[Edge, list[int]]:
     """The elements of the operand that one element of a reduction is made of."""
     (edge,) = (a for a in operation.node.args if isinstance(a, Edge))
-    shape = operation.shape_of(edge)
+    shape = operation.trace.shape_of(edge)
     attrs = operation.node.attrs
     axes = attrs.get("axis")
     axes = tuple(range(len(shape))) if axes is None else tuple(np.atleast_1d(axes).tolist())
@@ -338,7 +334,7 @@ def _pooled_places(operation: Operation, flat: int) -> tuple[Edge, list[int]] | 
     if any(d != 1 for d in attrs.pop("dilation")):
         return None
     edge = operation.node.args[0]
-    shape = operation.shape_of(edge)
+    shape = operation.trace.shape_of(edge)
     sums = TraceNode(
         operation.node.index, "pool_sum", (edge,), attrs, metas=((operation.node.shape, "float64"),)
     )

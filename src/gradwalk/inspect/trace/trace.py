@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gradwalk.graph.source import SourceLine, source_line
 from gradwalk.graph.versions import stamp_of
 from gradwalk.inspect.trace.statistics import in_bytes
@@ -202,6 +204,12 @@ class Trace:
     def output(self, thing: Any) -> int:
         """Which output of its node a live Tensor is; 0 for anything else."""
         return int(getattr(thing, "_index", 0)) if hasattr(thing, "_array") else 0
+
+    def shape_of(self, argument: Any) -> Shape:
+        """The shape of an operand: an output of a node, or a constant."""
+        if isinstance(argument, Edge):
+            return self.nodes[argument.node].metas[argument.output][0]
+        return np.shape(argument)
 
     def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
         """When (a monotonic count) and where a live Tensor was last written in place."""

@@ -71,8 +71,8 @@ class Push(Report):
     @property
     def shapes(self) -> tuple[Shape, Shape]:
         """The shapes of the node's gradient and of the push."""
-        operand = wording.operand_shape(self._walk.trace, self._node.args[self.argument])
-        return self._node.shape, operand
+        operand = self._node.args[self.argument]
+        return self._node.shape, self._walk.trace.shape_of(operand)
 
     @property
     def jacobian(self) -> np.ndarray[Any, Any] | None:

@@ -163,7 +163,7 @@ def _again(trace: Trace, node: TraceNode, changed: dict[int, float | None]) -> f
 def _change(cone: Cone, eps: Any, direction: Any, element: Any) -> Any:
     """The nudge as an array in the shape of x."""
     trace, start = cone.trace, cone.start
-    shape = trace.nodes[start.node].metas[start.output][0]
+    shape = trace.shape_of(start)
     eps = np.asarray(getattr(eps, "_array", eps), np.float64)
     if element is not None:
         change = np.zeros(shape)

@@ -240,7 +240,8 @@ def loss_terms(cone: Cone) -> list[tuple[Edge, int, float]]:
     its own. The result is empty for a loss that is no sum.
     """
     trace, root = cone.trace, cone.sweep.root
-    if len(cone.sweep.seeds) != 1 or root not in cone.seeds or _size(trace, Edge(root)) != 1:
+    only_root = len(cone.sweep.seeds) == 1 and root in cone.seeds
+    if not only_root or math.prod(trace.nodes[root].shape) != 1:
         return []
     sums = _sums(cone)
     coefficients = {Edge(root): 1.0}
@@ -256,7 +257,7 @@ def loss_terms(cone: Cone) -> list[tuple[Edge, int, float]]:
                 continue
             for _, position in cone.inputs[index]:
                 edge = node.args[position]
-                size = _size(trace, edge)
+                size = math.prod(trace.shape_of(edge))
                 if size > 1:  # of a sum or a mean
                     each = coefficient / size if node.op == "mean" else coefficient
                     terms += [(edge, i, each) for i in range(size)]
@@ -271,7 +272,7 @@ def _sums(cone: Cone) -> set[int]:
     sums: set[int] = set()
     for index in cone.nodes:
         node = cone.trace.nodes[index]
-        if _size(cone.trace, Edge(index)) != 1 or (node.label and index != cone.sweep.root):
+        if math.prod(node.shape) != 1 or (node.label and index != cone.sweep.root):
             continue
         linear = len(cone.inputs[index]) == 1
         if node.op in ("add", "sub", "sum", "mean"):
@@ -281,10 +282,6 @@ def _sums(cone: Cone) -> set[int]:
             if source in sums and not (node.op == "div" and position == 1):
                 sums.add(index)
     return sums
-
-
-def _size(trace: Trace, edge: Edge) -> int:
-    return math.prod(trace.nodes[edge.node].metas[edge.output][0])
 
 
 def _scale(trace: Trace, node: TraceNode, position: int) -> float:
