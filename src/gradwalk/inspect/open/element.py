@@ -225,25 +225,6 @@ class _Space:
     outside: dict[int, tuple[int, Edge]]  # leaf here -> the operand it stands for, where
 
 
-def estimated_operations(trace: Trace, nodes: list[int]) -> int:
-    """About how many operations on numbers these tensor operations are, every element of them."""
-    total = 0
-    for index in nodes:
-        node = trace.nodes[index]
-        count = sum(math.prod(shape) for shape, _ in node.metas)
-        sizes = {e: math.prod(trace.shape_of(e)) for _, e in node.edges}
-        inner = 1.0
-        if node.op in ("matmul", "linear", "einsum"):
-            # x is rows × inner, y inner × columns, the result rows × columns
-            inner = 2 * math.sqrt(math.prod(list(sizes.values())[:2]) / max(count, 1))
-        elif node.op in ("conv", "conv_bias") and len(sizes) > 1:
-            inner = 2 * list(sizes.values())[1] / max(node.shape[1], 1)
-        elif node.op == "attention":
-            inner = 6 * node.shape[-2]
-        total += int(max(count * inner, sum(sizes.values()) if inner == 1 else 0))
-    return total
-
-
 class ElementGraph:
     """The graph of numbers behind one element, down to elements of the tensors at which to `stop`.
 

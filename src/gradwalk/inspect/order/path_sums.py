@@ -18,8 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradwalk.inspect.trace import replay
-from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 
 Sums = list[Any]  # by place; None where no path arrives
 Passes = Sequence[Sequence[int]]  # of each call of backward, the nodes it visits
@@ -139,30 +138,12 @@ class BackwardGraph:
         return [pulled[argument] for argument, _ in self.edges[node]]
 
     def _pull_arrays(self, node: TraceNode, outputs: list[Any]) -> Sequence[Any]:
-        gs = replay.filled(node, outputs)
         try:
-            return replay.pull(self.trace, node, gs)
+            return replay.pull(self.trace, node, replay.filled(node, outputs))
         except replay.NotReplayable:
-            pulled = self._as_recorded(node, gs)
-            if pulled is not None:
-                return pulled
             if replay.op_of(node) is None:
                 raise self._unknown(node) from None
             raise
-
-    def _as_recorded(self, node: TraceNode, gs: list[Any]) -> tuple[Kept, ...] | None:
-        """Derive the push of an unknown op from its recorded push.
-
-        Pushes are linear, so a multiple of the recorded gradient gives a multiple of the push.
-        """
-        for sweep in reversed(self.trace.sweeps):
-            before, pushed = sweep.grads.get(node.index), sweep.pushed.get(node.index)
-            if before is None or not pushed or any(isinstance(p, Statistics) for p in pushed):
-                continue
-            ratio = _ratio(before, gs)
-            if ratio is not None:
-                return tuple(p if p is None or ratio == 1 else p * ratio for p in pushed)
-        return None
 
     def _unknown(self, node: TraceNode) -> replay.NotReplayable:
         made = f" ({node.line})" if node.line is not None else ""
@@ -173,31 +154,6 @@ class BackwardGraph:
             f"{self.trace.name(node.index)} after all of its consumers, or define {node.op} as an "
             "op (CONTRIBUTING.md), so that the trace can compute its derivative."
         )
-
-
-def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
-    """The factor between the gradients `gs` and `before`; None if there is none."""
-    old, new = [], []
-    for b, g in zip(before, gs, strict=True):
-        if isinstance(b, Statistics):
-            return None
-        if b is not None or g is not None:
-            old.append(np.zeros(np.size(g)) if b is None else np.ravel(b))
-            new.append(np.zeros(np.size(b)) if g is None else np.ravel(g))
-    if not old:
-        return None
-    one, other = np.concatenate(old), np.concatenate(new)
-    if np.array_equal(one, other):
-        return 1.0
-    # PyTorch sums in another order than our arithmetic.
-    rounding = 1e-4 if one.dtype.itemsize < 8 else 1e-12
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    if not other.any():
-        return 0.0
-    with np.errstate(all="ignore"):
-        ratio = float(one @ other / (one @ one))
-        apart = np.abs(other - ratio * one).max()
-    return ratio if apart <= rounding * np.abs(other).max() else None
 
 
 def _seeds(trace: Trace, first_place: list[int]) -> dict[int, Any]:

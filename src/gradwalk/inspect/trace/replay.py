@@ -144,10 +144,10 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
     `g` is the gradient of the output, or a list with that of each output.
     """
     op = op_of(node)
-    if isinstance(g, list) and (op is None or not op.multiple):
-        g = g[0]
     if op is None:
-        return _scaled(trace, node, g)
+        return _scaled(trace, node, g if isinstance(g, list) else [g])
+    if isinstance(g, list) and not op.multiple:
+        g = g[0]
     if trace.scalar:
         args = operands(trace, node, values)
         out = node.value if values is None else op.on_numbers(args, node.attrs)
@@ -217,13 +217,44 @@ def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float], out: Any
     return [None if c is None else float(c) for c in pulled]
 
 
-def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:
-    """For an unknown op on numbers, scale what it pushed when recorded."""
+def _scaled(trace: Trace, node: TraceNode, gs: list[Any]) -> list[Any]:
+    """Derive the pushes of an unknown op from those it made when recorded.
+
+    Pushes are linear, so a multiple of the recorded gradient gives a multiple of the pushes.
+    """
     for sweep in reversed(trace.sweeps):
-        pushed, before = sweep.pushed.get(node.index), sweep.grad(node.index)
-        if pushed is not None and np.ndim(before) == 0 and is_array(before) and before:
-            return [None if p is None else p * (g / before) for p in pushed]
+        before, pushed = sweep.grads.get(node.index), sweep.pushed.get(node.index)
+        if before is None or not pushed or any(isinstance(p, Statistics) for p in pushed):
+            continue
+        ratio = _ratio(before, gs)
+        if ratio is not None:
+            return [p if p is None or ratio == 1 else p * ratio for p in pushed]
     raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
+
+
+def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
+    """The factor between the gradients `gs` and `before`; None if there is none."""
+    old, new = [], []
+    for b, g in zip(before, gs, strict=True):
+        if isinstance(b, Statistics):
+            return None
+        if b is not None or g is not None:
+            old.append(np.zeros(np.size(g)) if b is None else np.ravel(b))
+            new.append(np.zeros(np.size(b)) if g is None else np.ravel(g))
+    if not old:
+        return None
+    one, other = np.concatenate(old), np.concatenate(new)
+    if np.array_equal(one, other):
+        return 1.0
+    # PyTorch sums in another order than our arithmetic.
+    rounding = 1e-4 if one.dtype.itemsize < 8 else 1e-12
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    if not other.any():
+        return 0.0
+    with np.errstate(all="ignore"):
+        ratio = float(other[0] / one[0] if one.size == 1 else one @ other / (one @ one))
+        apart = np.abs(other - ratio * one).max()
+    return ratio if apart <= rounding * np.abs(other).max() else None
 
 
 # -- with tensors of our own -----------------------------------------------------------------------

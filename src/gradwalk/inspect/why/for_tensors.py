@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.memory.liveness import operations
 from gradwalk.inspect.open.element import (
     ElementGraph,
     element_name,
-    estimated_operations,
     flat_of,
     index_of,
     place_in,
@@ -22,7 +22,7 @@ from gradwalk.inspect.open.scalar_forms import TooLarge
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.trace import Edge, Kept, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
 from gradwalk.inspect.why import path_counts
 from gradwalk.inspect.why.path_counts import Cone
 from gradwalk.inspect.why.why import (
@@ -294,7 +294,7 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
         if others or np.size(seed) != 1:
             answer.notes.append("paths of numbers are found for a loss that is one number")
             return
-        count = estimated_operations(trace, cone.nodes)
+        count = sum(_size_in_numbers(trace, trace.nodes[index]) for index in cone.nodes)
         if count > 2 * MOST_OPENED:
             raise TooLarge(f"between it and the loss lie some {count:,} operations on numbers")
         graph = ElementGraph(
@@ -317,3 +317,9 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     slopes = path_counts.local_derivatives(graph.trace, inner.nodes)
     add_paths(answer, inner, slopes, top)
     answer.notes += graph.notes
+
+
+def _size_in_numbers(trace: Trace, node: TraceNode) -> int:
+    """About how many operations on numbers a tensor operation is."""
+    read = sum(math.prod(trace.shape_of(edge)) for _, edge in node.edges)
+    return max(int(operations(trace, node)), read)
