@@ -254,7 +254,7 @@ def _contracted(
     for term, edge, shape in zip(terms, edges, shapes):
         index = tuple(0 if n == 1 else at[letter] for letter, n in zip(term, shape))
         places = np.ravel_multi_index(index, shape) if shape else 0
-        columns.append([(edge, int(i)) for i in np.broadcast_to(places, count)])
+        columns.append([(edge, i) for i in np.broadcast_to(places, count).tolist()])
     return _sum_of_products(list(zip(*columns)), plus)
 
 

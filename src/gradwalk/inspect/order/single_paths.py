@@ -54,8 +54,9 @@ class Largest:
         distinct: dict[int, Candidate] = {}
         for path in [*one, *other]:
             known = distinct.get(path.identity)
-            times = path.times + (0 if known is None else known.times)
-            distinct[path.identity] = path._replace(times=times)
+            if known is not None:
+                path = path._replace(times=path.times + known.times)
+            distinct[path.identity] = path
         return self._cut(list(distinct.values()))
 
     def _cut(self, candidates: list[Candidate]) -> list[Candidate]:

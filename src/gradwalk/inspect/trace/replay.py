@@ -151,7 +151,7 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
     if trace.scalar:
         args = operands(trace, node, values)
         out = node.value if values is None else op.on_numbers(args, node.attrs)
-        return _pull_numbers(op, node, g, args, out)
+        return pull_numbers(op, node, g, args, out)
     wants = tuple(
         isinstance(a, Edge) and trace.nodes[a.node].needs_grad and op.rule(i) is not None
         for i, a in enumerate(node.args)
@@ -203,16 +203,17 @@ def _fit(contribution: Any, operand: Any) -> Any:
     return contribution.sum((*range(lead), *ones), keepdims=True).reshape(shape)
 
 
-def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float], out: Any) -> list[Any]:
+def pull_numbers(op: Op, node: TraceNode, g: float, args: list[float], out: Any) -> list[Any]:
+    """Pull a gradient through an op on numbers, given its operands and result."""
     plan = op.plan((True,) * len(args)).write()
+    try:
+        pulled = plan.pull(float(g), plan.save(out, *args), node.attrs)
+        if complex not in map(type, pulled):
+            return [None if c is None else float(c) for c in pulled]
+    except (ZeroDivisionError, OverflowError, ValueError):
+        pass
+    doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # 1 / 0 is inf
     with np.errstate(all="ignore"):
-        try:
-            pulled = plan.pull(g, plan.save(out, *args), node.attrs)
-            if complex not in map(type, pulled):
-                return [None if c is None else float(c) for c in pulled]
-        except (ZeroDivisionError, OverflowError, ValueError):
-            pass
-        doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # 1 / 0 is inf
         pulled = plan.pull(np.float64(g), plan.save(np.float64(out), *doubles), node.attrs)
     return [None if c is None else float(c) for c in pulled]
 

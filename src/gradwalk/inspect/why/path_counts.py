@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull_numbers
 from gradwalk.inspect.trace.trace import Edge, Sweep, Trace, TraceNode
 
 Locals = dict[int, tuple[Any, ...]]  # node -> d node / d argument, None where there is none
@@ -35,7 +35,10 @@ def local_derivatives(trace: Trace, nodes: Iterable[int], sweep: Sweep | None = 
     with np.errstate(all="ignore"):
         for index in nodes:
             node = trace.nodes[index]
-            slopes = None if op_of(node) is None else tuple(pull(trace, node, 1.0))
+            op, slopes = op_of(node), None
+            if op is not None:
+                args = [trace.nodes[a.node].value if isinstance(a, Edge) else a for a in node.args]
+                slopes = tuple(pull_numbers(op, node, 1.0, args, node.value))
             derivatives[index] = (
                 _as_pushed(node, slopes, sweep) if sweep is not None else slopes or ()
             )
