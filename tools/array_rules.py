@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradwalk.inspect.walk.wording import _spelled as spelled_rule
+from gradwalk.inspect.walk.wording import spelled as spelled_rule
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.check import symbolic_env
 from gradwalk.ops.core.op import Op

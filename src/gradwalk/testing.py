@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gradwalk.inspect.health.examination import HealthReport
 from gradwalk.inspect.health.findings import Limits
-from gradwalk.inspect.health.health import HealthReport, health
+from gradwalk.inspect.health.health import health
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.trace.live import is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import record

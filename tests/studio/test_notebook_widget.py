@@ -13,7 +13,8 @@ import pytest
 import traitlets
 
 import gradwalk as gw
-from gradwalk.inspect.expression.parser import ExpressionError, parse
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.studio.notebook import StudioFrame
 from gradwalk.studio.notebook_widget import StudioWidget
 from tests.project.checkout import run_here

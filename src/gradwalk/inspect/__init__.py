@@ -5,7 +5,8 @@ second, and returns a small report (`report.py`).
 """
 
 from gradwalk.inspect.expression.parser import expression
-from gradwalk.inspect.health.health import Monitor, health
+from gradwalk.inspect.health.health import health
+from gradwalk.inspect.health.monitor import Monitor
 from gradwalk.inspect.memory.saved_memory import saved_memory
 from gradwalk.inspect.mistakes import bugs
 from gradwalk.inspect.mistakes.audit import audit

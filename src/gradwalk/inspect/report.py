@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.trace.trace import Edge
+from gradwalk.inspect.trace.trace import Edge, Trace
 
 
 class Report:
     """The base of a tool's answer; subclasses are dataclasses with a `__str__`.
 
-    `to_dict()` has the attributes named in `DATA`; by default these are the fields, except those
-    whose name begins with an underscore, which are for the tool itself.
+    `to_dict()` has the attributes named in `DATA`; by default these are the fields, except traces
+    and those whose name begins with an underscore, which are for the tool itself.
     """
 
     DATA: ClassVar[tuple[str, ...]] = ()
@@ -67,7 +67,8 @@ def plain(value: Any) -> Any:
 
 
 def _field_names(value: Any) -> list[str]:
-    return [f.name for f in fields(value) if not f.name.startswith("_")]
+    public = [f.name for f in fields(value) if not f.name.startswith("_")]
+    return [name for name in public if not isinstance(getattr(value, name), Trace)]
 
 
 def short(number: float | None) -> str:

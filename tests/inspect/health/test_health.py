@@ -13,10 +13,12 @@ import pytest
 import gradwalk as gw
 from benchmarks.models import NETWORKS, start
 from gradwalk import nn
-from gradwalk.inspect.health.findings import Limits, describe
-from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Size, norm_of, typical
-from gradwalk.inspect.health.health import HealthReport, health
+from gradwalk.inspect.health.examination import HealthReport
+from gradwalk.inspect.health.findings import Factor, Limits, describe
+from gradwalk.inspect.health.gradient_flow import Anatomy
+from gradwalk.inspect.health.health import health
 from gradwalk.inspect.health.update_sizes import step_norms
+from gradwalk.inspect.trace.statistics import Size, norm_of, typical
 
 cross_entropy = nn.functional.cross_entropy
 

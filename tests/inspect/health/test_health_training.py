@@ -11,7 +11,9 @@ import pytest
 import gradwalk as gw
 from gradwalk import nn
 from gradwalk.engine.modes import state
-from gradwalk.inspect.health.health import Limits, Monitor, health
+from gradwalk.inspect.health.findings import Limits
+from gradwalk.inspect.health.health import health
+from gradwalk.inspect.health.monitor import Monitor
 from gradwalk.ops import TABLE
 
 cross_entropy = nn.functional.cross_entropy

@@ -11,7 +11,8 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.inspect.health.checks import RECURRENT
 from gradwalk.inspect.health.gradient_flow import Anatomy
-from gradwalk.inspect.health.health import Monitor, health
+from gradwalk.inspect.health.health import health
+from gradwalk.inspect.health.monitor import Monitor
 from gradwalk.inspect.health.recurrence import unroll
 
 KINDS = {

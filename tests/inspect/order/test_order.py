@@ -14,7 +14,8 @@ from hypothesis import given
 import gradwalk as gw
 from gradwalk import Value
 from gradwalk.graph.order import inputs_first
-from gradwalk.inspect.order.lab import RECIPES, every_order, run_order, run_recipes
+from gradwalk.inspect.order.lab import every_order, run_order, run_recipes
+from gradwalk.inspect.order.recipes import RECIPES
 from gradwalk.inspect.order.single_paths import BEAM
 from gradwalk.inspect.trace.file import load_trace, save_trace
 from gradwalk.inspect.trace.recorder import record

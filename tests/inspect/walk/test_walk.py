@@ -17,8 +17,9 @@ from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.file import load_trace, save_trace
 from gradwalk.inspect.trace.recorder import record
-from gradwalk.inspect.walk.walk import Push, Walk, gates_of, walk
-from gradwalk.inspect.walk.wording import rule_text
+from gradwalk.inspect.walk.step import Push
+from gradwalk.inspect.walk.walk import Walk, walk
+from gradwalk.inspect.walk.wording import gates_of, rule_text
 from tests.ops.samples.table import all_samples
 
 B = 6.8813735870195432

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gradwalk import Value
 from gradwalk.inspect import record
-from gradwalk.inspect.expression.parser import ExpressionError, parse
+from gradwalk.inspect.expression.parser import parse
+from gradwalk.inspect.expression.tokens import ExpressionError
 from gradwalk.inspect.open.open_op import open_op
 from gradwalk.inspect.walk.walk import walk
 from gradwalk.inspect.why.derive import derive

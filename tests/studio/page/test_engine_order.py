@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gradwalk.inspect.expression.parser import parse
-from gradwalk.inspect.order.lab import RECIPES, every_order, run_order
+from gradwalk.inspect.order.lab import every_order, run_order
+from gradwalk.inspect.order.recipes import RECIPES
 from tests.quick import some_quick
 from tests.studio.graphs import page_graph, random_program
 from tests.studio.node import Node

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gradwalk.inspect.order.lab import OrderRun, every_order, run_order
+from gradwalk.inspect.order.answer import OrderRun
+from gradwalk.inspect.order.lab import every_order, run_order
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.inspect.why.nudge import nudge
 from gradwalk.inspect.why.why import why

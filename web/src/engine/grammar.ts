@@ -1,6 +1,6 @@
 // Reading an expression from left to right: docs/inspect/expressions.md. At any place either an operand or
 // an operator may follow, and a stack remembers the open brackets; so the first token that does not
-// fit is found where it stands. The same few rules are Python's (inspect/expression/tokens.py).
+// fit is found where it stands. The same few rules are Python's (inspect/expression/parser.py).
 
 import { own } from "./own";
 import { tables } from "./tables";

@@ -6,22 +6,32 @@ Each takes an `Anatomy` and the `Limits` and returns findings.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.health.findings import Finding, Limits, percent, strongest, together
-from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of, typical
+from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent, strongest, together
+from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.replay import NotReplayable, operands
 from gradwalk.inspect.trace.routes import reached
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.statistics import Statistics, array_of, norm_of, typical
 from gradwalk.inspect.trace.trace import Edge, TraceNode
 from gradwalk.ops import TABLE
 
 LARGE_INPUT = 4.0  # typical size above which an input is unscaled
+LOGARITHMS = frozenset(("log", "log1p", "log2", "log10", "binary_cross_entropy"))
+# At the end of a network, what to use in place of a saturated activation.
+INSTEAD = {
+    "sigmoid": "binary_cross_entropy_with_logits on what enters sigmoid",
+    "softmax": "cross_entropy on what enters softmax",
+    "tanh": "no tanh at the end, or targets scaled to lie inside (-1, 1)",
+}
+BOUNDS = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0)}
+SHARP = 0.25  # of the largest gradient: below, the loss hardly cares about an output
+LEAST = 0.05  # share of the outputs that have to be both flat and wanted elsewhere
 
 # Ops that may be a ReLU, see `_is_relu`.
 RELUS = ("relu", "threshold", "clip", "hardtanh", "maximum", "clamp_min", "rnn")
@@ -31,130 +41,8 @@ SLOPES: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda out: 4 * out * (1 - out),
     "tanh": lambda out: 1 - out * out,
 }
-BOUNDED = {"sigmoid": "at most 0.25", "tanh": "below 1 everywhere but at 0"}
-
-
-# -- the gradient from layer to layer --------------------------------------------------------------
-
-
-def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
-    """Layers whose gradient is far smaller, or larger, than that of the last layer above them."""
-    if not anatomy.layers:
-        return []
-    tops = _tops(anatomy)
-    spine = {layer.node for layer in anatomy.spine()}
-    small: list[tuple[float, Layer]] = []
-    large: list[tuple[float, Layer]] = []
-    for layer in anatomy.layers:
-        top = tops.get(layer.node)
-        if layer.node not in anatomy.sweep.grads or top is None:
-            continue
-        reference, own = anatomy.gradient(top), anatomy.gradient(layer.node)
-        if not math.isfinite(own):
-            if not anatomy.sweep.thrown_away:
-                large.append((math.inf, layer))
-        elif reference > 0:
-            ratio = own / reference
-            # Off the spine (queries and keys, gates) a gradient may be small by nature.
-            if ratio < (limits.vanishing if layer.node in spine else limits.vanishing**2):
-                small.append((ratio, layer))
-            elif ratio > limits.exploding:
-                large.append((ratio, layer))
-    findings = []
-    small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
-    if small:
-        findings.append(_flow(anatomy, min(small, key=_first), small, growing=False))
-    if large:
-        findings.append(_flow(anatomy, max(large, key=_first), large, growing=True))
-    return findings
-
-
-def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
-    """Whether the gradient ends only at zero weights that do receive a gradient."""
-    zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
-    return bool(zeros) and all(
-        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(anatomy.layer_at[f.node].weight)) > 0
-        for f in zeros
-    )
-
-
-def _first(item: tuple[float, Layer]) -> float:
-    return item[0]
-
-
-def _tops(anatomy: Anatomy) -> dict[int, int]:
-    """For every node the last layer on its main path."""
-    tops: dict[int, int] = {}
-    for node in reversed(anatomy.trace.nodes):
-        if node.index not in anatomy.sweep.grads:
-            continue
-        above = anatomy.above(node.index)
-        if above is not None and above in tops:
-            tops[node.index] = tops[above]
-        elif node.index in anatomy.layer_at:
-            tops[node.index] = node.index
-    return tops
-
-
-def _flow(
-    anatomy: Anatomy,
-    worst: tuple[float, Layer],
-    among: list[tuple[float, Layer]],
-    growing: bool,
-) -> Finding:
-    ratio, layer = worst
-    if not math.isfinite(ratio):  # its factors would be 0, inf or NaN
-        return Finding(
-            "exploding",
-            layer.title,
-            ratio,
-            f"the gradient of layer {layer.title} is not finite",
-            "find_nan names the operation it began at, its line and a fix",
-            anatomy.trace.nodes[layer.node].line,
-            others=[other.title for _, other in among if other is not layer],
-            _nodes={layer.node},
-        )
-    factors = anatomy.factors(layer.node)
-    path = anatomy.main_path(layer.node)
-    above = [anatomy.layer_at[n] for n in path if n in anatomy.layer_at]
-    blamed = strongest(factors, growing)
-    guilty = anatomy.layer_at.get(blamed.node) if blamed is not None else None
-    return Finding(
-        "exploding" if growing else "vanishing",
-        layer.title,
-        ratio,
-        f"the gradient of layer {layer.title} is {short(ratio)} times that of layer "
-        f"{above[-1].title}, {len(above) - 1} layer(s) above it",
-        _change(blamed, growing),
-        blamed.line if blamed is not None else anatomy.trace.nodes[layer.node].line,
-        anatomy.written_at(guilty) if guilty is not None else None,
-        factors,
-        [other.title for _, other in among if other is not layer],
-    )
-
-
-def _change(blamed: Factor | None, growing: bool) -> str:
-    if growing and blamed is not None and not blamed.layer:
-        return (
-            f"a smaller factor at {blamed.op}, a normalisation, or nn.utils.clip_grad_norm_ before "
-            "each step"
-        )
-    if growing:
-        return (
-            "smaller or orthogonal initial weights (nn.init), a normalisation between the layers, "
-            "or nn.utils.clip_grad_norm_ before each step"
-        )
-    if blamed is not None and blamed.op in BOUNDED:
-        return (
-            f"relu or gelu in place of {blamed.op}, whose slope is {BOUNDED[blamed.op]}; or a "
-            "residual connection (x + layer(x)), or a normalisation before it"
-        )
-    if blamed is not None and blamed.layer:
-        return (
-            "larger initial weights (nn.init.kaiming_normal_ before relu, xavier_normal_ before "
-            "tanh), a residual connection (x + layer(x)), or a normalisation"
-        )
-    return "a residual connection (x + layer(x)) around the layers between, or a normalisation"
+# Ops whose gradients are read by element: leaves, possible outputs, and recurrent ops.
+GRADIENTS_READ = frozenset(("", *SLOPES, "softmax", *RECURRENT))
 
 
 # -- dead and saturated units ----------------------------------------------------------------------
@@ -247,32 +135,30 @@ def _factor(anatomy: Anatomy, node: TraceNode) -> Factor:
 def saturated_units(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
     """Hidden sigmoids, tanhs and softmaxes that are mostly flat; also how much, by node."""
     findings, shares = [], {}
-    for node in anatomy.trace.nodes:
-        if not node.needs_grad or node.op not in (*SLOPES, "softmax", "attention"):
-            continue
-        layer = anatomy.layer_of(node.index)
-        if layer is None or node.index not in anatomy.hidden:
-            continue
-        share = flat_share(anatomy, node, limits.flat)
-        if share is None:
-            continue
-        shares[node.index] = share
+    for node, layer, slope in _activations(anatomy, hidden=True):
+        shares[node.index] = share = float(np.mean(slope < limits.flat))
         if share >= limits.saturated:
-            findings.append(saturated_finding(anatomy, node, layer, share, limits))
+            findings.append(_saturated(anatomy, node, layer, share, limits))
     return together(findings), shares
 
 
-def flat_share(anatomy: Anatomy, node: TraceNode, flat: float) -> float | None:
-    """The share of outputs (of a softmax: rows) where the slope is nearly 0."""
-    if node.op in SLOPES:
-        out = array_of(anatomy.value(node.index))
-        if out is None or not out.size:
-            return None
-        return float(np.count_nonzero(SLOPES[node.op](out) < flat)) / out.size
-    weights = softmax_weights(anatomy, node)
-    if weights is None or weights.shape[-1] < 2 or not weights.size:
-        return None
-    return float(np.mean(1 - (weights * weights).sum(-1) < flat))
+def _activations(anatomy: Anatomy, hidden: bool) -> Iterator[tuple[TraceNode, Layer, Any]]:
+    """The sigmoids, tanhs and softmaxes before, or after, the last layer, and their slopes.
+
+    A slope is relative to the largest. There is one per output, of a softmax one per row.
+    """
+    for node in anatomy.trace.nodes:
+        layer = anatomy.layer_of(node.index)
+        if layer is None or not node.needs_grad or (node.index in anatomy.hidden) != hidden:
+            continue
+        if node.op in SLOPES:
+            out = array_of(anatomy.value(node.index))
+            if out is not None and out.size:
+                yield node, layer, SLOPES[node.op](out)
+        elif node.op in ("softmax", "attention"):
+            weights = softmax_weights(anatomy, node)
+            if weights is not None and weights.shape[-1] > 1 and weights.size:
+                yield node, layer, 1 - (weights * weights).sum(-1)
 
 
 def softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
@@ -289,7 +175,7 @@ def softmax_weights(anatomy: Anatomy, node: TraceNode) -> Any:
     return None
 
 
-def saturated_finding(
+def _saturated(
     anatomy: Anatomy, node: TraceNode, layer: Layer, share: float, limits: Limits
 ) -> Finding:
     softmax = node.op not in SLOPES
@@ -323,6 +209,57 @@ def why_so_large(anatomy: Anatomy, layer: Layer, node: TraceNode) -> tuple[Sourc
         anatomy.written_at(layer),
         f"smaller initial weights (nn.init.xavier_normal_), or a normalisation before {node.op}",
     )
+
+
+def saturated_outputs(anatomy: Anatomy, limits: Limits) -> tuple[list[Finding], dict[int, float]]:
+    """Saturated sigmoids, tanhs and softmaxes after the last layer; also the flat share by node.
+
+    A saturated output may be the goal of training: a confident, correct classifier. It is a problem
+    if the activation swallows the gradient. Two checks tell these apart. If moving the outputs to
+    their bounds would lower the loss, they are on their way there. And a loss that takes the
+    logarithm of the output (binary cross-entropy) sends a gradient that grows as fast as the slope
+    falls, so nothing is lost until the slope is exactly 0.
+    """
+    findings, shares = [], {}
+    for node, layer, slope in _activations(anatomy, hidden=False):
+        g = array_of(anatomy.sweep.grad(node.index))
+        if node.op not in INSTEAD or g is None or not np.isfinite(g).all():
+            continue
+        pull, gain = _pull_and_gain(anatomy, node, g)
+        shares[node.index] = share = float(np.mean(slope < limits.flat))
+        if share < limits.saturated or _gets_there(anatomy, gain):
+            continue
+        ops = {anatomy.trace.nodes[i].op for i in anatomy.main_path(node.index)[1:]}
+        flat = slope <= 0 if ops & LOGARITHMS else slope < limits.flat
+        stuck = float(np.mean(flat & (pull >= SHARP * pull.max()) & (pull > 0)))
+        if stuck >= LEAST:
+            finding = _saturated(anatomy, node, layer, share, limits)
+            finding.message += (
+                f"; the loss wants {percent(stuck)} of them elsewhere, and its gradient ends here"
+            )
+            finding.change += f"; or {INSTEAD[node.op]}"
+            findings.append(finding)
+    return together(findings), shares
+
+
+def _pull_and_gain(anatomy: Anatomy, node: TraceNode, g: Any) -> tuple[Any, float]:
+    """How hard the loss pulls at each output, and the first-order gain of moving to the bounds."""
+    if node.op == "softmax":
+        out, g = softmax_weights(anatomy, node), np.moveaxis(g, node.attrs["axis"], -1)
+        bound = out == out.max(-1, keepdims=True)
+        # A constant added to all gradients of a row moves nothing: probabilities sum to 1.
+        pull = np.abs(g - (g * out).sum(-1, keepdims=True)).max(-1)
+    else:
+        out = array_of(anatomy.value(node.index))
+        low, high = BOUNDS[node.op]
+        bound, pull = np.where(out > (low + high) / 2, high, low), np.abs(g)
+    return pull, float((g * (out - bound)).sum())
+
+
+def _gets_there(anatomy: Anatomy, gain: float) -> bool:
+    """Whether going all the way to the bounds would take away at least half of the loss."""
+    loss = array_of(anatomy.trace.nodes[anatomy.trace.root].value)
+    return loss is not None and loss.size == 1 and gain >= 0.5 * abs(float(loss.item()))
 
 
 # -- the start -------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health import checks
 from gradwalk.inspect.health.findings import WIDTH, Finding, Limits, strongest
-from gradwalk.inspect.health.flat_outputs import saturated_outputs
-from gradwalk.inspect.health.gradient_flow import Anatomy, array_of, norm_of, typical
+from gradwalk.inspect.health.gradient_flow import Anatomy, gradient_flow
 from gradwalk.inspect.health.recurrence import through_time
 from gradwalk.inspect.health.update_sizes import step_norms, update_sizes
 from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace.statistics import array_of, norm_of, typical
 from gradwalk.inspect.trace.trace import Trace
 from gradwalk.printers.charts import bars_svg
 
@@ -109,17 +109,14 @@ def _table(layers: list[LayerHealth]) -> list[str]:
     columns = ["activation", "gradient", "weight", *optional]
     heads = [_HEADS.get(name, name) for name in columns]
     rows = [" ".join([f"{'layer':<{wide}}", *(f"{head:>8}" for head in heads)])]
-    half = _SHOWN // 2
-    left_out = range(half, len(layers) - half) if len(layers) > _SHOWN else range(0)
-    for number, layer in enumerate(layers):
-        if number in left_out:
-            if number == half:
-                rows.append(f"... {len(left_out)} more")
-            continue
+    many, half = len(layers) > _SHOWN, _SHOWN // 2
+    for layer in [*layers[:half], *layers[-half:]] if many else layers:
         name = layer.name if len(layer.name) <= wide else "…" + layer.name[1 - wide :]
         cells = [getattr(layer, column) for column in columns]
         texts = ["" if cell is None else f"{cell:.3g}" for cell in cells]
         rows.append(" ".join([f"{name:<{wide}}", *(f"{text:>8}" for text in texts)]).rstrip())
+    if many:
+        rows.insert(1 + half, f"... {len(layers) - _SHOWN} more")
     return rows
 
 
@@ -148,11 +145,11 @@ def examine(
     anatomy = Anatomy(trace, model)
     dead, dead_shares = checks.dead_units(anatomy, limits)
     flat, flat_shares = checks.saturated_units(anatomy, limits)
-    ends, end_shares = saturated_outputs(anatomy, limits)
+    ends, end_shares = checks.saturated_outputs(anatomy, limits)
     inside, gate_shares = through_time(anatomy, limits, rows)
     stuck = checks.symmetric_weights(anatomy)
     scale = checks.activation_scale(anatomy, limits)
-    flow = _unexplained(checks.gradient_flow(anatomy, limits), dead, flat, stuck, inside)
+    flow = _unexplained(gradient_flow(anatomy, limits), dead, flat, stuck, inside)
     if steps is None:
         steps = step_norms(anatomy, optimizer, lr)
     size, ratios = update_sizes(anatomy, steps, optimizer, limits)
@@ -190,12 +187,8 @@ def _unexplained(flow: list[Finding], *explained: list[Finding]) -> list[Finding
 def _layers(
     anatomy: Anatomy, dead: dict[int, float], flat: dict[int, float], ratios: dict[int, float]
 ) -> list[LayerHealth]:
-    behind: dict[int, dict[str, float]] = {}
-    for what, shares in (("dead", dead), ("saturated", flat)):
-        for index, share in shares.items():
-            position = anatomy.fed_by[index]
-            if position is not None:
-                behind.setdefault(position, {})[what] = share
+    dead_behind = {anatomy.fed_by[index]: share for index, share in dead.items()}
+    flat_behind = {anatomy.fed_by[index]: share for index, share in flat.items()}
     layers = []
     for number, layer in enumerate(anatomy.layers):
         node = anatomy.trace.nodes[layer.node]
@@ -209,8 +202,8 @@ def _layers(
                 norm_of(anatomy.value(layer.weight)),
                 norm_of(anatomy.sweep.grad(layer.weight)),
                 ratios.get(layer.weight),
-                behind.get(number, {}).get("dead"),
-                behind.get(number, {}).get("saturated"),
+                dead_behind.get(number),
+                flat_behind.get(number),
                 node.line,
             )
         )

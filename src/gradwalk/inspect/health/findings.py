@@ -8,11 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.health.gradient_flow import Factor
 from gradwalk.inspect.report import Report, short
-from gradwalk.inspect.trace.routes import listed
+from gradwalk.inspect.trace.routes import listed, wrapped
 
 WIDTH = 80
+
+
+@dataclass(slots=True)
+class Factor:
+    """How one operation changed the norm of the gradient."""
+
+    node: int
+    op: str
+    value: float  # norm below / norm above
+    layer: str  # of a layer, its name
+    line: SourceLine | None
+    weight_norm: float | None = None  # per row: what a random gradient would be multiplied by
 
 
 @dataclass(frozen=True)
@@ -67,13 +78,7 @@ class Finding(Report):
 def _row(head: str, text: str) -> str:
     if not head:  # narrower by the number that a report puts before it
         return textwrap.fill(text, WIDTH - 4, subsequent_indent="  ")
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=f"  {head:<8} ",
-        subsequent_indent=" " * 11,
-        break_on_hyphens=False,
-    )
+    return "\n".join(wrapped(text, f"  {head:<8} ", " " * 11))
 
 
 def times(count: int) -> str:

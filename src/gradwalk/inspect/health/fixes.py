@@ -72,8 +72,7 @@ class Trials(Report):
 
     def __str__(self) -> str:
         lines = [f"{'change':<42}{'findings':<20}{'loss':>8} {'after':>8}"]
-        for trial in (self.original, *self.trials):
-            lines.append(_row(trial))
+        lines += [_row(trial) for trial in (self.original, *self.trials)]
         shown = self.best or (self.trials[0] if self.trials else None)
         if shown is not None and not shown.error:
             head = "best" if self.best is not None else "no change helped; the first"
@@ -224,7 +223,8 @@ class _Run:
         what = " + ".join(change.what for change in changes)
         with ExitStack() as stack:
             for change in changes:
-                stack.enter_context(_in_place_of(change.substitute))
+                if change.substitute is not None:
+                    stack.enter_context(_in_place_of(*change.substitute))
             try:
                 report, losses = self._measure(changes)
             except (ArithmeticError, ValueError, RuntimeError) as error:
@@ -268,27 +268,24 @@ class _Run:
 
 
 @contextmanager
-def _in_place_of(pair: tuple[str, str] | None) -> Iterator[None]:
+def _in_place_of(name: str, other: str) -> Iterator[None]:
     """Replace one tensor op by another everywhere: `sigmoid` computes `relu`."""
-    if pair is None:
-        yield
-        return
-    old, new = TABLE[pair[0]], TABLE[pair[1]]
+    old, new = TABLE[name], TABLE[other]
     # Of relu itself: where `relu` stands for sigmoid and leaky_relu for relu, both are meant.
     compute = new.quick[Tensor]
-    quick, method = old.quick[Tensor], getattr(Tensor, pair[0])
+    quick, method = old.quick[Tensor], getattr(Tensor, name)
     attributes = dict(new.defaults)
 
     def instead(x: Any, *_: Any) -> Any:
         return compute(x, attributes) if attributes else compute(x)
 
     old.quick[Tensor] = instead
-    setattr(Tensor, pair[0], instead)
+    setattr(Tensor, name, instead)
     try:
         yield
     finally:
         old.quick[Tensor] = quick
-        setattr(Tensor, pair[0], method)
+        setattr(Tensor, name, method)
 
 
 def _variants(name: str, original: Trial, run: _Run) -> Iterator[_Change]:
@@ -365,7 +362,7 @@ def _initialise(model: Any, gain: float) -> None:
             elif name.startswith("bias_") and hasattr(module, "hidden_size"):
                 init.zeros_(parameter)
                 if module.mode in REMEMBERING.values() and name.startswith("bias_hh"):
-                    # The second gate hands the state on: forget of an LSTM, update of a GRU.
+                    # The second gate keeps the state: forget of an LSTM, update of a GRU.
                     size = module.hidden_size
                     init.constant_(parameter[size : 2 * size], REMEMBER)
             elif name == "bias" and hasattr(module, "weight") and module.weight.ndim > 1:

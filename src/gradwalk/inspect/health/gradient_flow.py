@@ -12,15 +12,17 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.modes import quietly
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.health.findings import Factor, Finding, Limits, strongest
+from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.statistics import norm_of
 from gradwalk.inspect.trace.trace import Edge, Kept, Trace
 
 # Operations that multiply by a matrix, or look rows up in one.
@@ -29,68 +31,7 @@ MULTIPLY = LOOK_UP | frozenset((
     "linear", "matmul", "addmm", "baddbmm", "einsum", "conv", "conv_bias", "conv_input", "lstm",
     "gru", "rnn", "lstm_layer",
 ))  # fmt: skip
-SMALLEST_SQUARE = 1e-30  # below, squares of float32 numbers lose their digits
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The norm of an array that was not kept, and how many elements it had."""
-
-    norm: float
-    count: int
-
-    @classmethod
-    def of(cls, array: Any) -> Size:
-        """Of an array or a number."""
-        array = np.asarray(array)
-        return cls(norm_of(array), array.size)
-
-
-def norm_of(kept: Kept) -> float:
-    """The Euclidean norm; 0 of nothing, NaN or inf if an element is."""
-    if kept is None:
-        return 0.0
-    if isinstance(kept, Size):
-        return kept.norm
-    if isinstance(kept, Statistics):
-        return kept.norm if kept.finite else math.inf
-    flat = np.asarray(kept).ravel(order="K")  # no copy, whatever the order of the axes in memory
-    if flat.dtype.kind != "f":
-        flat = flat.astype(np.float64)
-    square = float(quietly(np.dot, flat, flat))
-    if flat.dtype != np.float64 and not SMALLEST_SQUARE < square < math.inf:
-        flat = flat.astype(np.float64)
-        square = float(quietly(np.dot, flat, flat))
-    return math.sqrt(square) if square >= 0 else math.nan
-
-
-def count_of(kept: Kept) -> int:
-    """How many elements."""
-    if kept is None:
-        return 0
-    return int(kept.count) if isinstance(kept, (Size, Statistics)) else int(np.size(kept))
-
-
-def typical(kept: Kept) -> float:
-    """The size of a typical element: the root of the mean square."""
-    return norm_of(kept) / math.sqrt(max(count_of(kept), 1))
-
-
-def array_of(kept: Kept) -> Any:
-    """The array, if it was kept."""
-    return None if kept is None or isinstance(kept, (Size, Statistics)) else np.asarray(kept)
-
-
-@dataclass(slots=True)
-class Factor:
-    """How one operation changed the norm of the gradient."""
-
-    node: int
-    op: str
-    value: float  # norm below / norm above
-    layer: str  # of a layer, its name
-    line: SourceLine | None
-    weight_norm: float | None = None  # per row: what a random gradient would be multiplied by
+BOUNDED = {"sigmoid": "at most 0.25", "tanh": "below 1 everywhere but at 0"}
 
 
 @dataclass(slots=True)
@@ -155,7 +96,9 @@ class Anatomy:
             learned = {a.node for a in node.args if isinstance(a, Edge) and a.node in self._derived}
             data = [i for i in node.inputs if i not in learned]
             alone = not data and all(isinstance(a, (Edge, int, float)) for a in node.args)
-            feeding = self._strongest([f for i in data if (f := self.fed_by[i]) is not None])
+            # Of several layers that feed a node, the main one has the largest gradient.
+            positions = [f for i in data if (f := self.fed_by[i]) is not None]
+            feeding = max(positions, key=lambda k: self.gradient(self.layers[k].node), default=None)
             if learned and alone and node.op not in LOOK_UP:
                 self._derived[node.index] = self._sources(learned)
             elif node.op in MULTIPLY and any(len(self.trace.nodes[i].shape) > 1 for i in learned):
@@ -165,12 +108,6 @@ class Anatomy:
     def _sources(self, learned: set[int]) -> tuple[int, ...]:
         """All parameters behind some nodes, each once."""
         return tuple(dict.fromkeys(p for i in sorted(learned) for p in self._derived[i]))
-
-    def _strongest(self, feeding: list[int]) -> int | None:
-        """Of several layers that feed a node, the one with the largest gradient: the main one."""
-        if len(feeding) < 2:
-            return feeding[0] if feeding else None
-        return max(feeding, key=lambda position: self.gradient(self.layers[position].node))
 
     def _add_layer(
         self, node: int, learned: set[int], below: int | None, calls: dict[str, int]
@@ -250,16 +187,17 @@ class Anatomy:
             path.append(following)
         return path
 
-    def factors(self, node: int, top: int | None = None) -> list[Factor]:
-        """The factors on the main path from `top` (default: its last layer) down to a node.
+    def top_of(self, node: int) -> int:
+        """The last layer on the main path of a node; the node itself if there is none."""
+        return next((n for n in reversed(self.main_path(node)) if n in self.layer_at), node)
 
-        Their product is the gradient norm of the node relative to that of `top`.
+    def factors(self, node: int) -> list[Factor]:
+        """The factors on the main path from its last layer down to a node.
+
+        Their product is the gradient norm of the node relative to that of the layer.
         """
-        path = self.main_path(node)
-        layers = self.layer_at
-        if top is None:
-            top = next((n for n in reversed(path) if n in layers), node)
-        path = path[: path.index(top) + 1] if top in path else path
+        path, layers = self.main_path(node), self.layer_at
+        path = path[: path.index(self.top_of(node)) + 1]
         factors = []
         for below, above in reversed(list(pairwise(path))):
             before = self.gradient(above)
@@ -296,3 +234,107 @@ class Anatomy:
         if times:
             return max(times, key=lambda write: write[0])[1]
         return self.trace.nodes[layer.weight].line
+
+
+# -- the gradient from layer to layer --------------------------------------------------------------
+
+
+def gradient_flow(anatomy: Anatomy, limits: Limits) -> list[Finding]:
+    """Layers whose gradient is far smaller, or larger, than that of the last layer above them."""
+    if not anatomy.layers:
+        return []
+    spine = {layer.node for layer in anatomy.spine()}
+    small: list[tuple[float, Layer]] = []
+    large: list[tuple[float, Layer]] = []
+    for layer in anatomy.layers:
+        if layer.node not in anatomy.sweep.grads:
+            continue
+        own = anatomy.gradient(layer.node)
+        reference = anatomy.gradient(anatomy.top_of(layer.node))
+        if not math.isfinite(own):
+            if not anatomy.sweep.thrown_away:
+                large.append((math.inf, layer))
+        elif reference > 0:
+            ratio = own / reference
+            # Off the spine (queries and keys, gates) a gradient may be small by nature.
+            if ratio < (limits.vanishing if layer.node in spine else limits.vanishing**2):
+                small.append((ratio, layer))
+            elif ratio > limits.exploding:
+                large.append((ratio, layer))
+    findings = []
+    small = [(ratio, layer) for ratio, layer in small if ratio or not _will_recover(anatomy, layer)]
+    if small:
+        findings.append(_flow(anatomy, min(small, key=itemgetter(0)), small, growing=False))
+    if large:
+        findings.append(_flow(anatomy, max(large, key=itemgetter(0)), large, growing=True))
+    return findings
+
+
+def _will_recover(anatomy: Anatomy, layer: Layer) -> bool:
+    """Whether the gradient ends only at zero weights that do receive a gradient."""
+    zeros = [f for f in anatomy.factors(layer.node) if f.value == 0]
+    return bool(zeros) and all(
+        f.weight_norm == 0 and norm_of(anatomy.sweep.grad(anatomy.layer_at[f.node].weight)) > 0
+        for f in zeros
+    )
+
+
+def _flow(
+    anatomy: Anatomy,
+    worst: tuple[float, Layer],
+    among: list[tuple[float, Layer]],
+    growing: bool,
+) -> Finding:
+    ratio, layer = worst
+    if not math.isfinite(ratio):  # its factors would be 0, inf or NaN
+        return Finding(
+            "exploding",
+            layer.title,
+            ratio,
+            f"the gradient of layer {layer.title} is not finite",
+            "find_nan names the operation it began at, its line and a fix",
+            anatomy.trace.nodes[layer.node].line,
+            others=[other.title for _, other in among if other is not layer],
+            _nodes={layer.node},
+        )
+    factors = anatomy.factors(layer.node)
+    path = anatomy.main_path(layer.node)
+    above = [anatomy.layer_at[n] for n in path if n in anatomy.layer_at]
+    blamed = strongest(factors, growing)
+    guilty = anatomy.layer_at.get(blamed.node) if blamed is not None else None
+    return Finding(
+        "exploding" if growing else "vanishing",
+        layer.title,
+        ratio,
+        f"the gradient of layer {layer.title} is {short(ratio)} times that of layer "
+        f"{above[-1].title}, {len(above) - 1} layer(s) above it",
+        _change(blamed, growing),
+        blamed.line if blamed is not None else anatomy.trace.nodes[layer.node].line,
+        anatomy.written_at(guilty) if guilty is not None else None,
+        factors,
+        [other.title for _, other in among if other is not layer],
+    )
+
+
+def _change(blamed: Factor | None, growing: bool) -> str:
+    if growing and blamed is not None and not blamed.layer:
+        return (
+            f"a smaller factor at {blamed.op}, a normalisation, or nn.utils.clip_grad_norm_ before "
+            "each step"
+        )
+    if growing:
+        return (
+            "smaller or orthogonal initial weights (nn.init), a normalisation between the layers, "
+            "or nn.utils.clip_grad_norm_ before each step"
+        )
+    if blamed is not None and blamed.op in BOUNDED:
+        return (
+            f"relu or gelu in place of {blamed.op}, whose slope is {BOUNDED[blamed.op]}; or a "
+            "residual connection (x + layer(x)), or a normalisation before it"
+        )
+    if blamed is not None and blamed.layer:
+        return (
+            "larger initial weights (nn.init.kaiming_normal_ before relu, xavier_normal_ before "
+            "tanh), a residual connection (x + layer(x)), or a normalisation"
+        )
+    return "a residual connection (x + layer(x)) around the layers between, or a normalisation"

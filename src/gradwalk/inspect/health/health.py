@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwalk.inspect.health.examination import HealthReport, LayerHealth, examine
-from gradwalk.inspect.health.findings import Finding, Limits
-from gradwalk.inspect.health.fixes import Trials, try_fix
-from gradwalk.inspect.health.monitor import Monitor
-from gradwalk.inspect.trace.light_recording import light_trace
-
-__all__ = ["Finding", "HealthReport", "LayerHealth", "Limits", "Monitor", "Trials", "health"]
+from gradwalk.inspect.health.checks import GRADIENTS_READ
+from gradwalk.inspect.health.examination import HealthReport, examine
+from gradwalk.inspect.health.findings import Limits
+from gradwalk.inspect.health.fixes import try_fix
+from gradwalk.inspect.trace.recorder import light_trace
 
 
 class _Health:
@@ -46,7 +44,7 @@ class _Health:
         >>> print(report.findings[0].chain)
         sigmoid ×0.2421 five times, linear ×0.5692 five times (weight norm 0.5885 per row); ...
         """
-        return examine(model, light_trace(trace), optimizer, lr=lr, limits=limits)
+        return examine(model, light_trace(trace, GRADIENTS_READ), optimizer, lr=lr, limits=limits)
 
 
 health = _Health()

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from gradwalk.engine.modes import state
-from gradwalk.inspect.health.checks import RECURRENT, RELUS, SLOPES
+from gradwalk.inspect.health.checks import GRADIENTS_READ, RECURRENT, RELUS, SLOPES
 from gradwalk.inspect.health.examination import HealthReport, examine
 from gradwalk.inspect.health.findings import Limits
-from gradwalk.inspect.health.gradient_flow import norm_of
-from gradwalk.inspect.trace.light_recording import LightRecorder
+from gradwalk.inspect.trace.recorder import LightRecorder
 from gradwalk.inspect.trace.saved_for_backward import Holdings
+from gradwalk.inspect.trace.statistics import norm_of
 from gradwalk.inspect.trace.trace import Edge
 
 _COUNTED = frozenset((*SLOPES, *RELUS, *RECURRENT, "softmax"))
@@ -36,7 +36,7 @@ class _Step(LightRecorder):
     """Record one step; keep only norms of what the monitor does not read."""
 
     def __init__(self, monitor: Monitor, step: int) -> None:
-        super().__init__()
+        super().__init__(GRADIENTS_READ)
         self.holdings = _NoHoldings(self.trace)
         self.monitor = monitor
         self.step = step

@@ -9,7 +9,7 @@ op.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from gradwalk.inspect.health.checks import RECURRENT, SLOPES, why_so_large
-from gradwalk.inspect.health.findings import Finding, Limits, percent
-from gradwalk.inspect.health.gradient_flow import Anatomy, Factor, Layer, array_of, norm_of
+from gradwalk.inspect.health.findings import Factor, Finding, Limits, percent
+from gradwalk.inspect.health.gradient_flow import Anatomy, Layer
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.statistics import array_of, norm_of
 from gradwalk.inspect.trace.trace import TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.network.recurrent import GATES, times
@@ -30,37 +31,6 @@ FEW = 4  # or so many where only some rows are looked at
 # Gates that keep the state: wide open they remember, which is healthy.
 KEEPERS = {"lstm": "forget", "gru": "update"}
 WEIGHT_OF_STATE = {"lstm": 4, "gru": 3, "rnn": 3}  # which operand multiplies the state
-
-
-@dataclass
-class Unrolled:
-    """One recurrent node over time."""
-
-    node: TraceNode
-    sizes: list[float]  # norms of the gradient of the state, from the first time visited on
-    lengths: list[int]  # how many steps lie between two of them
-    pieces: _Pieces
-
-    @cached_property
-    def gates(self) -> dict[str, tuple[str, Any]]:
-        """The activation and values of each gate, by name."""
-        return self.pieces.gates()
-
-    def trimmed(self) -> Unrolled:
-        """Drop the times after the last one that the loss reads."""
-        count = max((k for k, size in enumerate(self.sizes, 1) if size), default=0)
-        return Unrolled(self.node, self.sizes[:count], self.lengths[: count - 1], self.pieces)
-
-    def factors(self, anatomy: Anatomy) -> list[Factor]:
-        """One factor per time step, from the last state down to the first."""
-        weight = self.node.args[WEIGHT_OF_STATE[self.node.op]]
-        row = anatomy.row_norm(weight.node) if hasattr(weight, "node") else None
-        factors = []
-        for below, above, steps in list(zip(self.sizes, self.sizes[1:], self.lengths))[::-1]:
-            each = (below / above) ** (1 / steps) if above else math.nan
-            name = f"{self.node.op} step"
-            factors += [Factor(self.node.index, name, each, "", self.node.line, row)] * steps
-        return factors
 
 
 def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | None:
@@ -83,7 +53,7 @@ def unroll(anatomy: Anatomy, node: TraceNode, rows: int | None) -> Unrolled | No
     weights = [np.asarray(a, np.float64) for a in args[1 + states :]]
     to_out = np.asarray(given[0], np.float64)[:, some]
     last = None if states < 2 or given[1] is None else np.asarray(given[1], np.float64)[some]
-    return _Pieces(node, x, state, weights, to_out, last, FEW if rows else PIECES).unrolled()
+    return Unrolled(node, x, state, weights, to_out, last, FEW if rows else PIECES)
 
 
 def _as_lstm(
@@ -99,8 +69,12 @@ def _as_lstm(
     return seen, [*others, bias_x + bias_h], [out, cell]
 
 
-class _Pieces:
-    """A sequence that is computed piece by piece."""
+class Unrolled:
+    """One recurrent node over time, computed piece by piece.
+
+    `sizes` are norms of the gradient of the state, from the first time visited on; `lengths` says
+    how many steps lie between two of them.
+    """
 
     def __init__(
         self,
@@ -130,20 +104,20 @@ class _Pieces:
             self.done.append((args, results))
             out = results[0] if self.several or self.op.residuals else results
             state = [out[self._end(out)], *([results[1]] if self.several else [])]
+        self.follow()
 
     def _end(self, piece: Any) -> int:
         """The time of a piece that is visited last."""
         return 0 if self.node.attrs["reverse"] else len(piece) - 1
 
-    def unrolled(self, only_last: bool = False) -> Unrolled:
-        """The gradient of the state from piece to piece; or only that of the last state read."""
+    def follow(self, only_last: bool = False) -> None:
+        """Pull the gradient of the state, or only that of the last state read, down the pieces."""
         args, _ = self.done[0]
         plan = self.op.plan((False, *(True for _ in args[1:]))).write()
         carried = [np.zeros_like(args[1])]
         if self.several:
             carried.append(np.zeros_like(args[2]) if self.to_cell is None else self.to_cell)
         sizes: list[float] = []
-        lengths: list[int] = []
         for piece, (args, results) in zip(self.pieces[::-1], self.done[::-1]):
             end = self._end(piece)
             g = self.to_out[piece]
@@ -153,15 +127,37 @@ class _Pieces:
                 g[[k for k in range(len(piece)) if k != end]] = 0
             g[end] += carried[0]
             sizes.append(math.hypot(*(norm_of(part) for part in (g[end], *carried[1:]))))
-            lengths.append(len(piece))
             if len(sizes) < len(self.pieces):
                 given = [g, carried[1]] if self.several else g
                 pulled = plan.pull(given, plan.save(results, *args), self.node.attrs)
                 carried = list(pulled[1 : 1 + len(carried)])
-        return Unrolled(self.node, sizes[::-1], lengths[-2::-1], self)
+        self.sizes, self.lengths = sizes[::-1], [len(piece) for piece in self.pieces[1:]]
 
+    def trim(self) -> None:
+        """Drop the times after the last one that the loss reads."""
+        count = max((k for k, size in enumerate(self.sizes, 1) if size), default=0)
+        self.sizes, self.lengths = self.sizes[:count], self.lengths[: count - 1]
+
+    @property
+    def ratio(self) -> float:
+        """The gradient of the first state relative to the last; 1 if undefined."""
+        known = len(self.sizes) > 1 and all(map(math.isfinite, self.sizes))
+        return self.sizes[0] / self.sizes[-1] if known else 1.0
+
+    def factors(self, anatomy: Anatomy) -> list[Factor]:
+        """One factor per time step, from the last state down to the first."""
+        weight = self.node.args[WEIGHT_OF_STATE[self.node.op]]
+        row = anatomy.row_norm(weight.node) if hasattr(weight, "node") else None
+        factors = []
+        for below, above, steps in list(zip(self.sizes, self.sizes[1:], self.lengths))[::-1]:
+            each = (below / above) ** (1 / steps) if above else math.nan
+            name = f"{self.node.op} step"
+            factors += [Factor(self.node.index, name, each, "", self.node.line, row)] * steps
+        return factors
+
+    @cached_property
     def gates(self) -> dict[str, tuple[str, Any]]:
-        """The gates of all pieces, in no order."""
+        """The activation and values of each gate, by name; times are in no order."""
         name = self.node.op
         if name == "rnn":
             activation = self.node.attrs["nonlinearity"]
@@ -175,7 +171,7 @@ class _Pieces:
         }
 
 
-# -- what is found ---------------------------------------------------------------------------------
+# -- the findings ----------------------------------------------------------------------------------
 
 
 def through_time(
@@ -202,12 +198,13 @@ def through_time(
 
 
 def _flow(anatomy: Anatomy, layer: Layer, unrolled: Unrolled, limits: Limits) -> Finding | None:
-    unrolled = unrolled.trimmed()
-    growing = _ratio(unrolled) > limits.exploding
+    unrolled.trim()
+    growing = unrolled.ratio > limits.exploding
     if growing:
         # The loss may pull harder at earlier outputs: only the effect of the steps counts.
-        unrolled = unrolled.pieces.unrolled(only_last=True).trimmed()
-    ratio, steps = _ratio(unrolled), sum(unrolled.lengths)
+        unrolled.follow(only_last=True)
+        unrolled.trim()
+    ratio, steps = unrolled.ratio, sum(unrolled.lengths)
     # All times train the same weights, so some fading is harmless. Below the square of the limit
     # for layers (1e-6, the precision of float32) the first times contribute nothing.
     if not (ratio > limits.exploding if growing else ratio < limits.vanishing**2):
@@ -227,13 +224,6 @@ def _flow(anatomy: Anatomy, layer: Layer, unrolled: Unrolled, limits: Limits) ->
         anatomy.written_at(layer, matrix_only=False),
         unrolled.factors(anatomy),
     )
-
-
-def _ratio(unrolled: Unrolled) -> float:
-    """The gradient of the first state relative to the last; 1 if undefined."""
-    sizes = unrolled.sizes
-    known = len(sizes) > 1 and all(map(math.isfinite, sizes))
-    return sizes[0] / sizes[-1] if known else 1.0
 
 
 def _kept_by(unrolled: Unrolled) -> str:

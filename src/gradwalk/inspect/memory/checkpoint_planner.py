@@ -32,6 +32,7 @@ class Unit:
     """A module call, or what is computed between two of them."""
 
     name: str  # "" between modules
+    group: int | None  # the module call
     nodes: list[TraceNode]
     cost: float  # of its forward: seconds, or operations
     own: dict[int, int] = field(default_factory=dict)  # memory it made and keeps -> bytes
@@ -122,11 +123,8 @@ class CheckpointPlan(Report):
             f"computes again {self.recomputed:.0%} of a step, "
             + ("as timed" if self.timed else "by its operations (record(timing=True) measures)"),
         ]
-        for segment in self.segments:
-            lines.append(
-                f"  {segment!s:<40} keeps {in_bytes(segment.keeps):>9}, frees "
-                f"{in_bytes(segment.frees):>9}"
-            )
+        for s in self.segments:
+            lines.append(f"  {s!s:<40} keeps {in_bytes(s.keeps):>9}, frees {in_bytes(s.frees):>9}")
         return "\n".join(lines)
 
 
@@ -190,31 +188,29 @@ def _units(trace: Trace, saving: Saving, timed: bool) -> list[Unit]:
     """Split the computation into units, none of which saves too large a share."""
     sizes = {n.index: sum(s.bytes for s in saving.kept.get(n.index, ())) for n in saving.nodes}
     total = sum(sizes.values()) or 1
-    inside: dict[int | None, set[int]] = {}
-    for number, group in enumerate(trace.groups):
-        inside.setdefault(group.above, set()).add(number)
-    opened: set[int] = set()
+    inside = {group.above for group in trace.groups if group.above is not None}
+    opened: set[int | None] = set()
     while True:
         units = _row(trace, saving, opened, timed)
-        large = [
-            group
-            for unit, group in units
-            if group is not None
-            and inside.get(group)
+        large = {
+            unit.group
+            for unit in units
+            if unit.group in inside
             and sum(sizes[n.index] for n in unit.nodes) > LARGEST_SHARE * total
-        ]
+        }
         if not large:
-            for unit, _ in units:
-                _measure(saving, unit)
-            return [unit for unit, _ in units]
-        opened.update(large)
+            break
+        opened |= large
+    for unit in units:  # the memory that it saves: its own outputs and its operands
+        given = {s.memory for s in saving.read_by(unit.nodes)}
+        for saved in (s for node in unit.nodes for s in saving.kept.get(node.index, ())):
+            (unit.given if saved.memory in given else unit.own)[saved.memory] = saved.bytes
+    return units
 
 
-def _row(
-    trace: Trace, saving: Saving, opened: set[int], timed: bool
-) -> list[tuple[Unit, int | None]]:
+def _row(trace: Trace, saving: Saving, opened: set[int | None], timed: bool) -> list[Unit]:
     """Assign each node to its outermost unopened group, and merge neighbours of one group."""
-    units: list[tuple[Unit, int | None]] = []
+    units: list[Unit] = []
     for node in saving.nodes:
         groups = []
         at = node.group
@@ -222,21 +218,11 @@ def _row(
             groups.append(at)
             at = trace.groups[at].above
         group = next((g for g in reversed(groups) if g not in opened), None)
-        cost = trace.seconds.get(node.index, 0.0) if timed else operations(trace, node)
-        if units and units[-1][1] == group:
-            units[-1][0].nodes.append(node)
-            units[-1][0].cost += cost
-        else:
-            name = "" if group is None else trace.groups[group].name
-            units.append((Unit(name, [node], cost), group))
+        if not units or units[-1].group != group:
+            units.append(Unit("" if group is None else trace.groups[group].name, group, [], 0.0))
+        units[-1].nodes.append(node)
+        units[-1].cost += trace.seconds.get(node.index, 0.0) if timed else operations(trace, node)
     return units
-
-
-def _measure(saving: Saving, unit: Unit) -> None:
-    """Note the memory that a unit saves: its own outputs and its operands."""
-    given = {s.memory for s in saving.read_by(unit.nodes)}
-    for saved in (s for node in unit.nodes for s in saving.kept.get(node.index, ())):
-        (unit.given if saved.memory in given else unit.own)[saved.memory] = saved.bytes
 
 
 def _peak(saving: Saving, units: list[Unit], ranges: list[tuple[int, int]]) -> int:

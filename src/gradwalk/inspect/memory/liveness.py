@@ -48,7 +48,7 @@ class Saving:
         self.estimated = not trace.saved  # missing in a file; the op table mostly tells
         self.unknown: list[int] = []  # nodes with incomplete information
         roots = [edge.node for edge in trace.sweeps[-1].seeds] if trace.sweeps else [trace.root]
-        wanted = leading_to(trace, roots, lambda node: trace.nodes[node].needs_grad)
+        wanted = leading_to(trace, roots, lambda edge: trace.nodes[edge.node].needs_grad)
         self.nodes = [n for n in trace.nodes if n.op and n.index in wanted]
         self._memory: dict[Edge, Saved] = dict(trace.memory)
         noted = [*self._memory.values(), *(s for kept in trace.saved.values() for s in kept)]
@@ -233,7 +233,7 @@ def bytes_of(node: TraceNode, output: int = 0) -> int:
 def operations(trace: Trace, node: TraceNode) -> float:
     """The approximate number of multiplications and additions in a node's forward."""
     size = float(math.prod(node.shape))
-    shapes = [shape for a in node.args if (shape := _shape(trace, a)) is not None]
+    shapes = [trace.shape_of(a) for a in node.args if isinstance(a, (Edge, np.ndarray))]
     if node.op in ("linear", "matmul") and shapes and shapes[0]:
         return 2 * size * shapes[0][-1]
     if node.op.startswith("conv") and len(shapes) > 1:
@@ -245,12 +245,6 @@ def operations(trace: Trace, node: TraceNode) -> float:
         learned = [shape for shape in shapes[1:] if len(shape) == 2 and shape[0] != batch]
         return 2.0 * steps * batch * sum(math.prod(shape) for shape in learned)
     return size
-
-
-def _shape(trace: Trace, argument: Any) -> tuple[int, ...] | None:
-    if isinstance(argument, Edge):
-        return trace.nodes[argument.node].metas[argument.output][0]
-    return argument.shape if isinstance(argument, np.ndarray) else None
 
 
 class SavedMeter:

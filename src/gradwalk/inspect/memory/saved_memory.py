@@ -14,7 +14,7 @@ from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.memory.checkpoint_planner import CheckpointPlan, make_plan
 from gradwalk.inspect.memory.liveness import Moment, SavedMeter, Saving, operations
 from gradwalk.inspect.report import Report
-from gradwalk.inspect.trace.light_recording import light_trace
+from gradwalk.inspect.trace.recorder import light_trace
 from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.inspect.trace.trace import Trace, TraceNode
 from gradwalk.ops import TABLE
@@ -87,14 +87,12 @@ class SavedMemory(Report):
 
     def costs(self) -> dict[str, tuple[float, float]]:
         """Seconds of forward and of backward by kind of operation, most first."""
-        forward: Counter[str] = Counter()
-        backward: Counter[str] = Counter()
+        costs: dict[str, tuple[float, float]] = {}
         for node in self.nodes:
             if node.forward is not None or node.backward is not None:
-                forward[node.op] += node.forward or 0.0  # type: ignore[assignment]
-                backward[node.op] += node.backward or 0.0  # type: ignore[assignment]
-        both = {op: (forward[op], backward[op]) for op in forward}
-        return dict(sorted(both.items(), key=lambda item: -sum(item[1])))
+                forward, backward = costs.get(node.op, (0.0, 0.0))
+                costs[node.op] = forward + (node.forward or 0.0), backward + (node.backward or 0.0)
+        return dict(sorted(costs.items(), key=lambda item: -sum(item[1])))
 
     def plan(self, budget: int) -> CheckpointPlan:
         """Where to put `gradwalk.checkpoint` so that at most `budget` bytes are alive at once."""
@@ -176,9 +174,23 @@ def _read(trace: Trace) -> SavedMemory:
             kept = trace.region_saved.get(region, ())
         new = {saved.memory: saved.bytes for saved in kept if saved.memory not in counted}
         counted.update(new)
-        own, keeps = sum(new.values()), _summed((saved.name, saved.bytes) for saved in kept)
-        nodes.append(_node(trace, node, own, keeps if region is None else {}))
-        nodes[-1].checkpointed = region is not None
+        groups = trace.group_path(node.index)
+        nodes.append(
+            SavedNode(
+                node.index,
+                node.op,
+                trace.name(node.index),
+                groups[-1].path if groups else "",
+                node.line,
+                sum(new.values()),
+                _summed((s.name, s.bytes) for s in kept) if region is None else {},
+                _jacobians(trace, node),
+                operations(trace, node),
+                trace.seconds.get(node.index),
+                trace.sweep.seconds.get(node.index) if trace.sweeps else None,
+                region is not None,
+            )
+        )
     notes = []
     if saving.estimated:
         notes.append("the trace does not say what was saved: estimated from the rules of the ops")
@@ -187,24 +199,6 @@ def _read(trace: Trace) -> SavedMemory:
     peak = max((moment.bytes for moment in timeline), default=0)
     total = sum(node.bytes for node in nodes)
     return SavedMemory(total, peak, nodes, timeline, notes, trace, saving)
-
-
-def _node(trace: Trace, node: TraceNode, own: int, keeps: dict[str, int]) -> SavedNode:
-    groups = trace.group_path(node.index)
-    sweep = trace.sweeps[-1] if trace.sweeps else None
-    return SavedNode(
-        node.index,
-        node.op,
-        trace.name(node.index),
-        groups[-1].path if groups else "",
-        node.line,
-        own,
-        keeps,
-        _jacobians(trace, node),
-        operations(trace, node),
-        trace.seconds.get(node.index),
-        sweep.seconds.get(node.index) if sweep is not None else None,
-    )
 
 
 def _jacobians(trace: Trace, node: TraceNode) -> dict[str, int]:

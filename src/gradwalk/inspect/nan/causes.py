@@ -356,14 +356,14 @@ def _slope(there: There, position: int) -> float | None:
             return None
 
 
-def rows_of(kept: Any, limit: int = 5) -> str:
+def rows_of(kept: Any) -> str:
     """Describe the non-finite rows of a data tensor."""
     if not is_array(kept) or not np.ndim(kept):
         return ""
     mask = np.asarray(bad_mask(kept))
     rows = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
     names = [str(row) for row in rows]
-    return f"row {names[0]}" if len(names) == 1 else f"rows {listed(names, limit)}"
+    return f"row {names[0]}" if len(names) == 1 else f"rows {listed(names, 5)}"
 
 
 def safe_form(op: str) -> str:

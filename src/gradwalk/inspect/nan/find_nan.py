@@ -16,27 +16,18 @@ import numpy as np
 
 from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.source import SourceLine
+from gradwalk.inspect.nan import causes
 from gradwalk.inspect.nan.answer import FoundNan, Operand
-from gradwalk.inspect.nan.causes import (
-    PRODUCTS,
-    SOFTMAXES,
-    There,
-    backward_cause,
-    forward_cause,
-    rows_of,
-    safe_form,
-)
+from gradwalk.inspect.nan.causes import There
 from gradwalk.inspect.nan.nonfinite import Index, Numbers, at, bad_mask, first_bad, has_nan, is_bad
 from gradwalk.inspect.no_grad.cuts import Cause
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.live import guest, is_tensor, is_torch_tensor, numbers_of
 from gradwalk.inspect.trace.recorder import as_trace, current, record
 from gradwalk.inspect.trace.replay import is_array, op_of
-from gradwalk.inspect.trace.routes import PathStep, group_name, steps_at
+from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, steps_at
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
-
-__all__ = ["FoundNan", "Operand", "find_nan"]
 
 
 def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
@@ -48,12 +39,11 @@ def find_nan(target: Any = None, *, budget: int | None = None) -> FoundNan:
     kept, and the operands at the element are unknown.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect.nan.find_nan import find_nan
     >>> p = gw.tensor([0.5, 0.0], requires_grad=True)
-    >>> found = find_nan(lambda: (-p.log()).sum().backward())
-    >>> found.text, found.index, found.operands[0].value
+    >>> answer = gw.find_nan(lambda: (-p.log()).sum().backward())
+    >>> answer.text, answer.index, answer.operands[0].value
     ('log(0) = −inf', (1,), 0.0)
-    >>> bool(find_nan((p + 1).log().sum()))
+    >>> bool(gw.find_nan((p + 1).log().sum()))
     False
     """
     trace, root, called = _trace_and_root(target, budget)
@@ -106,10 +96,10 @@ class _Search:
     def _forward(self, sink: int, sweep: Sweep | None) -> FoundNan:
         test = self.numbers.nan if self._is_nan(sink) else self.numbers.bad
         producers, chain = self._producers([sink], test)
-        producers = self._not_meant(producers, chain)
+        producers = self._past_masks(producers, chain)
         first = self.trace.nodes[producers[0]]
         became = None
-        if not first.is_leaf and first.op not in SOFTMAXES and self._is_nan(first.index):
+        if not first.is_leaf and first.op not in causes.SOFTMAXES and self._is_nan(first.index):
             made = self._made_infinite(first)
             if made:
                 became, chain = first, {*chain, *made[1]}
@@ -135,19 +125,11 @@ class _Search:
 
         Parameters come first: if they were bad from the start, nothing else matters.
         """
-        seen = set(ends)
-        waiting = deque(seen)
-        begins = []
-        while waiting:
-            index = waiting.popleft()
-            sources = {e.node for _, e in self.trace.nodes[index].edges if test(e)}
-            if not sources:
-                begins.append(index)
-            waiting.extend(sources - seen)
-            seen |= sources
+        chain = leading_to(self.trace, ends, test)
         nodes = self.trace.nodes
+        begins = [i for i in chain if not any(test(edge) for _, edge in nodes[i].edges)]
         begins.sort(key=lambda i: (not (nodes[i].is_leaf and nodes[i].needs_grad), i))
-        return begins, seen
+        return begins, chain
 
     def _made_infinite(self, node: TraceNode) -> tuple[list[int], set[int]] | None:
         """The operations that made, from finite operands, the inf that became NaN in `node`."""
@@ -163,7 +145,7 @@ class _Search:
         begins, chain = self._producers(ends, self.numbers.bad)
         nodes = self.trace.nodes
         # An inf in the data may be a mask, unless weights multiply it.
-        meant = not any(nodes[i].op in PRODUCTS for i in (node.index, *chain))
+        meant = not any(nodes[i].op in causes.PRODUCTS for i in (node.index, *chain))
         made = [
             i
             for i in begins
@@ -171,14 +153,13 @@ class _Search:
         ]
         return (made, chain) if made else None
 
-    def _not_meant(self, producers: list[int], chain: set[int]) -> list[int]:
-        """Whether a constant −inf is a mask: a softmax follows."""
+    def _past_masks(self, producers: list[int], chain: set[int]) -> list[int]:
+        """Blame the softmax that follows a constant −inf, which is a mask."""
         node = self.trace.nodes[producers[0]]
-        if self._is_nan(node.index) or (node.needs_grad and node.is_leaf):
-            return producers
-        if node.is_leaf or self._given(node.index):
-            after = [i for i in sorted(chain) if self.trace.nodes[i].op in SOFTMAXES]
-            return [*after[:1], *producers[1:]] if after else producers
+        constant = not node.needs_grad if node.is_leaf else self._given(node.index)
+        if constant and not self._is_nan(node.index):
+            after = [i for i in sorted(chain) if self.trace.nodes[i].op in causes.SOFTMAXES]
+            producers = [*after[:1], *producers[1:]] if after else producers
         return producers
 
     def _given(self, index: int) -> bool:
@@ -198,8 +179,8 @@ class _Search:
         if written is not None:
             return self._written(node, value, written)
         there = There.of(self.numbers, node, index, value)
-        answer = self._about(node, forward_cause(there), "forward", value, there.text)
-        answer.operands = self._operands(node, index)
+        answer = self._about(node, causes.forward_cause(there), "forward", value, there.text)
+        answer.operands = self._operands(there)
         return answer
 
     def _about(
@@ -215,18 +196,14 @@ class _Search:
             answer.count, answer.total = int(np.sum(bad_mask(value))), int(np.size(value))
         return answer
 
-    def _operands(self, node: TraceNode, index: Index | None) -> list[Operand]:
-        op = op_of(node)
-        together = op is not None and op.elementwise
+    def _operands(self, there: There) -> list[Operand]:
         operands = []
-        for argument in node.args:
-            value = self.numbers.of(argument)
-            if not isinstance(argument, Edge):
-                if isinstance(argument, (int, float)):
-                    operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
-                continue
-            here = at(value, index) if together else None
-            operands.append(Operand(self.trace.name(argument.node), here, _summary(value)))
+        for argument, here in zip(there.node.args, there.operands):
+            if isinstance(argument, Edge):
+                summary = _summary(self.numbers.of(argument))
+                operands.append(Operand(self.trace.name(argument.node), here, summary))
+            elif isinstance(argument, (int, float)):
+                operands.append(Operand(f"the constant {short(float(argument))}", None, ""))
         return operands
 
     def _given_leaf(self, node: TraceNode) -> FoundNan:
@@ -256,7 +233,7 @@ class _Search:
 
     def _given_data(self, node: TraceNode, value: Kept) -> FoundNan:
         what = "NaN" if has_nan(value) else "inf"
-        rows = rows_of(value) or "the value"
+        rows = causes.rows_of(value) or "the value"
         owner = "this tensor" if node.is_leaf else f"an operand of {node.op}"
         cause = Cause(
             "data",
@@ -320,14 +297,14 @@ class _Search:
         there = There.of(self.numbers, node, element, self.numbers.of(Edge(index)))
         g = at(sweep.grad(index), element)
         pushed = at(contribution, first_bad(contribution))
-        cause = backward_cause(there, position, g, pushed)
+        cause = causes.backward_cause(there, position, g, pushed)
         text = f"gradient {short(g)} becomes {short(pushed)}"
         hider = None
         if cause.kind == "infinite slope" and g == 0:
             hider = self._hider(index, element, sweep)
             cause, text = self._masked(there, hider), "gradient 0 becomes NaN"
         answer = self._about(node, cause, "backward", contribution, text)
-        answer.operands = self._operands(node, element)
+        answer.operands = self._operands(there)
         answer.masked_by = None if hider is None else PathStep.at(self.trace, hider)
         answer.passed = self._onward(index, sweep)
         answer.reached = self._bad_gradients(sweep)
@@ -362,7 +339,7 @@ class _Search:
             "masked",
             f"{by} hides this element, so the loss is finite and the gradient that comes back is "
             f"0. But the derivative of {op} there ({there.text}) is infinite, and 0 × inf is NaN.",
-            f"make the input safe before, not the result after: {safe_form(op)}.",
+            f"make the input safe before, not the result after: {causes.safe_form(op)}.",
         )
 
     def _hider(self, index: int, element: Index | None, sweep: Sweep) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,16 +72,14 @@ def at(kept: Kept, index: Index | None) -> float | None:
 
 
 class Numbers:
-    """The values of a trace; missing ones are recomputed where possible.
-
-    Flags of nodes are computed once and cached.
-    """
+    """The values of a trace; missing ones are recomputed where possible."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.values = recomputed(trace)
-        self._nan: dict[Edge, bool] = {}
-        self._bad: dict[Edge, bool] = {}
+        # Whether an output has a NaN, or a NaN or inf: asked again and again of the same outputs.
+        self.nan = cache(lambda edge: has_nan(self.of(edge)))
+        self.bad = cache(lambda edge: is_bad(self.of(edge)))
 
     def of(self, argument: Any) -> Any:
         """The value of an operand: a node's, or the constant itself."""
@@ -94,18 +92,3 @@ class Numbers:
     def outputs(self, index: int) -> list[Edge]:
         """The edges that leave a node, one per output."""
         return [Edge(index, k) for k in range(len(self.trace.nodes[index].metas))]
-
-    def nan(self, edge: Any) -> bool:
-        """Whether an operand holds a NaN."""
-        return self._flag(self._nan, edge, has_nan)
-
-    def bad(self, edge: Any) -> bool:
-        """Whether an operand holds a NaN or inf."""
-        return self._flag(self._bad, edge, is_bad)
-
-    def _flag(self, flags: dict[Any, bool], edge: Any, test: Callable[[Kept], bool]) -> bool:
-        if not isinstance(edge, Edge):
-            return test(edge)
-        if edge not in flags:
-            flags[edge] = test(self.of(edge))
-        return flags[edge]

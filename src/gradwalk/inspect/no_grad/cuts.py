@@ -6,16 +6,17 @@ zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gradwalk.inspect.report import short
+from gradwalk.inspect.trace.live import is_tensor, numbers_of
 from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull
 from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Exit, Kept, Trace, TraceNode
 
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 LOGIC = {"logical_and", "logical_or", "logical_xor", "logical_not", "all", "any", "isnan"}
@@ -74,14 +75,13 @@ _NOTES = {
 def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     """Why no gradient can pass from `node` to its input at `position`; None if it can."""
     edge = node.args[position]
-    shape_and_dtype = trace.nodes[edge.node].metas[edge.output : edge.output + 1]
-    if shape_and_dtype and not _is_float(shape_and_dtype[0][1]):
-        cause = _integer(trace.nodes[edge.node], edge.output, shape_and_dtype[0][1])
-        return replace(cause, before=True)
+    source = trace.nodes[edge.node]
+    if any("float" not in dtype for _, dtype in source.metas[edge.output : edge.output + 1]):
+        return replace(_without_derivative(source, edge.output), before=True)
     if node.note in _NOTES:
         return _NOTES[node.note]
     if not node.needs_grad:
-        return _flat(node)
+        return _without_derivative(node)
     op = op_of(node)
     if op is not None and op.rule(position) is None:
         name = op.inputs[min(position, len(op.inputs) - 1)]
@@ -107,47 +107,29 @@ def closed(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     return None
 
 
-def _is_float(dtype: str) -> bool:
-    return "float" in dtype
-
-
-def _integer(source: TraceNode, output: int, dtype: str) -> Cause:
-    if source.op in CHOICES or (len(source.metas) > 1 and output):
-        return _chosen(source.op)
-    if source.op in COMPARISONS | LOGIC:
-        return _compared(source.op)
-    return Cause(
-        "integer",
-        f"it holds {dtype}, and integers have no derivative.",
-        "keep it a float up to the loss; round or cast only what is shown.",
-    )
-
-
-def _chosen(op: str) -> Cause:
-    return Cause(
-        "not differentiable",
-        f"{op} returns an index, which is constant except where it jumps.",
-        "weight all elements (softmax), or use the value at that index (max(dim).values, gather).",
-    )
-
-
-def _compared(op: str) -> Cause:
-    return Cause(
-        "not differentiable",
-        f"{op} returns True or False, which has no derivative.",
-        "use a smooth step, sigmoid((x - y) / width), or where(condition, a, b) with a and b "
-        "that carry gradients.",
-    )
-
-
-def _flat(node: TraceNode) -> Cause:
-    """An operation that could pass a gradient but received none."""
-    if node.op in CHOICES:
-        return _chosen(node.op)
+def _without_derivative(node: TraceNode, output: int = 0) -> Cause:
+    """Why an output carries no gradient although an operand of the node does."""
+    dtype = node.metas[output][1]
+    if node.op in CHOICES or output:
+        return Cause(
+            "not differentiable",
+            f"{node.op} returns an index, which is constant except where it jumps.",
+            "weight all elements (softmax), or use the value at that index (max(dim).values, "
+            "gather).",
+        )
     if node.op in COMPARISONS | LOGIC:
-        return _compared(node.op)
-    if not _is_float(node.metas[0][1]):
-        return _integer(node, 0, node.metas[0][1])
+        return Cause(
+            "not differentiable",
+            f"{node.op} returns True or False, which has no derivative.",
+            "use a smooth step, sigmoid((x - y) / width), or where(condition, a, b) with a and b "
+            "that carry gradients.",
+        )
+    if "float" not in dtype:
+        return Cause(
+            "integer",
+            f"it holds {dtype}, and integers have no derivative.",
+            "keep it a float up to the loss; round or cast only what is shown.",
+        )
     return Cause(
         "not differentiable",
         f"{node.op} has no derivative.",
@@ -198,24 +180,20 @@ def _value(trace: Trace, argument: Any) -> Kept:
     return trace.nodes[argument.node].values[argument.output]
 
 
-def _named(trace: Trace, argument: Any) -> str:
-    return trace.name(argument.node) if isinstance(argument, Edge) else short(float(argument))
-
-
 def _concerned(trace: Trace, node: TraceNode, position: int) -> tuple[str, str]:
     """Describe the elements of the input that meet a gradient, and their range."""
     edge = node.args[position]
     x: Any = _value(trace, edge)
     g: Any = trace.sweep.grad(node.index) if trace.sweeps else None
     total = _size(trace.nodes[edge.node], edge)
-    who = "its input is" if total == 1 else f"all {total} inputs are"
+    subject = "its input is" if total == 1 else f"all {total} inputs are"
     if is_array(x) and is_array(g) and np.shape(x) == np.shape(g) and not np.all(g):
         met = np.asarray(x)[np.asarray(g) != 0]
         if 0 < met.size < total:  # the others receive nothing from beyond
             x = met
             verb = "is" if met.size == 1 else "are"
-            who = f"of {total} inputs the {met.size} that a gradient reaches {verb}"
-    return who, _span(x)
+            subject = f"of {total} inputs the {met.size} that a gradient reaches {verb}"
+    return subject, _span(x)
 
 
 def _span(kept: Kept) -> str:
@@ -234,8 +212,8 @@ def _flat_where(kind: str, where: Callable[[TraceNode], str], fix: str) -> Expla
     """Explain an op that is flat on a part of its domain; `where` describes that part."""
 
     def explain(trace: Trace, node: TraceNode, position: int) -> Cause:
-        who, span = _concerned(trace, node, position)
-        return Cause(kind, f"{node.op} is flat there: {who} {where(node)}{span}.", fix)
+        subject, span = _concerned(trace, node, position)
+        return Cause(kind, f"{node.op} is flat there: {subject} {where(node)}{span}.", fix)
 
     return explain
 
@@ -282,7 +260,11 @@ def _not_selected(trace: Trace, node: TraceNode, position: int) -> Cause:
 
 def _not_winner(trace: Trace, node: TraceNode, position: int) -> Cause:
     others = [a for i, a in enumerate(node.args) if i != position]
-    beside = f" ({_named(trace, others[0])} is)" if len(others) == 1 else ""
+    beside = ""
+    if len(others) == 1:
+        other = others[0]
+        name = trace.name(other.node) if isinstance(other, Edge) else short(float(other))
+        beside = f" ({name} is)"
     return Cause(
         "not the winner",
         f"{node.op} passes its gradient to what it selects, and this is never selected{beside}.",
@@ -294,13 +276,9 @@ def _multiplied(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     factors = [a for i, a in enumerate(node.args) if i != position and a is not None]
     if node.op in ("linear", "conv", "conv_bias"):
         factors = [a for i, a in enumerate(node.args[:2]) if i != position]
-    for factor in factors:
-        if all_zero(_value(trace, factor)):
-            return _by_zero(trace, factor)
-    return None
-
-
-def _by_zero(trace: Trace, factor: Any) -> Cause:
+    factor = next((a for a in factors if all_zero(_value(trace, a))), None)
+    if factor is None:
+        return None
     if not isinstance(factor, Edge):
         return Cause(
             "zero factor",
@@ -326,10 +304,10 @@ def _size(node: TraceNode, edge: Edge) -> int:
 def _saturated(trace: Trace, node: TraceNode, position: int) -> Cause | None:
     if position >= len(node.args) or _underflow(trace, node, position):
         return None
-    who, span = _concerned(trace, node, position)
+    subject, span = _concerned(trace, node, position)
     return Cause(
         "saturated",
-        f"{node.op} is saturated: {who} where its derivative is exactly 0 in "
+        f"{node.op} is saturated: {subject} where its derivative is exactly 0 in "
         f"{node.metas[0][1]}{span}.",
         "make its input smaller (smaller weights, normalised inputs), or compute the loss from "
         "the logits.",
@@ -411,3 +389,62 @@ _FAMILIES: list[tuple[set[str], Explain]] = [
 ]
 for _names, _explain in _FAMILIES:
     _EXPLAINED |= dict.fromkeys(_names, _explain)
+
+
+# -- guesses by comparing numbers: where a value that left the graph came back in ------------------
+
+
+def came_back(trace: Trace, exit: Exit, leading: Collection[int]) -> TraceNode | None:
+    """The first node towards the loss that holds or receives the numbers that left."""
+    value = trace.nodes[exit.node].value
+    if not is_array(value):
+        return None
+    for index in sorted(i for i in leading if i > exit.node or trace.nodes[i].is_leaf):
+        node = trace.nodes[index]
+        if node.is_leaf and index != exit.node and is_array(node.value):
+            if _holds(node.value, value):
+                return node
+        elif index > exit.node and any(_equal(a, value) for a in node.args):
+            return node
+    return None
+
+
+def _equal(argument: Any, value: Any) -> bool:
+    return isinstance(argument, float) and np.size(value) == 1 and argument == np.ravel(value)[0]
+
+
+def _holds(array: Any, value: Any) -> bool:
+    """Whether an array is that value, or one number of it; 0 and 1 are no evidence."""
+    if np.shape(array) == np.shape(value):
+        return bool(np.array_equal(array, value))
+    number = np.ravel(value)[0] if np.size(value) == 1 else 0
+    return number not in (0, 1) and bool(np.any(np.asarray(array) == number))
+
+
+def stand_ins(trace: Trace, p: Any, leading: Iterable[int]) -> list[str]:
+    """Leaves and constants of the trace that share memory with `p` or equal it."""
+    suspects = []
+    live = {id(t): t for t in trace._alive if is_tensor(t)}
+    mine = numbers_of(p)
+    for index in sorted(leading):
+        node = trace.nodes[index]
+        at = "" if node.line is None else f" at {node.line}"
+        if mine is None:
+            same = node.is_leaf and node.value == p.data and p.data not in (0, 1)
+            if same and trace.lookup(p) != index:
+                suspects.append(f"the leaf made{at} holds the same number: is it made of p.data?")
+        elif node.is_leaf:
+            shared = any(
+                np.may_share_memory(numbers_of(t), mine) and trace.lookup(t) == index
+                for t in live.values()
+            )
+            alike = is_array(node.value) and mine.ndim and np.array_equal(node.value, mine)
+            if shared:
+                suspects.append(f"a tensor on the same memory, made{at}, is used in its place.")
+            elif alike:
+                suspects.append(f"the leaf made{at} holds the same numbers: is it a copy?")
+        elif any(isinstance(a, np.ndarray) and np.may_share_memory(a, mine) for a in node.args):
+            suspects.append(f"its numbers enter {node.op} without a gradient{at}.")
+        elif any(a is None for a in node.args):
+            suspects.append(f"{node.op}{at} has an operand that carries no gradient.")
+    return suspects

@@ -10,17 +10,23 @@ import numpy as np
 from gradwalk.engine.errors import AutogradError
 from gradwalk.graph.order import inputs_first
 from gradwalk.inspect.no_grad.answer import Cut, WhyNoGrad
-from gradwalk.inspect.no_grad.cuts import Cause, all_zero, closed, is_flat, vanished
-from gradwalk.inspect.no_grad.suspects import came_back, stand_ins
+from gradwalk.inspect.no_grad.cuts import (
+    Cause,
+    all_zero,
+    came_back,
+    closed,
+    is_flat,
+    stand_ins,
+    vanished,
+)
 from gradwalk.inspect.report import short
 from gradwalk.inspect.trace.from_graph import _add
 from gradwalk.inspect.trace.live import gradient_of, guest, is_tensor, is_torch_tensor
 from gradwalk.inspect.trace.recorder import Recorder, as_trace, current
 from gradwalk.inspect.trace.replay import is_array
-from gradwalk.inspect.trace.routes import PathStep, group_name, leading_to, reached, steps_at, way
+from gradwalk.inspect.trace.routes import group_name, leading_to, reached, steps_at, way
+from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Trace, TraceNode
-
-__all__ = ["Cut", "PathStep", "WhyNoGrad", "why_no_grad"]
 
 
 def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:
@@ -31,15 +37,13 @@ def why_no_grad(p: Any, second: Any = None) -> WhyNoGrad:
     its graph.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
-    >>> from gradwalk.inspect.no_grad.why_no_grad import why_no_grad
     >>> w = gw.tensor([1.0, 2.0], requires_grad=True)
     >>> v = gw.tensor([3.0, 4.0], requires_grad=True)
-    >>> with record():
+    >>> with gw.record():
     ...     loss = (w.detach() * v).sum()
     ...     loss.backward()
-    >>> found = why_no_grad(w)
-    >>> found.verdict, found.kind, found.op
+    >>> answer = gw.why_no_grad(w)
+    >>> answer.verdict, answer.kind, answer.op
     ('none', 'detach', 'detach')
     """
     trace, root, known = _trace_and_root(second)
@@ -157,31 +161,16 @@ class _Search:
         return WhyNoGrad(**about, verdict=verdict, others=others, scalar=self.trace.scalar)
 
     def _flows(self, node: TraceNode, grad: Any) -> WhyNoGrad:
-        known = self.trace.statistics(grad)
-        assert known is not None
+        known = Statistics.of(grad)
         zeros = f", {known.zeros} of {known.count} elements are 0" if known.count > 1 else ""
         answer = self._about("", f"its norm is {short(known.norm)}{zeros}.", "", "flows")
         answer.line = None
         live = self.live
         if is_tensor(live) and gradient_of(live) is None and self.trace.sweeps:
-            if not live.is_leaf:
-                answer.verdict, answer.kind = "none", "not a leaf"
-                answer.line = node.line
-                answer.reason = (
-                    f"it is the result of {node.op or 'an operation'}: a gradient arrives (norm "
-                    f"{short(known.norm)}), but only leaves keep theirs in .grad."
-                )
-                answer.fix = (
-                    "call retain_grad() on it before backward(). If it was meant to be a "
-                    "parameter, its name was bound to a result (w = w - ...): update it in place "
-                    "inside no_grad() instead."
-                )
-            elif live.requires_grad and self.trace.unrecorded:
+            if not live.is_leaf or (live.requires_grad and not self.trace.unrecorded):
+                return self._not_kept(node, f"a gradient arrived (norm {short(known.norm)})")
+            if live.requires_grad:
                 answer.reason += " Its .grad is None because backward() has not been called."
-            elif live.requires_grad:
-                answer.verdict, answer.kind = "none", "cleared"
-                answer.reason = f"a gradient arrived (norm {short(known.norm)}) and was cleared."
-                answer.fix = "read .grad before zero_grad(), or before grad = None."
         return answer
 
     def _asks_for_none(self, node: TraceNode) -> WhyNoGrad:
@@ -220,7 +209,7 @@ class _Search:
     def _whole(self, node: TraceNode) -> WhyNoGrad:
         """Nothing arrived, although there is no cut."""
         if self.known == USED_UP and is_tensor(self.live):
-            return self._not_kept(node)
+            return self._not_kept(node, "backward() has been called")
         if not self.trace.sweeps:
             loss = self.trace.nodes[self.root]
             if not loss.needs_grad and loss.index != node.index:
@@ -237,19 +226,21 @@ class _Search:
             "name it in inputs=, or call backward() of this loss without inputs.",
         )
 
-    def _not_kept(self, node: TraceNode) -> WhyNoGrad:
-        """backward() has run, but there is no .grad."""
+    def _not_kept(self, node: TraceNode, arrived: str) -> WhyNoGrad:
+        """Something arrived, but there is no .grad."""
         if not self.live.is_leaf:
             return self._about(
                 "not a leaf",
-                f"it is the result of {node.op or 'an operation'}, and only leaves keep what "
-                "arrives in .grad.",
-                "call retain_grad() on it before backward().",
+                f"{arrived}, but it is the result of {node.op or 'an operation'}, and only leaves "
+                "keep what arrives in .grad.",
+                "call retain_grad() on it before backward(). If it was meant to be a parameter, "
+                "its name was bound to a result (w = w - ...): update it in place inside no_grad() "
+                "instead.",
             )
+        asked = ", or only those of other tensors were asked for" * (self.known == USED_UP)
         return self._about(
             "cleared",
-            "backward() has been called and the path to the loss is unbroken: its gradient was "
-            "cleared since, or only those of other tensors were asked for.",
+            f"{arrived}, and the gradient was cleared since{asked}.",
             "read .grad before zero_grad(), or before grad = None.",
         )
 

@@ -1,7 +1,7 @@
 """One element of a tensor as a graph of numbers, with the gradients the tensors have.
 
 `element` opens one level: an element of a matrix product becomes a dot product of elements of the
-two matrices. `opened_elements` goes on until it meets what it was told to stop at, so that a small
+two matrices. `ElementGraph` goes on until it meets what it was told to stop at, so that a small
 network becomes the scalar graph a textbook would draw.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +25,8 @@ from gradwalk.inspect.open.open_op import (
 )
 from gradwalk.inspect.open.scalar_forms import Form, Maker, Operation, TooLarge, form_of, linearised
 from gradwalk.inspect.report import Report, short
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, one_hot, op_of, operand, pull
-from gradwalk.inspect.trace.tangents import known_operands
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Trace
-
-__all__ = ["Element", "ElementInput", "element"]
 
 MOST_NODES = 200_000  # of a scalar subgraph
 
@@ -61,15 +58,10 @@ class Element(Report):
     inputs: list[ElementInput]
     largest_difference: float  # of contributions from the tensor's own, relative to the largest
     notes: list[str]
-    _trace: Trace
-
-    @property
-    def trace(self) -> Trace:
-        """The graph of numbers, its leaves being elements of the operands."""
-        return self._trace
+    trace: Trace = field(repr=False)  # of numbers; its leaves are elements of the operands
 
     def __str__(self) -> str:
-        count = sum(1 for n in self._trace if n.op)
+        count = sum(1 for n in self.trace if n.op)
         lines = [f"{self.name} = {short(self.value)}, an element of {self.op}"]
         lines.append(f"  made of {len(self.inputs)} element(s) by {count} operation(s) on numbers")
         if self.gradient is not None:
@@ -86,14 +78,13 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
     """One element of a tensor node, opened into operations on numbers.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
     >>> x = gw.tensor([[1.0, 2.0]], requires_grad=True)
     >>> w = gw.tensor([[3.0], [4.0]], requires_grad=True)
     >>> x.label, w.label = "x", "w"
-    >>> with record() as trace:
+    >>> with gw.record() as trace:
     ...     y = x @ w
     ...     y.sum().backward()
-    >>> opened = element(trace, y, (0, 0))
+    >>> opened = gw.element(trace, y, (0, 0))
     >>> [n.op for n in opened.trace if n.op], opened.value
     (['mul', 'mul', 'add'], 11.0)
     >>> [(i.name, i.contribution) for i in opened.inputs]
@@ -114,22 +105,20 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
     operand_edges = {argument for _, argument in made.edges}
     gradient = _gradient_at(trace, edge, flat)
     with np.errstate(all="ignore"):
-        graph = opened_elements(trace, edge, flat, lambda e: e in operand_edges)
+        graph = ElementGraph(trace, edge, flat, lambda e: e in operand_edges)
         if gradient is not None:
             backward_in_numbers(graph.trace, gradient, graph.root)
-    inputs = [
-        ElementInput(
-            graph.trace.nodes[leaf].label,
-            source.node,
-            source.output,
-            index_of(trace, source, at),
-            graph.trace.nodes[leaf].values[0],
-            None if gradient is None else graph.trace.sweep.grad(leaf),
-            leaf,
-        )
-        for (source, at), leaf in graph.leaves.items()
-    ]
-    with np.errstate(all="ignore"):
+        inputs = [
+            ElementInput(
+                graph.trace.nodes[leaf].label,
+                *source,
+                index_of(trace, source, at),
+                graph.trace.nodes[leaf].values[0],
+                None if gradient is None else graph.trace.sweep.grad(leaf),
+                leaf,
+            )
+            for (source, at), leaf in graph.leaves.items()
+        ]
         difference = _compared(trace, edge, flat, gradient, inputs)
     name = element_name(trace, edge, flat)
     if not graph.trace.nodes[graph.root].is_leaf:
@@ -145,7 +134,7 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
         inputs=inputs,
         largest_difference=difference,
         notes=graph.notes,
-        _trace=graph.trace,
+        trace=graph.trace,
     )
 
 
@@ -154,7 +143,7 @@ def element(trace: Any, node: Any = None, index: Any = (), *, output: int | None
 
 def place_in(trace: Trace, edge: Edge, index: Any) -> tuple[int, ...]:
     """An index as a tuple of non-negative numbers, checked against the tensor's shape."""
-    shape = trace.nodes[edge.node].metas[edge.output][0]
+    shape = trace.shape_of(edge)
     try:
         given = tuple(map(operator.index, index if isinstance(index, (tuple, list)) else (index,)))
     except TypeError:
@@ -168,13 +157,13 @@ def place_in(trace: Trace, edge: Edge, index: Any) -> tuple[int, ...]:
 
 def flat_of(trace: Trace, edge: Edge, place: tuple[int, ...]) -> int:
     """The flat index of a place."""
-    shape = trace.nodes[edge.node].metas[edge.output][0]
+    shape = trace.shape_of(edge)
     return int(np.ravel_multi_index(place, shape)) if shape else 0
 
 
 def index_of(trace: Trace, edge: Edge, flat: int) -> tuple[int, ...]:
     """The inverse of `flat_of`."""
-    shape = trace.nodes[edge.node].metas[edge.output][0]
+    shape = trace.shape_of(edge)
     return tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
 
 
@@ -186,14 +175,14 @@ def element_name(trace: Trace, edge: Edge, flat: int) -> str:
 
 
 def _value_at(trace: Trace, edge: Edge, flat: int) -> Any:
-    kept = np.asarray(operand(trace, edge))
+    kept = np.asarray(replay.operand(trace, edge))
     value = kept.reshape(-1)[flat]
     return bool(value) if kept.dtype == bool else float(value)
 
 
 def _gradient_at(trace: Trace, edge: Edge, flat: int) -> float | None:
     g = trace.sweeps[-1].grad(edge.node, edge.output) if trace.sweeps else None
-    return float(np.asarray(g).reshape(-1)[flat]) if is_array(g) else None
+    return float(np.asarray(g).reshape(-1)[flat]) if replay.is_array(g) else None
 
 
 def _compared(
@@ -203,7 +192,7 @@ def _compared(
     if not gradient or not math.isfinite(gradient):
         return 0.0
     node = trace.nodes[edge.node]
-    pulled = pull(trace, node, one_hot(node, edge.output, flat, gradient))
+    pulled = replay.pull(trace, node, replay.one_hot(node, edge.output, flat, gradient))
     expected: dict[Edge, Any] = {}
     for argument, given in zip(node.args, pulled):
         if given is not None:
@@ -236,123 +225,89 @@ class _Space:
     outside: dict[int, tuple[int, Edge]]  # leaf here -> the operand it stands for, where
 
 
-@dataclass
 class ElementGraph:
-    """A graph of numbers, and which of its leaves are which elements."""
+    """The graph of numbers behind one element, down to elements of the tensors at which to `stop`.
 
-    trace: Trace
-    root: int
-    leaves: dict[tuple[Edge, int], int]
-    notes: list[str]
+    `leaves` says which leaf of `trace` is which element.
+    """
 
-
-def opened_elements(
-    trace: Trace,
-    edge: Edge,
-    flat: int,
-    stop: Callable[[Edge], bool],
-    limit: int = MOST_NODES,
-) -> ElementGraph:
-    """The scalar graph behind one element, down to elements of the tensors at which to `stop`."""
-    return _Opener(trace, stop, limit).graph(_Spot(0, edge, flat))
-
-
-def estimated_operations(trace: Trace, nodes: list[int]) -> int:
-    """About how many operations on numbers these tensor operations are, every element of them."""
-    total = 0
-    for index in nodes:
-        node = trace.nodes[index]
-        count = sum(math.prod(shape) for shape, _ in node.metas)
-        sizes = {e: math.prod(trace.nodes[e.node].metas[e.output][0]) for _, e in node.edges}
-        inner = 1.0
-        if node.op in ("matmul", "linear", "einsum"):
-            # x is rows × inner, y inner × columns, the result rows × columns
-            inner = 2 * math.sqrt(math.prod(list(sizes.values())[:2]) / max(count, 1))
-        elif node.op in ("conv", "conv_bias") and len(sizes) > 1:
-            inner = 2 * list(sizes.values())[1] / max(node.shape[1], 1)
-        elif node.op == "attention":
-            inner = 6 * node.shape[-2]
-        total += int(max(count * inner, sum(sizes.values()) if inner == 1 else 0))
-    return total
-
-
-class _Opener:
-    def __init__(self, trace: Trace, stop: Callable[[Edge], bool], limit: int) -> None:
-        self.spaces = [_Space(trace, {})]
-        self.stop = stop
-        self.limit = limit
-        self.maker = Maker()
-        self.made: dict[_Spot, int] = {}
+    def __init__(
+        self,
+        trace: Trace,
+        edge: Edge,
+        flat: int,
+        stop: Callable[[Edge], bool],
+        limit: int = MOST_NODES,
+    ) -> None:
         self.leaves: dict[tuple[Edge, int], int] = {}
-        self.notes: dict[str, None] = {}
-        self.operations: dict[tuple[int, int], Operation] = {}
-        self.insides: dict[tuple[int, int], tuple[int, Opened] | None] = {}
+        self.notes: list[str] = []
+        self.stop = stop
+        self._target = _Spot(0, edge, flat)
+        self._spaces = [_Space(trace, {})]
+        self._maker = Maker()
+        self._made: dict[_Spot, int] = {}
+        self._operations: dict[tuple[int, int], Operation] = {}
+        self._insides: dict[tuple[int, int], tuple[int, Opened] | None] = {}
+        self.trace = self._maker.trace
+        self._open_all(limit)
+        self.root = self._made[self._target]
 
-    def graph(self, target: _Spot) -> ElementGraph:
-        stack: list[tuple[_Spot, Form | None]] = [(target, None)]
+    def _open_all(self, limit: int) -> None:
+        stack: list[tuple[_Spot, Form | None]] = [(self._target, None)]
         while stack:
-            spot, form = stack.pop()
-            if spot in self.made:
+            spot, recipe = stack.pop()
+            if spot in self._made:
                 continue
-            if form is not None:  # its parts are there by now
-                self.made[spot] = form.build(self.maker, [self._part(spot, p) for p in form.parts])
+            if recipe is not None:  # its parts are there by now
+                nodes = [
+                    self._made[part] if isinstance(part, _Spot) else self._maker.number(part)
+                    for part in recipe.parts
+                ]
+                self._made[spot] = recipe.build(self._maker, nodes)
                 continue
-            same = self._same_as(spot, spot == target)
-            if same is not None:
-                if same in self.made:
-                    self.made[spot] = self.made[same]
-                else:
-                    stack += [(spot, None), (same, None)]
-                continue
-            leaf = self._leaf(spot, spot == target)
-            if leaf is not None:
-                self.made[spot] = leaf
-                continue
-            form = self._form(spot)
-            if form.note:
-                self.notes[form.note] = None
-            stack.append((spot, form))
-            inner = [_Spot(spot.space, *p) for p in form.parts if isinstance(p, tuple)]
-            stack += [(part, None) for part in reversed(inner) if part not in self.made]
-            if len(self.maker.trace) + len(stack) > self.limit:
+            recipe = self._recipe(spot)
+            stack.append((spot, recipe))
+            inner = [part for part in recipe.parts if isinstance(part, _Spot)]
+            stack += [(part, None) for part in reversed(inner) if part not in self._made]
+            if len(self.trace) + len(stack) > limit:
                 raise TooLarge(
-                    f"the scalar graph has more than {self.limit:,} operations, too many to open"
+                    f"the scalar graph has more than {limit:,} operations, too many to open"
                 )
-        return ElementGraph(self.maker.trace, self.made[target], self.leaves, list(self.notes))
 
-    def _part(self, spot: _Spot, part: Any) -> int:
-        if isinstance(part, tuple):
-            return self.made[_Spot(spot.space, *part)]
-        return self.maker.number(part)
+    def _recipe(self, spot: _Spot) -> Form:
+        """The form of the number at a spot, with spots as parts."""
+        space = self._spaces[spot.space]
+        node = space.trace.nodes[spot.edge.node]
+        outside = space.outside.get(node.index)
+        if outside is not None:  # a leaf of an inside is an operand outside
+            return Form([_Spot(*outside, spot.flat)])
+        stops = spot.space == 0 and spot != self._target and self.stop(spot.edge)
+        if stops or node.is_leaf or not node.needs_grad:
+            return Form([], lambda maker, nodes: self._leaf(spot))
+        operation, place = self._operation(spot), (spot.edge.output, spot.flat)
+        form = form_of(operation, *place)
+        if form is None:
+            inside = self._inside(spot)
+            if inside is not None:
+                number, opened = inside
+                return Form([_Spot(number, opened.outputs[spot.edge.output], spot.flat)])
+            form = linearised(operation, *place)
+        if form.note and form.note not in self.notes:
+            self.notes.append(form.note)
+        parts = [_Spot(spot.space, *p) if isinstance(p, tuple) else p for p in form.parts]
+        return Form(parts, form.build)
 
-    def _stops(self, spot: _Spot, is_target: bool) -> bool:
-        return spot.space == 0 and not is_target and self.stop(spot.edge)
-
-    def _same_as(self, spot: _Spot, is_target: bool) -> _Spot | None:
-        """The same number inside a composite, or outside for a leaf of an inside."""
-        space = self.spaces[spot.space]
-        place = space.outside.get(spot.edge.node)
-        if place is not None:
-            return _Spot(place[0], place[1], spot.flat)
-        if self._stops(spot, is_target) or self._constant(spot):
-            return None
+    def _inside(self, spot: _Spot) -> tuple[int, Opened] | None:
+        """A composite, opened as a space of its own; None if that is not possible."""
         key = spot.space, spot.edge.node
-        if key not in self.insides:
-            self.insides[key] = None
-            operation = self._operation(spot)
-            if form_of(operation, spot.edge.output, spot.flat) is None:
-                self.insides[key] = self._open(spot)
-        inside = self.insides[key]
-        if inside is None:
-            return None
-        number, opened = inside
-        return _Spot(number, opened.outputs[spot.edge.output], spot.flat)
+        if key not in self._insides:
+            self._insides[key] = self._open(spot)
+        return self._insides[key]
 
     def _open(self, spot: _Spot) -> tuple[int, Opened] | None:
-        space = self.spaces[spot.space]
+        space = self._spaces[spot.space]
         try:
-            op = op_of(space.trace.nodes[spot.edge.node])
-            assert op is not None
+            op = self._operation(spot).op
             forms = expansions_of(op)
             if op.name in OF_ELEMENTS:
                 forms = [OF_ELEMENTS[op.name], *forms]
@@ -366,44 +321,32 @@ class _Opener:
             for leaf, argument in zip(opened.inputs, space.trace.nodes[spot.edge.node].args)
             if leaf is not None and isinstance(argument, Edge)
         }
-        self.spaces.append(_Space(opened.trace, outside))
-        return len(self.spaces) - 1, opened
+        self._spaces.append(_Space(opened.trace, outside))
+        return len(self._spaces) - 1, opened
 
     def _operation(self, spot: _Spot) -> Operation:
         key = spot.space, spot.edge.node
-        if key not in self.operations:
-            space = self.spaces[spot.space]
+        if key not in self._operations:
+            space = self._spaces[spot.space]
             node = space.trace.nodes[spot.edge.node]
-            op = op_of(node)
+            op = replay.op_of(node)
             if op is None:
-                raise NotReplayable(
+                raise replay.NotReplayable(
                     f"the op table has no '{node.op}', so its elements cannot be opened"
                 )
             if any(a is None for a in node.args):
-                known_operands(space.trace, node)  # which says what is missing
-            self.operations[key] = Operation(space.trace, node, op)
-        return self.operations[key]
+                replay.known_operands(space.trace, node)  # which says what is missing
+            self._operations[key] = Operation(space.trace, node, op)
+        return self._operations[key]
 
-    def _constant(self, spot: _Spot) -> bool:
-        node = self.spaces[spot.space].trace.nodes[spot.edge.node]
-        return node.is_leaf or not node.needs_grad
-
-    def _leaf(self, spot: _Spot, is_target: bool) -> int | None:
-        """A leaf of the scalar graph: a stop, or an element without a gradient."""
-        trace = self.spaces[spot.space].trace
-        stopped = self._stops(spot, is_target)
-        if not stopped and not self._constant(spot):
-            return None
+    def _leaf(self, spot: _Spot) -> int:
+        """A leaf of the scalar graph; outside of composites it has the element's name."""
+        trace, named = self._spaces[spot.space].trace, spot.space == 0
         value = _value_at(trace, spot.edge, spot.flat)
-        named = spot.space == 0
         if not named and not isinstance(value, bool):
-            return self.maker.number(value)
+            return self._maker.number(value)
         needs = trace.nodes[spot.edge.node].needs_grad
-        made = self.maker.leaf(value, element_name(trace, spot.edge, spot.flat), needs)
+        made = self._maker.leaf(value, element_name(trace, spot.edge, spot.flat), needs)
         if named:
             self.leaves[spot.edge, spot.flat] = made
         return made
-
-    def _form(self, spot: _Spot) -> Form:
-        operation, place = self._operation(spot), (spot.edge.output, spot.flat)
-        return form_of(operation, *place) or linearised(operation, *place)

@@ -7,8 +7,7 @@ nodes are open, each as a group. The original trace never changes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,13 @@ import numpy as np
 from gradwalk.engine import gradients
 from gradwalk.inspect.open.expansions import Expansion, expansions_of
 from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.from_values import trace_of_values
 from gradwalk.inspect.trace.recorder import Recorder, as_trace
-from gradwalk.inspect.trace.replay import _typed, is_array, op_of, pull
-from gradwalk.inspect.trace.tangents import computing, known_operands, leaf_tensor
 from gradwalk.inspect.trace.trace import Edge, Group, Sweep, Trace, TraceNode, key_of
 from gradwalk.inspect.walk.wording import expression
 from gradwalk.inspect.why.path_counts import local_derivatives
 from gradwalk.scalar.value import Value
-
-__all__ = ["Opened", "open_op", "unfolded"]
 
 
 @dataclass
@@ -42,12 +38,7 @@ class Opened(Report):
     contributions: list[Any]  # what each argument receives through the operations inside
     closed: list[Any]  # and through the node as one op
     largest_difference: float  # between the two, relative to the largest contribution
-    _trace: Trace
-
-    @property
-    def trace(self) -> Trace:
-        """The operations inside, with their backward pass."""
-        return self._trace
+    trace: Trace = field(repr=False)  # the operations inside, with their backward pass
 
     @property
     def equal(self) -> bool:
@@ -72,9 +63,8 @@ def open_op(trace: Any, node: Any = None) -> Opened:
     """Expand a node into operations on the same operands, with the same incoming gradient.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
     >>> a = gw.Value(0.5, label="a")
-    >>> print(open_op(record(a.tanh()), 1))
+    >>> print(gw.open_op(gw.record(a.tanh()), 1))
     tanh#1 (tanh) opens into 5 operation(s):
       mul#2 = 2 × a = 1
       exp#3 = exp(mul#2) = 2.718
@@ -84,27 +74,41 @@ def open_op(trace: Any, node: Any = None) -> Opened:
     Open and closed give the same gradients.
     """
     trace, index = trace_and_node(trace, node)
-    op = op_of(trace.nodes[index])
+    op = replay.op_of(trace.nodes[index])
     forms = [] if op is None else expansions_of(op, trace.scalar)
     return opened_by(trace, index, forms)
 
 
 def opened_by(trace: Trace, index: int, forms: list[Expansion]) -> Opened:
     """A node opened by the first of several definitions that gives its gradients."""
-    closed_node = trace.nodes[index]
+    node = trace.nodes[index]
     if not forms:
-        what = "a leaf" if closed_node.is_leaf else f"{closed_node.op}, one step to the engine"
+        what = "a leaf" if node.is_leaf else f"{node.op}, one step to the engine"
         raise ValueError(f"{trace.name(index)} is {what}: there is nothing in it to open")
     given = trace.sweeps[-1].grads.get(index) if trace.sweeps else None
-    if given is not None and not any(is_array(g) for g in given):
+    if given is not None and not any(replay.is_array(g) for g in given):
         given = None
-    closed = [None] * len(closed_node.args)
-    if given is not None:
-        closed = _closed(trace, closed_node, given)
-    inside = _Inside(trace, closed_node, given)
+    closed = [None] * len(node.args) if given is None else _closed(trace, node, given)
     for form in forms:
-        make = inside.of_values if trace.scalar else inside.of_tensors
-        opened = make(form, closed)
+        inside = (_inside_number if trace.scalar else _inside_tensor)(trace, node, form, given)
+        inner, places, ends = inside
+        contributions = [
+            None if c is None or i is None or not inner.sweeps else inner.sweep.grad(i)
+            for c, i in zip(closed, places)
+        ]
+        opened = Opened(
+            name=trace.name(index),
+            node=index,
+            op=node.op,
+            steps=[_step_text(inner, n) for n in inner if not n.is_leaf],
+            inputs=places,
+            outputs=ends,
+            gradient=None if given is None else given[0],
+            contributions=contributions,
+            closed=closed,
+            largest_difference=_difference(contributions, closed, given),
+            trace=inner,
+        )
         if opened.equal:
             break
     return opened
@@ -122,94 +126,66 @@ def trace_and_node(first: Any, second: Any) -> tuple[Trace, int]:
 def _closed(trace: Trace, node: TraceNode, given: list[Any]) -> list[Any]:
     """What the node pushed, or would push, along each argument."""
     pushed = trace.sweep.pushed.get(node.index) or ()
-    if pushed and all(p is None or is_array(p) for p in pushed):
+    if pushed and all(p is None or replay.is_array(p) for p in pushed):
         return list(pushed)
-    return pull(trace, node, given)
+    return replay.pull(trace, node, given)
 
 
-class _Inside:
-    """One node being opened."""
+# The trace inside, for every argument its leaf there, and the outputs.
+Inside = tuple[Trace, list[int | None], list[Edge]]
 
-    def __init__(self, trace: Trace, node: TraceNode, given: list[Any] | None) -> None:
-        self.trace = trace
-        self.node = node
-        self.given = given
-        self.args = known_operands(trace, node)
 
-    def name_of(self, argument: Any) -> str:
-        return self.trace.name(argument.node) if isinstance(argument, Edge) else ""
+def _inside_number(
+    trace: Trace, node: TraceNode, form: Expansion, given: list[Any] | None
+) -> Inside:
+    values = [
+        Value(number, label=_name_of(trace, argument))
+        for number, argument in zip(replay.known_operands(trace, node), node.args)
+    ]
+    with replay.computing():
+        root = form(*values, **node.attrs)
+    inner = trace_of_values(root)
+    if given is not None:
+        backward_in_numbers(inner, float(given[0]))
+    return inner, [inner.lookup(v) for v in values], [Edge(len(inner) - 1)]
 
-    def of_values(self, form: Callable[..., Any], closed: list[Any]) -> Opened:
-        values = [
-            Value(number, label=self.name_of(argument))
-            for number, argument in zip(self.args, self.node.args)
-        ]
-        with computing():
-            root = form(*values, **self.node.attrs)
-        inner = trace_of_values(root)
-        if self.given is not None:
-            backward_in_numbers(inner, float(self.given[0]))
-        places = [inner.lookup(v) for v in values]
-        return self.opened(inner, places, [Edge(len(inner) - 1)], closed)
 
-    def of_tensors(self, form: Callable[..., Any], closed: list[Any]) -> Opened:
-        recorder = Recorder(keep="all")
-        node, trace = self.node, self.trace
-        places: list[int | None] = []
-        with computing(recorder), np.errstate(all="ignore"):
-            tensors: list[Any] = []
-            for value, argument in zip(_typed(node, self.args), node.args):
-                if not isinstance(value, np.ndarray):
-                    tensors.append(value)
-                    places.append(None)
-                    continue
+def _inside_tensor(
+    trace: Trace, node: TraceNode, form: Expansion, given: list[Any] | None
+) -> Inside:
+    recorder = Recorder(keep="all")
+    args = replay.typed(node, replay.known_operands(trace, node))
+    tensors: list[Any] = []
+    places: list[int | None] = []
+    with replay.computing(recorder), np.errstate(all="ignore"):
+        for value, argument in zip(args, node.args):
+            place = None
+            if isinstance(value, np.ndarray):
                 wants = isinstance(argument, Edge) and trace.nodes[argument.node].needs_grad
                 # One leaf per argument: an operand used twice receives two contributions.
-                tensor = leaf_tensor(value, wants, self.name_of(argument))
-                tensors.append(tensor)
-                places.append(recorder._leaf(tensor, key_of(tensor)))
-            result = form(*tensors, **node.attrs)
-            outs = list(result) if len(node.metas) > 1 else [result]
-            inner = recorder.trace
-            ends = [recorder._edge(out) for out in outs]
-            if self.given is not None:
-                pairs = [
-                    (o, g) for o, g in zip(outs, self.given) if is_array(g) and o.requires_grad
-                ]
-                seeds = [leaf_tensor(np.asarray(g, o.dtype)) for o, g in pairs]
-                gradients.backward([o for o, _ in pairs], seeds)
-        return self.opened(inner, places, ends, closed)
+                value = replay.leaf_tensor(value, wants, _name_of(trace, argument))
+                place = recorder._leaf(value, key_of(value))
+            tensors.append(value)
+            places.append(place)
+        result = form(*tensors, **node.attrs)
+        outs = list(result) if len(node.metas) > 1 else [result]
+        ends = [recorder._edge(out) for out in outs]
+        if given is not None:
+            wanted = zip(outs, given)
+            pairs = [(o, g) for o, g in wanted if replay.is_array(g) and o.requires_grad]
+            seeds = [replay.leaf_tensor(np.asarray(g, o.dtype)) for o, g in pairs]
+            gradients.backward([o for o, _ in pairs], seeds)
+    return recorder.trace, places, ends
 
-    def opened(
-        self,
-        inner: Trace,
-        places: list[int | None],
-        ends: list[Edge],
-        closed: list[Any],
-    ) -> Opened:
-        contributions = [
-            None if c is None or i is None or not inner.sweeps else inner.sweep.grad(i)
-            for c, i in zip(closed, places)
-        ]
-        return Opened(
-            name=self.trace.name(self.node.index),
-            node=self.node.index,
-            op=self.node.op,
-            steps=[_step_text(inner, n) for n in inner if not n.is_leaf],
-            inputs=places,
-            outputs=ends,
-            gradient=None if self.given is None else self.given[0],
-            contributions=contributions,
-            closed=closed,
-            largest_difference=_difference(contributions, closed, self.given),
-            _trace=inner,
-        )
+
+def _name_of(trace: Trace, argument: Any) -> str:
+    return trace.name(argument.node) if isinstance(argument, Edge) else ""
 
 
 def _difference(inner: list[Any], expected: list[Any], given: list[Any] | None) -> float:
     """The largest difference, relative to the largest number that comes in or goes out."""
     worst = 0.0
-    size = max((largest(g) for g in given or () if is_array(g)), default=0.0)
+    size = max((largest(g) for g in given or () if replay.is_array(g)), default=0.0)
     for one, other in zip(inner, expected):
         if other is not None:
             right = np.asarray(other, np.float64)
@@ -257,7 +233,7 @@ def _step_text(trace: Trace, node: TraceNode) -> str:
     """One operation on one line: its name, how it is computed, its number if it is one."""
     text = f"{trace.name(node.index)} = {expression(trace, node)}"
     value = node.value
-    return f"{text} = {short(value)}" if is_array(value) and np.ndim(value) == 0 else text
+    return f"{text} = {short(value)}" if replay.is_array(value) and np.ndim(value) == 0 else text
 
 
 # -- a whole trace with some nodes open ------------------------------------------------------------
@@ -270,10 +246,9 @@ def unfolded(trace: Trace, *nodes: Any) -> Trace:
     in turn, one level at a time.
 
     >>> import gradwalk as gw
-    >>> from gradwalk.inspect import record
     >>> x = gw.tensor([1.0, 2.0], requires_grad=True)
-    >>> trace = record(gw.softmax(x, 0)[0])
-    >>> [n.op for n in unfolded(trace, 1) if n.op]
+    >>> trace = gw.record(gw.softmax(x, 0)[0])
+    >>> [n.op for n in gw.unfolded(trace, 1) if n.op]
     ['amax', 'sub', 'exp', 'sum', 'div', 'getitem']
     """
     opened = {trace.find(node): open_op(trace, trace.find(node)) for node in nodes}

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, one_hot, pull
-from gradwalk.inspect.trace.tangents import known_operands
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.trace import Edge, Shape, Trace, TraceNode
 from gradwalk.ops import TABLE
 from gradwalk.ops.core.op import Op
@@ -25,12 +26,16 @@ Element = tuple[Edge, int]  # an operand and a place in it, counted through its 
 MOST_WRITTEN_OUT = 4096  # terms of one chain; a longer one is not for reading
 
 
+def _itself(maker: Maker, nodes: list[int]) -> int:
+    return nodes[0]
+
+
 @dataclass(slots=True)
 class Form:
-    """`build` makes the element out of `parts`: elements of and plain numbers."""
+    """`build` makes an element out of `parts`: other elements, or plain numbers."""
 
-    parts: list[Element | float]
-    build: Callable[[Maker, list[int]], int]
+    parts: Sequence[Any]
+    build: Callable[[Maker, list[int]], int] = _itself
     note: str = ""  # what the reader should know about it
 
 
@@ -64,10 +69,7 @@ class Maker:
 
     def chain(self, name: str, parts: Sequence[int]) -> int:
         """((a op b) op c) op d."""
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.apply(name, total, part)
-        return total
+        return reduce(lambda total, part: self.apply(name, total, part), parts)
 
     def times(self, part: int, factor: float) -> int:
         """A multiple; once is the number itself."""
@@ -85,17 +87,25 @@ class Operation:
     trace: Trace
     node: TraceNode
     op: Op
-    cache: dict[Any, Any] = field(default_factory=dict)
 
-    def shape_of(self, edge: Edge) -> Shape:
-        """The shape of an operand."""
-        return self.trace.nodes[edge.node].metas[edge.output][0]
-
+    @cached_property
     def args(self) -> list[Any]:
         """The operands as arrays."""
-        if "args" not in self.cache:
-            self.cache["args"] = _typed(self.node, known_operands(self.trace, self.node))
-        return self.cache["args"]
+        return replay.typed(self.node, replay.known_operands(self.trace, self.node))
+
+    @cached_property
+    def numbered(self) -> list[Any]:
+        """The outputs if the elements of all floating operands are numbered, from 1 on."""
+        args, count = [], 0
+        for value, argument in zip(self.args, self.node.args):
+            if moves(value, argument):
+                args.append(np.arange(count, count + value.size).reshape(value.shape) + 1)
+                count += value.size
+            else:
+                args.append(value)
+        attrs = self.node.attrs
+        attrs = {**attrs, "dtype": np.dtype(np.int64)} if self.op.name == "cast" else attrs
+        return replay.outputs_of(self.op, self.op.forward(*args, **attrs))
 
     def value(self, output: int, flat: int) -> float:
         """The element itself."""
@@ -104,7 +114,7 @@ class Operation:
 
     def row(self, output: int, flat: int) -> list[tuple[Element, float]]:
         """d element / d operand, where it is not 0: one pull."""
-        pulled = pull(self.trace, self.node, one_hot(self.node, output, flat))
+        pulled = replay.pull(self.trace, self.node, replay.one_hot(self.node, output, flat))
         terms = []
         for argument, contribution in zip(self.node.args, pulled):
             if contribution is None or not isinstance(argument, Edge):
@@ -114,6 +124,11 @@ class Operation:
         return terms
 
 
+def moves(value: Any, argument: Any) -> bool:
+    """Whether an operand has elements that an op can move: floats of another node."""
+    return isinstance(argument, Edge) and value.dtype.kind == "f"
+
+
 # -- the forms -------------------------------------------------------------------------------------
 
 
@@ -121,7 +136,7 @@ def form_of(operation: Operation, output: int, flat: int) -> Form | None:
     """The scalar form of an element; None for a composite, which must be opened."""
     op = operation.op
     edges = operation.node.edges
-    if edges and all(0 in operation.shape_of(edge) for _, edge in edges):
+    if edges and all(0 in operation.trace.shape_of(edge) for _, edge in edges):
         return _sum_of([], operation.value(output, flat))  # the sum of nothing, say
     if op.elementwise:
         return _elementwise(operation, flat)
@@ -143,7 +158,7 @@ def linearised(operation: Operation, output: int, flat: int) -> Form:
     """value + Σ slope × (x − x now), written as a weighted sum and the rest."""
     terms = operation.row(output, flat)
     rest = operation.value(output, flat)
-    args = dict(zip(operation.node.args, operation.args()))
+    args = dict(zip(operation.node.args, operation.args))
     for (edge, place), slope in terms:
         rest -= slope * float(np.asarray(args[edge]).reshape(-1)[place])
     note = (
@@ -179,7 +194,7 @@ def _elementwise(operation: Operation, flat: int) -> Form:
     parts: list[Element | float] = []
     for argument in node.args:
         if isinstance(argument, Edge):
-            parts.append((argument, broadcast_place(place, operation.shape_of(argument))))
+            parts.append((argument, broadcast_place(place, operation.trace.shape_of(argument))))
         else:
             parts.append(_number_at(argument, place))
     return Form(parts, lambda maker, nodes: maker.apply(op.name, *nodes, **node.attrs))
@@ -199,75 +214,71 @@ def _number_at(argument: Any, place: Sequence[Any]) -> float:
     return float(array.reshape(-1)[broadcast_place(place, array.shape)])
 
 
-def _dot(pairs: list[tuple[Element, Element]], plus: Element | None = None) -> Form:
-    parts: list[Element | float] = [part for pair in pairs for part in pair]
-    _written_out(len(pairs))
+def _sum_of_products(groups: Sequence[tuple[Element, ...]], plus: Sequence[Element] = ()) -> Form:
+    """Σ over the groups of the product of a group, and `plus` at the end."""
+    _written_out(len(groups))
+    parts = [part for group in groups for part in group]
 
     def build(maker: Maker, nodes: list[int]) -> int:
-        products = [maker.apply("mul", nodes[2 * i], nodes[2 * i + 1]) for i in range(len(pairs))]
-        return maker.chain("add", products + nodes[2 * len(pairs) :] or [maker.number(0.0)])
+        left = iter(nodes)
+        products = [maker.chain("mul", [next(left) for _ in group]) for group in groups]
+        return maker.chain("add", [*products, *left] or [maker.number(0.0)])
 
-    return Form(parts + ([] if plus is None else [plus]), build)
+    return Form([*parts, *plus], build)
+
+
+def _contracted(
+    operation: Operation, flat: int, equation: str, plus: Sequence[Element] = ()
+) -> Form | None:
+    """A contraction in the notation of einsum: a product per value of the letters summed over.
+
+    An operand with fewer dimensions than letters lacks the first of them.
+    """
+    inputs, out = equation.split("->")
+    terms = inputs.split(",")
+    edges = operation.node.args[: len(terms)]
+    if not all(isinstance(edge, Edge) for edge in edges) or "." in inputs:
+        return None
+    shapes = [operation.trace.shape_of(edge) for edge in edges]
+    terms = [term[len(term) - len(shape) :] for term, shape in zip(terms, shapes)]
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes):
+        for letter, n in zip(term, shape):
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    at: dict[str, Any] = dict(zip(out, np.unravel_index(flat, operation.node.shape)))
+    summed = {letter: n for letter, n in sizes.items() if letter not in at}
+    count = math.prod(summed.values())
+    _written_out(count)
+    at.update(zip(summed, np.indices(tuple(summed.values())).reshape(len(summed), count)))
+    columns = []
+    for term, edge, shape in zip(terms, edges, shapes):
+        index = tuple(0 if n == 1 else at[letter] for letter, n in zip(term, shape))
+        places = np.ravel_multi_index(index, shape) if shape else 0
+        columns.append([(edge, i) for i in np.broadcast_to(places, count).tolist()])
+    return _sum_of_products(list(zip(*columns)), plus)
 
 
 def _matmul(operation: Operation, output: int, flat: int) -> Form | None:
-    x, y = operation.node.args[:2]
-    if not isinstance(x, Edge) or not isinstance(y, Edge):
-        return None
-    x_shape, y_shape = operation.shape_of(x), operation.shape_of(y)
-    place = np.unravel_index(flat, operation.node.shape)
-    inner = x_shape[-1]
-    batch, row, column = place[:-2], place[-2], place[-1]
-    first = broadcast_place((*batch, row, 0), (*x_shape[:-1], 1)) * inner
-    lead = broadcast_place(batch, y_shape[:-2]) * inner
-    pairs = [((x, first + k), (y, (lead + k) * y_shape[-1] + int(column))) for k in range(inner)]
-    return _dot(pairs)
+    batch = ascii_uppercase[: len(operation.node.shape) - 2]
+    return _contracted(operation, flat, f"{batch}ik,{batch}kj->{batch}ij")
 
 
 def _linear(operation: Operation, output: int, flat: int) -> Form | None:
-    x, weight, bias = operation.node.args
-    if not isinstance(x, Edge) or not isinstance(weight, Edge):
-        return None
-    inner, units = operation.shape_of(x)[-1], operation.node.shape[-1]
-    row, unit = divmod(flat, units)
-    pairs = [((x, row * inner + k), (weight, unit * inner + k)) for k in range(inner)]
+    rows, bias = ascii_uppercase[: len(operation.node.shape) - 1], operation.node.args[2]
     if not isinstance(bias, Edge):
         return None
-    return _dot(pairs, (bias, broadcast_place((unit,), operation.shape_of(bias))))
+    unit = broadcast_place((flat % operation.node.shape[-1],), operation.trace.shape_of(bias))
+    return _contracted(operation, flat, f"{rows}k,uk->{rows}u", [(bias, unit)])
 
 
 def _einsum(operation: Operation, output: int, flat: int) -> Form | None:
-    """One product per value of the letters that are summed over."""
-    edges = operation.node.args
-    inputs, out = operation.node.attrs["equation"].split("->")
-    terms = inputs.split(",")
-    if not all(isinstance(edge, Edge) for edge in edges) or "." in inputs:
-        return None
-    sizes: dict[str, int] = {}
-    for term, edge in zip(terms, edges):
-        for letter, n in zip(term, operation.shape_of(edge)):
-            sizes[letter] = max(n, sizes.get(letter, 1))
-    at = dict(zip(out, np.unravel_index(flat, operation.node.shape)))
-    summed = [letter for letter in sizes if letter not in at]
-    _written_out(math.prod(sizes[letter] for letter in summed) * len(terms))
-    parts: list[Element | float] = []
-    for values in np.ndindex(*(sizes[letter] for letter in summed)):
-        at.update(zip(summed, values))
-        for term, edge in zip(terms, edges):
-            place = [at[letter] for letter in term]
-            parts.append((edge, broadcast_place(place, operation.shape_of(edge))))
-
-    def build(maker: Maker, nodes: list[int]) -> int:
-        several = range(0, len(nodes), len(terms))
-        return maker.chain("add", [maker.chain("mul", nodes[i : i + len(terms)]) for i in several])
-
-    return Form(parts, build)
+    return _contracted(operation, flat, operation.node.attrs["equation"])
 
 
 def _reduced_places(operation: Operation, flat: int) -> tuple[Edge, list[int]]:
     """The elements of the operand that one element of a reduction is made of."""
     (edge,) = (a for a in operation.node.args if isinstance(a, Edge))
-    shape = operation.shape_of(edge)
+    shape = operation.trace.shape_of(edge)
     attrs = operation.node.attrs
     axes = attrs.get("axis")
     axes = tuple(range(len(shape))) if axes is None else tuple(np.atleast_1d(axes).tolist())
@@ -308,7 +319,7 @@ def _router(choose: str) -> Callable[[Operation, int, int], Form | None]:
             edge, places = window
         else:
             edge, places = _reduced_places(operation, flat)
-        values = np.asarray(operation.args()[0]).reshape(-1)[places]
+        values = np.asarray(operation.args[0]).reshape(-1)[places]
         best = values.max() if choose == "maximum" else values.min()
         if np.count_nonzero(values == best) != 1:
             return _chosen(operation, output, flat)
@@ -323,13 +334,13 @@ def _pooled_places(operation: Operation, flat: int) -> tuple[Edge, list[int]] | 
     if any(d != 1 for d in attrs.pop("dilation")):
         return None
     edge = operation.node.args[0]
-    shape = operation.shape_of(edge)
+    shape = operation.trace.shape_of(edge)
     sums = TraceNode(
         operation.node.index, "pool_sum", (edge,), attrs, metas=((operation.node.shape, "float64"),)
     )
-    hot = np.zeros(operation.node.shape)
-    hot.reshape(-1)[flat] = 1
-    (row,) = pull(operation.trace, sums, hot, {edge: np.zeros(shape)})
+    (row,) = replay.pull(
+        operation.trace, sums, replay.one_hot(sums, 0, flat), {edge: np.zeros(shape)}
+    )
     return edge, [int(i) for i in np.flatnonzero(row)]
 
 
@@ -347,28 +358,13 @@ def _chosen(operation: Operation, output: int, flat: int) -> Form | None:
 
 def _moved(operation: Operation, output: int, flat: int) -> Form:
     """A layout op: run it once on numbered elements, and see which number came here."""
-    if "places" not in operation.cache:
-        args, counted = [], 0
-        for value, argument in zip(operation.args(), operation.node.args):
-            array = np.asarray(value)
-            moving = isinstance(argument, Edge) and array.dtype.kind == "f"
-            if moving:
-                args.append(np.arange(counted, counted + array.size).reshape(array.shape) + 1)
-                counted += array.size
-            else:
-                args.append(value)
-        attrs = operation.node.attrs
-        attrs = {**attrs, "dtype": np.dtype(np.int64)} if operation.op.name == "cast" else attrs
-        result = operation.op.forward(*args, **attrs)
-        operation.cache["places"] = list(result) if operation.op.multiple else [result]
-    number = int(np.asarray(operation.cache["places"][output]).reshape(-1)[flat]) - 1
-    for value, argument in zip(operation.args(), operation.node.args):
-        size = np.asarray(value).size
-        if isinstance(argument, Edge) and np.asarray(value).dtype.kind == "f":
-            if number < size:
-                return Form([(argument, number)], lambda maker, nodes: nodes[0])
-            number -= size
-    raise NotReplayable(f"{operation.op.name} did not keep its elements")
+    number = int(operation.numbered[output].reshape(-1)[flat]) - 1
+    for value, argument in zip(operation.args, operation.node.args):
+        if moves(value, argument):
+            if number < value.size:
+                return Form([(argument, number)])
+            number -= value.size
+    raise replay.NotReplayable(f"{operation.op.name} did not keep its elements")
 
 
 def _weighted(operation: Operation, output: int, flat: int) -> Form:
@@ -386,7 +382,7 @@ def _products(operation: Operation, flat: int) -> Form | None:
     edges = [a for a in node.args if isinstance(a, Edge)]
     if len(edges) != 2 or len(node.args) != 2:
         return None
-    arrays = [np.asarray(a) for a in operation.args()]
+    arrays = [np.asarray(a) for a in operation.args]
     numbered = [np.arange(1.0, a.size + 1).reshape(a.shape) for a in arrays]
     hot = np.zeros(node.shape)
     hot.reshape(-1)[flat] = 1
@@ -403,7 +399,7 @@ def _products(operation: Operation, flat: int) -> Form | None:
     fits = all(0 <= j < right.size and right[j] - 1 == i for i, j in pairs)
     if not fits or len(pairs) != np.count_nonzero(right):
         return None
-    return _dot([((edges[0], i), (edges[1], j)) for i, j in pairs])
+    return _sum_of_products([((edges[0], i), (edges[1], j)) for i, j in pairs])
 
 
 LAYOUT = {

@@ -24,6 +24,7 @@ from gradwalk.inspect.order.single_paths import (
     GradientPath,
     Inversion,
     Largest,
+    Pair,
     VisitTimes,
     first_inversions,
     listed,
@@ -35,6 +36,7 @@ from gradwalk.inspect.trace.trace import Edge, Trace
 
 ROWS = 40  # of a printed table
 DETAILED = 500  # places up to which to_dict() lists the paths of each
+KINDS = ("lost", "extra")
 SPARE = 8  # candidates beyond those listed: some may not be lost
 
 
@@ -104,13 +106,11 @@ class OrderRun(Report):
         return VisitTimes(self._graph, self.passes)
 
     @cached_property
-    def _inversions(self) -> dict[int, tuple[int, int, int]]:
+    def _inversions(self) -> dict[int, Pair]:
         return first_inversions(self._graph, self._times)
 
-    def _inversion(self, inversion: tuple[int, int, int]) -> Inversion:
-        visit, early, late = inversion
-        times = next(t for t in self._times.times if visit in t.get(early, ()))
-        after = next(t for t in times[late] if t > visit)
+    def _inversion(self, pair: Pair) -> Inversion:
+        visit, early, late, after = pair
         name = self._graph.trace.name
         return Inversion(name(early), name(late), visit, after)
 
@@ -151,19 +151,21 @@ class OrderRun(Report):
         among = graph.leading_to(places)
         total = over_all_paths(graph, counts, among, keep=places)
         if self.overwrite:
-            kept = as_run(graph, counts, self.passes, True)
-            largest = over_all_paths(graph, weights, among, keep=places)
-            for p in places:
-                count = len(self.passes) * (total[p] or 0) - (kept[p] or 0)
-                lost = self._listed(largest[p], "lost")
-                self._known[p] = _Paths(total[p] or 0, count, 0, lost, [], weights.exact)
-            return
-        counted = lost_and_extra(graph, counts, self.passes, places)
-        paths = lost_and_extra(graph, weights, self.passes, places)
+            none: Sums = [None] * len(graph.node_at)
+            kept, calls = as_run(graph, counts, self.passes, True), len(self.passes)
+            lost = {p: calls * (total[p] or 0) - (kept[p] or 0) for p in places}
+            counted: tuple[Any, Sums] = lost, none
+            largest = over_all_paths(graph, weights, among, keep=places), none
+        else:
+            counted = lost_and_extra(graph, counts, self.passes, places)
+            largest = lost_and_extra(graph, weights, self.passes, places)
         for p in places:
-            lost, extra = self._listed(paths[0][p], "lost"), self._listed(paths[1][p], "extra")
-            numbers = total[p] or 0, counted[0][p] or 0, counted[1][p] or 0
-            self._known[p] = _Paths(*numbers, lost, extra, weights.exact)
+            self._known[p] = _Paths(
+                total[p] or 0,
+                {kind: sums[p] or 0 for kind, sums in zip(KINDS, counted)},
+                {kind: self._listed(sums[p], kind) for kind, sums in zip(KINDS, largest)},
+                weights.exact,
+            )
 
     def _listed(self, candidates: list[Candidate] | None, kind: str) -> list[GradientPath]:
         """Candidates written out, with how often each is lost or extra, and why."""
@@ -173,11 +175,8 @@ class OrderRun(Report):
             path = path_of(graph, candidate)
             if self.overwrite:
                 path.times = len(self.passes) - times.survives(path)
-            else:
-                through, more = times.runs(path)
-                path.times = len(self.passes) - through if kind == "lost" else more
-                if kind == "lost":
-                    times.explain(path)
+            elif kind == "lost":
+                times.explain(path)
             if path.times:
                 path.amount = path.times * path.amount
                 paths.append(path)
@@ -204,7 +203,10 @@ class OrderRun(Report):
     def __str__(self) -> str:
         shown = self._shown()
         wrong = [node for node in shown if node.wrong]
-        result = _how_many(len(wrong), len(shown))
+        result = "every gradient is right"
+        if wrong:
+            verb = "is" if len(wrong) == 1 else "are"
+            result = f"{len(wrong)} of {len(shown)} gradients {verb} wrong"
         lines = [f"{self._title(76 - len(result))}: {result}"]
         rows = shown
         if len(shown) > ROWS:
@@ -249,10 +251,8 @@ class _Paths:
     """The paths to one place."""
 
     total: int
-    lost_count: int
-    extra_count: int
-    lost: list[GradientPath]
-    extra: list[GradientPath]
+    counts: dict[str, int]  # of each kind
+    largest: dict[str, list[GradientPath]]
     exact: bool
 
 
@@ -287,7 +287,7 @@ class NodeGradient(Report):
     @property
     def paths(self) -> int:
         """How many paths lead here from the root."""
-        return self.lost._found.total
+        return self.lost._behind.total
 
     def totals(self) -> dict[str, Any]:
         """Plain data without the single paths."""
@@ -312,16 +312,13 @@ class NodeGradient(Report):
         """The lost and the extra paths."""
         lines: list[str] = []
         if not self.lost.none:
-            count = f"{large(self.lost.count)} of {large(self.paths * self._calls)}"
+            total = self.paths * len(self.lost._run.passes)
+            count = f"{large(self.lost.count)} of {large(total)}"
             lines += [f"lost on the way to {self.name}, {count} paths:", *listed(self.lost)]
         if not self.extra.none:
             count = f"{large(self.extra.count)} path{'s' * (self.extra.count != 1)} too many"
             lines += [f"extra on the way to {self.name}, {count}:", *listed(self.extra)]
         return lines
-
-    @property
-    def _calls(self) -> int:
-        return len(self.lost._run.passes)
 
     def __str__(self) -> str:
         got, lost, extra = self.numbers()
@@ -338,7 +335,7 @@ class PathSum(Report):
 
     DATA = ("total", "count", "paths", "exact")
     total: Any
-    kind: str  # "lost" or "extra"
+    kind: str  # one of KINDS
     none: bool  # whether there are no such paths
     _run: OrderRun = field(repr=False)
     _place: int = field(repr=False)
@@ -346,24 +343,20 @@ class PathSum(Report):
     @property
     def count(self) -> int:
         """The exact number of paths, counted without listing them."""
-        if self.none:
-            return 0
-        return self._found.lost_count if self.kind == "lost" else self._found.extra_count
+        return 0 if self.none else self._behind.counts[self.kind]
 
     @property
     def paths(self) -> list[GradientPath]:
         """The largest paths."""
-        if self.none:
-            return []
-        return self._found.lost if self.kind == "lost" else self._found.extra
+        return [] if self.none else self._behind.largest[self.kind]
 
     @property
     def exact(self) -> bool:
         """Whether these are certainly the largest; always so for numbers."""
-        return self.none or self._found.exact
+        return self.none or self._behind.exact
 
     @property
-    def _found(self) -> _Paths:
+    def _behind(self) -> _Paths:
         return self._run._paths(self._place)
 
     def __iter__(self) -> Iterator[GradientPath]:
@@ -419,9 +412,3 @@ def _table(rows: list[NodeGradient], arrays: bool) -> tuple[list[str], bool]:
 
 def _cut(name: str, most: int = 22) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
-def _how_many(wrong: int, total: int) -> str:
-    if not wrong:
-        return "every gradient is right"
-    return f"{wrong} of {total} gradients {'is' if wrong == 1 else 'are'} wrong"

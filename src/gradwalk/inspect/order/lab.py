@@ -12,22 +12,16 @@ from typing import Any
 from gradwalk.inspect.order.answer import (
     NodeGradient,
     OrderRun,
-    PathSum,
     names_in_order,
     node_of,
     place_of,
 )
 from gradwalk.inspect.order.path_sums import Amounts, BackwardGraph, as_run, over_all_paths
 from gradwalk.inspect.order.recipes import RECIPES, Recipe, consumers_first, recipe_called
-from gradwalk.inspect.order.single_paths import GradientPath, Inversion, size_of
+from gradwalk.inspect.order.single_paths import size_of
 from gradwalk.inspect.report import Report, columns, short
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.trace import Edge, Trace
-
-__all__ = [
-    "EveryOrder", "GradientPath", "Inversion", "NodeGradient", "OrderRun", "PathSum",
-    "RECIPES", "Recipe", "RecipeRuns", "every_order", "run_order", "run_recipes",
-]  # fmt: skip
 
 MOST_NODES = 8  # nodes to permute at most: 40320 orders
 RULE = "A path counts if its nodes that have inputs are visited from the root down."
@@ -44,13 +38,12 @@ def run_order(
     `RECIPES`) is an order too. With `overwrite` an arrival replaces the gradient, as if one wrote
     `=` for `+=`. The answer lists the `top` largest lost and extra paths. No `.grad` changes.
 
-    >>> from gradwalk import Value
-    >>> from gradwalk.inspect.order.lab import run_order
-    >>> a = Value(2.0, label="a")
+    >>> import gradwalk as gw
+    >>> a = gw.Value(2.0, label="a")
     >>> b, c = a + 1, 3 * a
     >>> d = b * c
     >>> b.label, c.label, d.label = "b", "c", "d"
-    >>> print(run_order(d, [b, d, c]))
+    >>> print(gw.run_order(d, [b, d, c]))
     visited b, d, c: 1 of 4 gradients is wrong
     node  got  correct  lost  extra  first pair out of order
     a       9       15     6      —  b before d
@@ -74,9 +67,9 @@ def run_order(
 def run_recipes(x: Any, loss: Any = None) -> RecipeRuns:
     """The gradient of `x` by each recipe for a backward pass.
 
-    >>> from gradwalk import Value
-    >>> x = Value(3.0, label="x")
-    >>> print(run_recipes(x, (x * 1) * (x + 1)))
+    >>> import gradwalk as gw
+    >>> x = gw.Value(3.0, label="x")
+    >>> print(gw.run_recipes(x, (x * 1) * (x + 1)))
     gradient of x: 7 is right
     recipe           got  lost  extra  what it does
     right              7     —      —  each node after all of its consumers
@@ -127,10 +120,10 @@ class RecipeRuns(Report):
 def every_order(x: Any, loss: Any = None, nodes: Sequence[Any] | None = None) -> EveryOrder:
     """The gradient of `x` in every order of `nodes` (default: all nodes with inputs).
 
-    >>> from gradwalk import Value
-    >>> a = Value(2.0, label="a")
+    >>> import gradwalk as gw
+    >>> a = gw.Value(2.0, label="a")
     >>> d = (a + 1) * (3 * a)
-    >>> every_order(a, d).counts
+    >>> gw.every_order(a, d).counts
     {15.0: 2, 9.0: 1, 6.0: 1, 0.0: 2}
     """
     trace = as_trace(loss)

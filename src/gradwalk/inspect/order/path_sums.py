@@ -18,8 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradwalk.inspect.trace import replay
-from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 
 Sums = list[Any]  # by place; None where no path arrives
 Passes = Sequence[Sequence[int]]  # of each call of backward, the nodes it visits
@@ -34,7 +33,7 @@ class Weights(Protocol):
     def add(self, one: Any, other: Any) -> Any:
         """Add two sums."""
 
-    def hand(self, node: int, outputs: list[Any]) -> Sequence[Any]:
+    def push(self, node: int, outputs: list[Any]) -> Sequence[Any]:
         """What a node with these sums pushes along each edge."""
 
 
@@ -139,33 +138,12 @@ class BackwardGraph:
         return [pulled[argument] for argument, _ in self.edges[node]]
 
     def _pull_arrays(self, node: TraceNode, outputs: list[Any]) -> Sequence[Any]:
-        op = replay.op_of(node)
-        gs = replay.filled(node, outputs)
-        pulled: Sequence[Any]
         try:
-            pulled = replay.pull(self.trace, node, gs)
+            return replay.pull(self.trace, node, replay.filled(node, outputs))
         except replay.NotReplayable:
-            known = self._as_recorded(node, gs)
-            if known is None:
-                if op is None:
-                    raise self._unknown(node) from None
-                raise
-            pulled = known
-        return pulled
-
-    def _as_recorded(self, node: TraceNode, gs: list[Any]) -> tuple[Kept, ...] | None:
-        """Derive the push of an unknown op from its recorded push.
-
-        Pushes are linear, so a multiple of the recorded gradient gives a multiple of the push.
-        """
-        for sweep in reversed(self.trace.sweeps):
-            before, pushed = sweep.grads.get(node.index), sweep.pushed.get(node.index)
-            if before is None or not pushed or any(isinstance(p, Statistics) for p in pushed):
-                continue
-            ratio = _ratio(before, gs)
-            if ratio is not None:
-                return tuple(p if p is None or ratio == 1 else p * ratio for p in pushed)
-        return None
+            if replay.op_of(node) is None:
+                raise self._unknown(node) from None
+            raise
 
     def _unknown(self, node: TraceNode) -> replay.NotReplayable:
         made = f" ({node.line})" if node.line is not None else ""
@@ -176,31 +154,6 @@ class BackwardGraph:
             f"{self.trace.name(node.index)} after all of its consumers, or define {node.op} as an "
             "op (CONTRIBUTING.md), so that the trace can compute its derivative."
         )
-
-
-def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
-    """The factor between the gradients `gs` and `before`; None if there is none."""
-    old, new = [], []
-    for b, g in zip(before, gs, strict=True):
-        if isinstance(b, Statistics):
-            return None
-        if b is not None or g is not None:
-            old.append(np.zeros(np.size(g)) if b is None else np.ravel(b))
-            new.append(np.zeros(np.size(b)) if g is None else np.ravel(g))
-    if not old:
-        return None
-    one, other = np.concatenate(old), np.concatenate(new)
-    if np.array_equal(one, other):
-        return 1.0
-    # PyTorch sums in another order than our arithmetic.
-    rounding = 1e-4 if one.dtype.itemsize < 8 else 1e-12
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    if not other.any():
-        return 0.0
-    with np.errstate(all="ignore"):
-        ratio = float(one @ other / (one @ one))
-        apart = np.abs(other - ratio * one).max()
-    return ratio if apart <= rounding * np.abs(other).max() else None
 
 
 def _seeds(trace: Trace, first_place: list[int]) -> dict[int, Any]:
@@ -229,7 +182,7 @@ class Amounts:
 
     def __init__(self, graph: BackwardGraph) -> None:
         self.seeds = graph.seeds.copy
-        self.hand = graph.pull
+        self.push = graph.pull
 
     def add(self, one: Any, other: Any) -> Any:
         return one + other
@@ -248,7 +201,7 @@ class Counts:
     def add(self, one: int, other: int) -> int:
         return one + other if self.most is None else min(one + other, self.most)
 
-    def hand(self, node: int, outputs: list[Any]) -> list[int]:
+    def push(self, node: int, outputs: list[Any]) -> list[int]:
         total = sum(filter(None, outputs))
         return [total] * len(self.graph.edges[node])
 
@@ -259,7 +212,7 @@ def _plus(weights: Weights, one: Any, other: Any) -> Any:
     return weights.add(one, other)
 
 
-def _hand(
+def _pushes(
     graph: BackwardGraph, weights: Weights, node: int, outputs: list[Any]
 ) -> Iterable[tuple[int, Any]]:
     """Yield (place, arrival) for each edge of a node."""
@@ -267,8 +220,8 @@ def _hand(
         return []
     if all(out is None for out in outputs):
         return [(place, None) for _, place in graph.edges[node]]
-    handed = weights.hand(node, outputs)
-    return [(place, part) for (_, place), part in zip(graph.edges[node], handed)]
+    pushed = weights.push(node, outputs)
+    return [(place, part) for (_, place), part in zip(graph.edges[node], pushed)]
 
 
 def over_all_paths(
@@ -299,7 +252,7 @@ def over_all_paths(
                 sums[p] = None
         if all(out is None for out in outputs):
             continue
-        for place, part in _hand(graph, weights, node, outputs):
+        for place, part in _pushes(graph, weights, node, outputs):
             if part is not None and (among is None or graph.node_at[place] in among):
                 sums[place] = _plus(weights, sums[place], part)
     return sums
@@ -317,7 +270,7 @@ def as_run(graph: BackwardGraph, weights: Weights, passes: Passes, overwrite: bo
             sums[place] = seed
         for node in visits:
             outputs = [sums[p] for p in graph.places(node)]
-            for place, part in _hand(graph, weights, node, outputs):
+            for place, part in _pushes(graph, weights, node, outputs):
                 sums[place] = part if overwrite else _plus(weights, sums[place], part)
     return sums
 
@@ -333,8 +286,8 @@ def lost_and_extra(
     A path runs once for every way to find its nodes, from the root down, in the order of the
     visits. Of these ways the one that takes each node at its first chance is the right one, the
     others are extra. So each place has two sums: what is *fresh*, arrived since its node's last
-    visit, and what is *stale*, passed on before, and extra if it is passed on again. What is still
-    fresh at the end of a pass was never passed on: every path that goes on from there is lost.
+    visit, and what is *stale*, pushed before, and extra if it is pushed again. What is still
+    fresh at the end of a pass was never pushed: every path that goes on from there is lost.
     A further pass sets the gradient of the roots again, so what they had is lost as well.
     """
     among = None if keep is None else graph.leading_to(keep)
@@ -349,8 +302,8 @@ def lost_and_extra(
     def visit(node: int) -> None:
         places = graph.places(node)
         left[node] -= 1
-        first = _hand(graph, weights, node, [fresh[p] for p in places])
-        again = _hand(graph, weights, node, [stale[p] for p in places])
+        first = _pushes(graph, weights, node, [fresh[p] for p in places])
+        again = _pushes(graph, weights, node, [stale[p] for p in places])
         for p in places:
             stale[p] = _plus(weights, stale[p], fresh[p]) if left[node] else None
             fresh[p] = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 from gradwalk.inspect.order.path_sums import BackwardGraph, Counts, over_all_paths
 from gradwalk.inspect.report import large
@@ -43,20 +44,13 @@ def _inputs(graph: BackwardGraph, node: int) -> list[int]:
 
 def consumers_first(graph: BackwardGraph) -> list[int]:
     """A right order: each node as soon as all of its consumers were visited."""
-    waits_for = dict.fromkeys(graph.inner, 0)
-    for node in graph.inner:
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for node in dict.fromkeys([*_roots(graph), *graph.inner]):
+        if graph.edges[node]:
+            sorter.add(node)
         for source in _inputs(graph, node):
-            waits_for[source] += 1
-    ready = deque(node for node in _roots(graph) if waits_for.get(node) == 0)
-    visits = []
-    while ready:
-        node = ready.popleft()
-        visits.append(node)
-        for source in _inputs(graph, node):
-            waits_for[source] -= 1
-            if not waits_for[source]:
-                ready.append(source)
-    return visits
+            sorter.add(source, node)
+    return list(sorter.static_order())
 
 
 def _recursion(graph: BackwardGraph) -> list[int]:

@@ -15,6 +15,7 @@ from gradwalk.inspect.order.path_sums import BackwardGraph, Passes
 from gradwalk.inspect.report import Report, short
 
 COLUMNS = 79
+Pair = tuple[int, int, int, int]  # visit, node visited too early, late consumer, its visit
 BEAM = 64  # of arrays, how many candidates are followed: norms do not multiply as numbers do
 
 
@@ -27,6 +28,7 @@ class Candidate(NamedTuple):
     before: Any  # the path up to that node; None at the root
     node: int  # of the root its place
     argument: int
+    times: int = 1  # how often it arrived
 
 
 class Largest:
@@ -49,7 +51,12 @@ class Largest:
         }
 
     def add(self, one: list[Candidate], other: list[Candidate]) -> list[Candidate]:
-        distinct = {candidate.identity: candidate for candidate in [*one, *other]}
+        distinct: dict[int, Candidate] = {}
+        for path in [*one, *other]:
+            known = distinct.get(path.identity)
+            if known is not None:
+                path = path._replace(times=path.times + known.times)
+            distinct[path.identity] = path
         return self._cut(list(distinct.values()))
 
     def _cut(self, candidates: list[Candidate]) -> list[Candidate]:
@@ -59,27 +66,19 @@ class Largest:
             del candidates[self.count :]
         return candidates
 
-    def hand(self, node: int, outputs: list[Any]) -> list[list[Candidate]]:
+    def push(self, node: int, outputs: list[Any]) -> list[list[Candidate]]:
         edges = self.graph.edges[node]
-        handed: list[list[Candidate]] = [[] for _ in edges]
-        if self.graph.trace.scalar:  # by size before, so by size afterwards
-            for arriving, (argument, _), slope in zip(handed, edges, self.graph.slopes(node)):
-                for path in outputs[0]:
-                    size, amount, before, _, _, _ = path
-                    same = hash((before, node, argument))
-                    arriving.append(
-                        Candidate(size * abs(slope), amount * slope, same, path, node, argument)
-                    )
-            return handed
+        pushed: list[list[Candidate]] = [[] for _ in edges]
         for number, candidates in enumerate(outputs):
             for path in candidates or ():
                 gs = [None] * len(outputs)
                 gs[number] = path.amount
                 amounts = self.graph.pull(node, gs)
-                for arriving, (argument, _), amount in zip(handed, edges, amounts):
+                for arriving, (argument, _), amount in zip(pushed, edges, amounts):
                     same = hash((path.identity, node, argument))
-                    arriving.append(Candidate(size_of(amount), amount, same, path, node, argument))
-        return [self._cut(arriving) for arriving in handed]
+                    edge = path, node, argument
+                    arriving.append(Candidate(size_of(amount), amount, same, *edge, path.times))
+        return [self._cut(arriving) for arriving in pushed]
 
 
 _size = operator.itemgetter(0)
@@ -149,6 +148,7 @@ def path_of(graph: BackwardGraph, candidate: Candidate) -> GradientPath:
         arguments=[argument for _, argument in steps],
         names=[graph.trace.name(n) for n in nodes],
         amount=candidate.amount,
+        times=candidate.times,
         _places=places,
     )
 
@@ -168,50 +168,21 @@ class VisitTimes:
                 times.setdefault(node, []).append(clock)
             self.times.append(times)
 
-    def runs(self, path: GradientPath) -> tuple[int, int]:
-        """In how many passes a path runs, and how often it runs besides."""
-        index = {node: i for i, node in enumerate(path.nodes[:-1])}
-        if not index:  # the root itself, which every pass sets again
-            return 1, 0
-        fresh, stale = [0] * len(path.nodes), [0] * len(path.nodes)
-        through = extra = 0
-        for times in self.times:
-            for i, place in enumerate(path._places):  # what lost_and_extra does, on one path
-                fresh[i], stale[i] = 0, stale[i] + fresh[i]
-                if place in self.graph.seeds:
-                    fresh[i], stale[i] = int(i == 0), 0
-            if path._places[-1] in self.graph.seeds:
-                through = extra = 0
-            visits = sorted((t, index[node]) for node in index for t in times.get(node, ()))
-            for _, i in visits:
-                if i == len(path.nodes) - 2:
-                    through, extra = through + fresh[i], extra + stale[i]
-                else:
-                    fresh[i + 1] += fresh[i]
-                    stale[i + 1] += stale[i]
-                fresh[i], stale[i] = 0, stale[i] + fresh[i]
-        return through, extra
-
     def explain(self, path: GradientPath) -> None:
         """Say at which pair of nodes a lost path breaks off, in the first pass that loses it."""
         for times in self.times:
-            now = 0
-            above: int | None = None
+            now, above = 0, ""
             for node in path.nodes[:-1]:
-                own = times.get(node, [])
+                name, own = self.graph.trace.name(node), times.get(node, [])
                 later = bisect.bisect_right(own, now)
                 if later == len(own):
-                    return self._broken(path, node, above, bool(own))
-                now, above = own[later], node
+                    path.reason = f"{name} was not visited"
+                    if own:
+                        path.pair = name, above
+                        path.reason = f"{name} was visited before {above}"
+                    return
+                now, above = own[later], name
         path.reason = "set again by the next call"
-
-    def _broken(self, path: GradientPath, node: int, above: int | None, visited: bool) -> None:
-        name = self.graph.trace.name(node)
-        if not visited:
-            path.reason = f"{name} was not visited"
-        elif above is not None:
-            path.pair = name, self.graph.trace.name(above)
-            path.reason = f"{name} was visited before {path.pair[1]}"
 
     def survives(self, path: GradientPath) -> bool:
         """Whether a path survives when arrivals overwrite; if not, say why."""
@@ -245,17 +216,11 @@ class VisitTimes:
             return True
         stop = max((i for i in range(len(path.nodes)) if was_there[i]), default=0)
         if by[stop] >= 0 and (stop == last or visited_since[stop]):
-            path.reason = self._overwritten(path, stop, by)
+            name = self.graph.trace.name
+            path.reason = f"overwritten in {name(path.nodes[stop])} by {name(by[stop])}"
         else:
             self.explain(path)
-        if not path.reason:
-            stop = next(i for i in range(len(path.nodes)) if by[i] >= 0)
-            path.reason = self._overwritten(path, stop, by)
         return False
-
-    def _overwritten(self, path: GradientPath, i: int, by: list[int]) -> str:
-        name = self.graph.trace.name
-        return f"overwritten in {name(path.nodes[i])} by {name(by[i])}"
 
 
 @dataclass
@@ -271,15 +236,15 @@ class Inversion(Report):
         return f"{self.early} before {self.late}"
 
 
-def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, tuple[int, int, int]]:
-    """For each node the first visit that spoils its gradient: (visit number, early, late).
+def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, Pair]:
+    """For each node the first visit that spoils its gradient.
 
     A visit is too early if a consumer is visited after it. It spoils everything behind the node
     that was visited, and not that node itself.
     """
-    spoiled: dict[int, tuple[int, int, int]] = {}
+    spoiled: dict[int, Pair] = {}
     for visits in times.times:
-        early: dict[int, tuple[int, int, int]] = {}
+        early: dict[int, Pair] = {}
         for node in graph.reached:
             options = [spoiled[node]] if node in spoiled else []
             for consumer in graph.consumers.get(node, ()):
@@ -292,9 +257,7 @@ def first_inversions(graph: BackwardGraph, times: VisitTimes) -> dict[int, tuple
     return spoiled
 
 
-def _too_early(
-    graph: BackwardGraph, visits: dict[int, list[int]], node: int
-) -> tuple[int, int, int] | None:
+def _too_early(graph: BackwardGraph, visits: dict[int, list[int]], node: int) -> Pair | None:
     if node not in visits:
         return None
     first = visits[node][0]
@@ -304,7 +267,7 @@ def _too_early(
         later = bisect.bisect_right(own, first)
         if later < len(own):
             after.append((own[later], consumer))
-    return (first, node, min(after)[1]) if after else None
+    return (first, node, *min(after)[::-1]) if after else None
 
 
 def listed(paths: Iterable[GradientPath], indent: str = "  ") -> list[str]:

@@ -72,8 +72,7 @@ def save_trace(trace: Any, path: str | os.PathLike[str]) -> None:
 
 def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
     """Describe a trace as JSON, with its larger arrays by name."""
-    arrays: dict[str, Any] = {}
-    writer = _Writer(arrays)
+    writer = _Writer()
     described = {
         "version": VERSION,
         "scalar": trace.scalar,
@@ -88,12 +87,11 @@ def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
             }
             for g in trace.groups
         ],
-        "sweeps": [writer.sweep(i, s) for i, s in enumerate(trace.sweeps)],
+        "sweeps": [writer.sweep(f"s{i}", s) for i, s in enumerate(trace.sweeps)],
         "names": {str(index): name for index, name in trace.names.items()},
         "reduced": trace.reduced,
         "exits": [
-            {"node": e.node, "how": e.how, "line": None if e.line is None else line_as_json(e.line)}
-            for e in trace.exits
+            {"node": e.node, "how": e.how, "line": line_as_json(e.line)} for e in trace.exits
         ],
         "bytes_kept": trace.bytes_kept,
         "saved": pairs(trace.saved),
@@ -102,7 +100,7 @@ def describe(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
         "region_saved": pairs(trace.region_saved),
         "seconds": pairs(trace.seconds),
     }
-    return described, arrays
+    return described, writer.arrays
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -125,7 +123,7 @@ def read_trace(content: bytes, path: Path) -> tuple[Trace, dict[str, Any], dict[
             )
         if "beside" in described:
             described = _parsed(arrays.pop(described["beside"]).tobytes())
-        return _Reader(arrays).trace(described), described, arrays
+        return _Reader(arrays).read(described), described, arrays
     except FileError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError,
@@ -141,68 +139,56 @@ def _parsed(text: str | bytes) -> Any:
 
 
 class _Writer:
-    def __init__(self, arrays: dict[str, Any]) -> None:
-        self.arrays = arrays
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
 
     def node(self, node: TraceNode) -> dict[str, Any]:
         """Describe one node; defaults are omitted."""
-        described: dict[str, Any] = {
+        optional = {
+            "attrs": {name: encode(value) for name, value in node.attrs.items()} or None,
+            "label": node.label or None,
+            "note": node.note or None,
+            "group": node.group,
+            "line": line_as_json(node.line),
+            "needs_grad": None if node.needs_grad else False,
+        }
+        return {
             "op": node.op,
             "args": [
                 list(a) if isinstance(a, Edge) else {"constant": self.kept(a, f"c{node.index}.{i}")}
                 for i, a in enumerate(node.args)
             ],
             "metas": [[list(shape), dtype] for shape, dtype in node.metas],
-            "values": [self.kept(v, f"v{node.index}.{i}") for i, v in enumerate(node.values)],
+            "values": self.several(node.values, f"v{node.index}"),
+            **{name: value for name, value in optional.items() if value is not None},
         }
-        if node.attrs:
-            described["attrs"] = {name: encode(value) for name, value in node.attrs.items()}
-        for name in ("label", "note"):
-            if getattr(node, name):
-                described[name] = getattr(node, name)
-        if node.group is not None:
-            described["group"] = node.group
-        if node.line is not None:
-            described["line"] = line_as_json(node.line)
-        if not node.needs_grad:
-            described["needs_grad"] = False
-        return described
 
-    def sweep(self, number: int, sweep: Sweep) -> dict[str, Any]:
-        start = f"s{number}"
+    def sweep(self, start: str, sweep: Sweep) -> dict[str, Any]:
         return {
             "seeds": [
                 [edge.node, edge.output, self.kept(seed, f"{start}.r{edge.node}.{edge.output}")]
                 for edge, seed in sweep.seeds.items()
             ],
             "visits": sweep.visits,
-            "grads": [
-                [index, [self.kept(g, f"{start}.g{index}.{i}") for i, g in enumerate(parts)]]
-                for index, parts in sweep.grads.items()
-            ],
-            "pushed": [
-                [index, [self.kept(p, f"{start}.p{index}.{i}") for i, p in enumerate(parts)]]
-                for index, parts in sweep.pushed.items()
-            ],
-            "line": None if sweep.line is None else line_as_json(sweep.line),
+            "grads": [[i, self.several(gs, f"{start}.g{i}")] for i, gs in sweep.grads.items()],
+            "pushed": [[i, self.several(ps, f"{start}.p{i}")] for i, ps in sweep.pushed.items()],
+            "line": line_as_json(sweep.line),
             "seconds": pairs(sweep.seconds),
         }
 
+    def several(self, values: Sequence[Kept], name: str) -> list[Any]:
+        return [self.kept(value, f"{name}.{i}") for i, value in enumerate(values)]
+
     def kept(self, value: Kept, name: str) -> Any:
         """Write a number or a small array into the JSON, a large array beside it."""
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return encode(value)
         if isinstance(value, Statistics):
             return {"statistics": statistics_as_json(value)}
-        if not isinstance(value, (np.ndarray, np.generic)):
+        if not isinstance(value, np.ndarray) or value.size <= INLINE:
             return encode(value)
-        array = np.asarray(value)
-        if array.size <= INLINE:
-            return encode(array)
-        self.arrays[name] = np.ascontiguousarray(array)
-        described = {"array": name, "statistics": statistics_as_json(Statistics.of(array))}
-        if array.ndim >= 1 and array.dtype.kind in "fiub":
-            described["thumbnail"] = encode(thumbnail(array))
+        self.arrays[name] = np.ascontiguousarray(value)
+        described = {"array": name, "statistics": statistics_as_json(Statistics.of(value))}
+        if value.dtype.kind in "fiub":
+            described["thumbnail"] = encode(thumbnail(value))
         return described
 
 
@@ -211,10 +197,10 @@ class _Reader:
 
     def __init__(self, arrays: dict[str, Any]) -> None:
         self.arrays = arrays
-        self.found = Trace()
+        self.trace = Trace()
 
-    def trace(self, described: dict[str, Any]) -> Trace:
-        trace = self.found
+    def read(self, described: dict[str, Any]) -> Trace:
+        trace = self.trace
         trace.scalar = bool(described["scalar"])
         for g in described["groups"]:
             above = g["above"]
@@ -236,12 +222,7 @@ class _Reader:
         ]
         kept = sum(array.nbytes for array in self.arrays.values())
         trace.bytes_kept = whole(described.get("bytes_kept", kept))
-        self._costs(described)
-        return trace
-
-    def _costs(self, described: dict[str, Any]) -> None:
-        """Read saved memory and timings, which version 1 lacks."""
-        trace = self.found
+        # Saved memory and timings, which version 1 lacks.
         trace.saved = {self._node_at(i): read_saved(kept) for i, kept in described.get("saved", ())}
         for node, output, size, memory in described.get("memory", ()):
             place = Saved("out", whole(size), whole(memory))
@@ -251,6 +232,7 @@ class _Reader:
             whole(r): read_saved(kept) for r, kept in described.get("region_saved", ())
         }
         trace.seconds = self._seconds(described)
+        return trace
 
     def _seconds(self, described: dict[str, Any]) -> dict[int, float]:
         return {self._node_at(i): float(s) for i, s in described.get("seconds", ())}
@@ -267,7 +249,7 @@ class _Reader:
                 text = f"node {index} names an input {a} that is not there"
                 raise ValueError(text) from None
         group = n.get("group")
-        if group is not None and not 0 <= group < len(self.found.groups):
+        if group is not None and not 0 <= group < len(self.trace.groups):
             raise ValueError(f"node {index} lies in group {group}, which is not there")
         metas = tuple((read_shape(shape), str(dtype)) for shape, dtype in n["metas"])
         if not metas or len(n["values"]) != len(metas):
@@ -289,7 +271,7 @@ class _Reader:
         )
 
     def _sweep(self, s: dict[str, Any]) -> Sweep:
-        nodes = self.found.nodes
+        nodes = self.trace.nodes
         sweep = Sweep(seeds={}, line=read_line(s["line"]), seconds=self._seconds(s))
         for node, output, seed in s["seeds"]:
             edge = self._output(node, output)
@@ -308,7 +290,7 @@ class _Reader:
                 for a in nodes[self._node_at(i)].args
             ]
             # None: an in-place write through a view, whose operands are not its inputs.
-            some = bool(parts) or self.found.scalar
+            some = bool(parts) or self.trace.scalar
             sweep.pushed[i] = tuple(self._fitting(i, parts, operands if some else [], True))
         if set(sweep.visits) != set(sweep.pushed) or not set(sweep.visits) <= set(sweep.grads):
             raise ValueError("the visits of a backward pass do not match its gradients and pushes")
@@ -324,9 +306,9 @@ class _Reader:
                 f"node {index} needs {len(shapes)} values, and the file has {len(values)}"
             )
         for kept, shape in zip(values, shapes):
-            if shape is None or (kept is None and (optional or not self.found.scalar)):
+            if shape is None or (kept is None and (optional or not self.trace.scalar)):
                 continue
-            if self.found.scalar:
+            if self.trace.scalar:
                 fits = isinstance(kept, (bool, int, float))
             else:
                 fits = isinstance(kept, (np.ndarray, Statistics)) and kept.shape == shape
@@ -336,12 +318,12 @@ class _Reader:
         return values
 
     def _node_at(self, index: Any) -> int:
-        if type(index) is not int or not 0 <= index < len(self.found.nodes):
+        if type(index) is not int or not 0 <= index < len(self.trace.nodes):
             raise ValueError(f"there is no node {index}")
         return index
 
     def _output(self, node: Any, output: Any) -> Edge:
-        metas = self.found.nodes[self._node_at(node)].metas
+        metas = self.trace.nodes[self._node_at(node)].metas
         if type(output) is not int or not 0 <= output < len(metas):
             raise ValueError(f"node {node} has no output {output}")
         return Edge(node, output)

@@ -28,9 +28,7 @@ def encode(value: Any) -> Any:
         return value if abs(value) < 2**53 else {"integer": str(value)}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, np.generic):
-        return encode(np.asarray(value))
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         flat = [encode(v) for v in value.reshape(-1).tolist()]
         return {"small": flat, "shape": list(value.shape), "dtype": str(value.dtype)}
     if isinstance(value, tuple):
@@ -87,7 +85,9 @@ def decode(value: Any) -> Any:
     raise ValueError(f"{kind!r} is unknown")
 
 
-def line_as_json(line: SourceLine) -> list[Any]:
+def line_as_json(line: SourceLine | None) -> list[Any] | None:
+    if line is None:
+        return None
     described: list[Any] = [line.file, line.line, line.text, line.function]
     return described if line.caller is None else [*described, line_as_json(line.caller)]
 

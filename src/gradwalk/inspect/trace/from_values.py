@@ -61,15 +61,9 @@ class ValueWriter:
         index = self.trace._index
         number = index.get((id(v), 0))
         if number is None:
-            waiting = [v]
-            while waiting:
-                last = waiting[-1]
-                missing = [i for i in last.inputs if (id(i), 0) not in index]
-                waiting += missing
-                if not missing:
-                    waiting.pop()
-                    if (id(last), 0) not in index:
-                        number = self.add(last, group)
+            for made in inputs_first([v]):
+                if (id(made), 0) not in index:
+                    self.add(made, group)
             self.trace._alive.append(v)
             return index[id(v), 0]
         node = self.trace.nodes[number]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ from gradwalk.inspect.trace.from_values import (
 )
 from gradwalk.inspect.trace.live import guest, is_torch_tensor
 from gradwalk.inspect.trace.saved_for_backward import Holdings
-from gradwalk.inspect.trace.statistics import Statistics
+from gradwalk.inspect.trace.statistics import Size, Statistics
 from gradwalk.inspect.trace.trace import Edge, Exit, Group, Kept, Sweep, Trace, TraceNode, key_of
 
 AUTOMATIC = 64 << 20  # bytes: the default budget
@@ -114,6 +114,25 @@ def as_trace(second: Any = None) -> Trace:
             "inside `with gradwalk.record():`"
         )
     return known
+
+
+def light_trace(second: Any, gradients_at: Collection[str] = ()) -> Trace:
+    """As `as_trace`, but without copying the arrays of an unrecorded graph.
+
+    For tools that read the trace at once and drop it.
+    """
+    if not hasattr(second, "_array"):
+        if second is None or hasattr(second, "_backward") or is_torch_tensor(second):
+            return as_trace(second)
+        if not isinstance(second, Trace):
+            raise TypeError(f"a loss (a Tensor) or a trace is needed, not {type(second).__name__}")
+        return second
+    known = current()
+    if known is not None and known.sweeps and known.lookup(second) == known.root:
+        return known
+    from gradwalk.inspect.trace.from_graph import from_graph
+
+    return from_graph(second, LightRecorder(gradients_at))
 
 
 @contextmanager
@@ -401,11 +420,9 @@ class Recorder:
             return
         self._sweep.visits.append(index)
         self._note_gradient(index, g)
-        pushed: list[Kept] = []
-        args = self.trace.nodes[index].args
         # The operands of an in-place write through a view may differ from the node's inputs.
-        for c in contributions if len(contributions) == len(args) else ():
-            pushed.append(self._kept(c, "pushed", index))
+        fits = len(contributions) == len(self.trace.nodes[index].args)
+        pushed = [self._kept(c, "pushed", index) for c in (contributions if fits else ())]
         self._sweep.pushed[index] = tuple(pushed)
         if self.timing:
             self._sweep.seconds[index] = took
@@ -428,6 +445,25 @@ class Recorder:
         if self._sweep is not None and self._sweep.seeds:
             self.trace.sweeps.append(self._sweep)
         self._sweep = None
+
+
+class LightRecorder(Recorder):
+    """Reference values, and gradients at some ops ("" for leaves); measure everything else."""
+
+    def __init__(self, gradients_at: Collection[str] = ()) -> None:
+        super().__init__()
+        self._gradients_at = gradients_at
+
+    def _kept(self, array: Any, what: str, index: int) -> Kept:
+        array = getattr(array, "_array", array)
+        if array is None:
+            return None
+        return np.asarray(array) if self._refers(what, index) else Size.of(array)
+
+    def _refers(self, what: str, index: int) -> bool:
+        if what == "grads":
+            return self.trace.nodes[index].op in self._gradients_at
+        return what == "values"
 
 
 def _version(array: Any) -> tuple[int, int]:

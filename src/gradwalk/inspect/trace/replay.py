@@ -1,4 +1,4 @@
-"""Compute with a trace alone: recompute a node's value, or pull any gradient through it.
+"""Compute with a trace alone: recompute a node, pull a gradient or push a tangent through it.
 
 The op table has the rules and the trace has the operands, so a trace can be stepped on a machine
 that has never seen the program.
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.engine.modes import quietly
+from gradwalk.engine import gradients, jvp
+from gradwalk.engine.modes import enable_grad, quietly, state
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
 from gradwalk.ops import TABLE
@@ -65,7 +66,7 @@ def forward(trace: Trace, node: TraceNode, values: dict[Edge, Any] | None = None
             return [op.on_numbers(args, node.attrs)]
         raise NotReplayable(f"{node.op} is not about numbers")
     with _told_of(trace, node):
-        return _outputs(op, quietly(op.forward, *_typed(node, args), **node.attrs))
+        return outputs_of(op, quietly(op.forward, *typed(node, args), **node.attrs))
 
 
 @contextmanager
@@ -80,12 +81,13 @@ def _told_of(trace: Trace, node: TraceNode) -> Iterator[None]:
         ) from error
 
 
-def _outputs(op: Op, result: Any) -> list[Any]:
+def outputs_of(op: Op, result: Any) -> list[Any]:
+    """What a forward returned as a list of outputs, without residuals."""
     many = result if op.multiple or op.residuals else (result,)
     return [np.asarray(part) for part in many[: len(many) - len(op.residuals)]]
 
 
-def _typed(node: TraceNode, args: list[Any]) -> list[Any]:
+def typed(node: TraceNode, args: list[Any]) -> list[Any]:
     """Give plain numbers among arrays the arrays' dtype, as when recorded."""
     dtype = np.dtype(node.metas[0][1]) if node.metas[0][1] != "float" else np.dtype(float)
     return [
@@ -142,12 +144,14 @@ def pull(trace: Trace, node: TraceNode, g: Any, values: dict[Edge, Any] | None =
     `g` is the gradient of the output, or a list with that of each output.
     """
     op = op_of(node)
-    if isinstance(g, list) and (op is None or not op.multiple):
-        g = g[0]
     if op is None:
-        return _scaled(trace, node, g)
+        return _scaled(trace, node, g if isinstance(g, list) else [g])
+    if isinstance(g, list) and not op.multiple:
+        g = g[0]
     if trace.scalar:
-        return _pull_numbers(op, node, g, operands(trace, node, values))
+        args = operands(trace, node, values)
+        out = node.value if values is None else op.on_numbers(args, node.attrs)
+        return pull_numbers(op, node, g, args, out)
     wants = tuple(
         isinstance(a, Edge) and trace.nodes[a.node].needs_grad and op.rule(i) is not None
         for i, a in enumerate(node.args)
@@ -170,7 +174,7 @@ def _what_backward_needs(
     asked = [op.outputs.index(name) for name in names if name in op.outputs]
     kept = values is None and all(is_array(node.values[i]) for i in asked)
     if not kept or any(name in op.residuals for name in names):
-        args = _typed(node, operands(trace, node, values))
+        args = typed(node, operands(trace, node, values))
         result = op.forward(*args, **node.attrs)
         return ([np.asarray(r) for r in result] if several else np.asarray(result)), args
     args = []
@@ -181,7 +185,7 @@ def _what_backward_needs(
             args.append(np.broadcast_to(np.zeros((), dtype), shape))
         else:
             args.append(operand(trace, argument))
-    return (list(node.values) if several else node.value), _typed(node, args)
+    return (list(node.values) if several else node.value), typed(node, args)
 
 
 def _fit(contribution: Any, operand: Any) -> Any:
@@ -199,19 +203,117 @@ def _fit(contribution: Any, operand: Any) -> Any:
     return contribution.sum((*range(lead), *ones), keepdims=True).reshape(shape)
 
 
-def _pull_numbers(op: Op, node: TraceNode, g: float, args: list[float]) -> list[Any]:
+def pull_numbers(op: Op, node: TraceNode, g: float, args: list[float], out: Any) -> list[Any]:
+    """Pull a gradient through an op on numbers, given its operands and result."""
     plan = op.plan((True,) * len(args)).write()
+    try:
+        pulled = plan.pull(float(g), plan.save(out, *args), node.attrs)
+        if complex not in map(type, pulled):
+            return [None if c is None else float(c) for c in pulled]
+    except (ZeroDivisionError, OverflowError, ValueError):
+        pass
+    doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # 1 / 0 is inf
     with np.errstate(all="ignore"):
-        out = np.float64(op.on_numbers(args, node.attrs))
-        saved = plan.save(out, *(np.float64(a) for a in args))
-        pulled = plan.pull(np.float64(g), saved, node.attrs)
+        pulled = plan.pull(np.float64(g), plan.save(np.float64(out), *doubles), node.attrs)
     return [None if c is None else float(c) for c in pulled]
 
 
-def _scaled(trace: Trace, node: TraceNode, g: Any) -> list[Any]:
-    """For an unknown op on numbers, scale what it pushed when recorded."""
+def _scaled(trace: Trace, node: TraceNode, gs: list[Any]) -> list[Any]:
+    """Derive the pushes of an unknown op from those it made when recorded.
+
+    Pushes are linear, so a multiple of the recorded gradient gives a multiple of the pushes.
+    """
     for sweep in reversed(trace.sweeps):
-        pushed, before = sweep.pushed.get(node.index), sweep.grad(node.index)
-        if pushed is not None and np.ndim(before) == 0 and is_array(before) and before:
-            return [None if p is None else p * (g / before) for p in pushed]
+        before, pushed = sweep.grads.get(node.index), sweep.pushed.get(node.index)
+        if before is None or not pushed or any(isinstance(p, Statistics) for p in pushed):
+            continue
+        ratio = _ratio(before, gs)
+        if ratio is not None:
+            return [p if p is None or ratio == 1 else p * ratio for p in pushed]
     raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
+
+
+def _ratio(before: list[Kept], gs: list[Any]) -> float | None:
+    """The factor between the gradients `gs` and `before`; None if there is none."""
+    old, new = [], []
+    for b, g in zip(before, gs, strict=True):
+        if isinstance(b, Statistics):
+            return None
+        if b is not None or g is not None:
+            old.append(np.zeros(np.size(g)) if b is None else np.ravel(b))
+            new.append(np.zeros(np.size(b)) if g is None else np.ravel(g))
+    if not old:
+        return None
+    one, other = np.concatenate(old), np.concatenate(new)
+    if np.array_equal(one, other):
+        return 1.0
+    # PyTorch sums in another order than our arithmetic.
+    rounding = 1e-4 if one.dtype.itemsize < 8 else 1e-12
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    if not other.any():
+        return 0.0
+    with np.errstate(all="ignore"):
+        ratio = float(other[0] / one[0] if one.size == 1 else one @ other / (one @ one))
+        apart = np.abs(other - ratio * one).max()
+    return ratio if apart <= rounding * np.abs(other).max() else None
+
+
+# -- with tensors of our own -----------------------------------------------------------------------
+
+
+@contextmanager
+def computing(watcher: Any = None) -> Iterator[None]:
+    """Compute with tensors of our own, hidden from a recording of the user."""
+    outer, state.here.watcher = state.here.watcher, watcher
+    try:
+        with enable_grad():
+            yield
+    finally:
+        state.here.watcher = outer
+
+
+def leaf_tensor(array: Any, needs_grad: bool = False, label: str = "") -> Any:
+    """A new tensor on an array."""
+    array = np.asarray(array)
+    tensor = gradients.wrap(array)
+    if label:
+        tensor.label = label
+    if needs_grad and array.dtype.kind == "f":
+        tensor.requires_grad = True
+    return tensor
+
+
+def known_operands(trace: Trace, node: TraceNode) -> list[Any]:
+    """The operands of a node; raise an error that says what is missing."""
+    if any(a is None for a in node.args):
+        raise NotReplayable(
+            f"an operand of {trace.name(node.index)} that needed no gradient was not recorded. "
+            "Fix: compute inside `with gradwalk.record():`"
+        )
+    return operands(trace, node)
+
+
+def push(node: TraceNode, args: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+    """Push tangents through a node; None for an output that does not move.
+
+    `args` are its operands, `moving` their tangents; None for constants.
+    """
+    op = op_of(node)
+    if op is None:
+        raise NotReplayable(f"the op table has no '{node.op}', so its derivative is unknown")
+    count = len(node.metas)
+    if not op.differentiable:
+        return [None] * count
+    with computing():
+        tensors = [
+            leaf_tensor(a, t is not None) if isinstance(a, np.ndarray) else a
+            for a, t in zip(args, moving, strict=True)
+        ]
+        starts = [(x, t) for x, t in zip(tensors, moving) if getattr(x, "requires_grad", False)]
+        if not starts:
+            return [None] * count
+        out = op(*tensors, **node.attrs)
+        outs = list(out) if op.multiple else [out]
+        directions = [leaf_tensor(np.asarray(t, x.dtype)) for x, t in starts]
+        pushed = jvp.push(outs, [x for x, _ in starts], directions)
+    return [None if t is None else t._array for t in pushed]

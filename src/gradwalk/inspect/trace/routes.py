@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwalk.graph.source import SourceLine
-from gradwalk.inspect.trace.trace import Trace
+from gradwalk.inspect.trace.trace import Edge, Trace
 
 SHOWN = 6  # steps to print; the middle of a longer path is counted
 
@@ -63,13 +63,13 @@ def reached(
 
 
 def leading_to(
-    trace: Trace, roots: Iterable[int], passes: Callable[[int], bool] = lambda node: True
+    trace: Trace, roots: Iterable[int], passes: Callable[[Edge], bool] = lambda edge: True
 ) -> set[int]:
-    """`roots` and all nodes they were computed from; `passes(node)` restricts these."""
+    """`roots` and all nodes they were computed from; `passes(edge)` restricts the operands."""
     leading = set(roots)
     for index in range(max(leading, default=-1), -1, -1):  # inputs have lower numbers
         if index in leading:
-            leading.update(source for source in trace.nodes[index].inputs if passes(source))
+            leading.update(edge.node for _, edge in trace.nodes[index].edges if passes(edge))
     return leading
 
 

@@ -1,4 +1,4 @@
-"""Statistics of an array that is not kept."""
+"""Statistics of an array that is not kept, and sizes of what was kept in any form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.engine.modes import quietly
+
 BINS = 16
+SMALLEST_SQUARE = 1e-30  # below, squares of float32 numbers lose their digits
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -93,6 +96,51 @@ def _histogram(values: np.ndarray[Any, Any], low: float, high: float) -> tuple[i
     # `high` itself, and what rounding moves there, belongs to the last bin.
     counts = np.bincount(np.minimum(steps, BINS - 1).astype(np.uint8), minlength=BINS)
     return tuple(counts.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The norm and the number of elements of an array that is not kept: cheaper than Statistics."""
+
+    norm: float
+    count: int
+
+    @classmethod
+    def of(cls, array: Any) -> Size:
+        """Of an array or a number."""
+        array = np.asarray(array)
+        return cls(norm_of(array), array.size)
+
+
+def norm_of(kept: Any) -> float:
+    """The Euclidean norm; 0 of nothing, NaN or inf if an element is."""
+    if kept is None:
+        return 0.0
+    if isinstance(kept, Size):
+        return kept.norm
+    if isinstance(kept, Statistics):
+        return kept.norm if kept.finite else math.inf
+    flat = np.asarray(kept).ravel(order="K")  # no copy, whatever the order of the axes in memory
+    if flat.dtype.kind != "f":
+        flat = flat.astype(np.float64)
+    square = float(quietly(np.dot, flat, flat))
+    if flat.dtype != np.float64 and not SMALLEST_SQUARE < square < math.inf:
+        flat = flat.astype(np.float64)
+        square = float(quietly(np.dot, flat, flat))
+    return math.sqrt(square) if square >= 0 else math.nan
+
+
+def typical(kept: Any) -> float:
+    """The size of a typical element: the root of the mean square."""
+    if kept is None:
+        return 0.0
+    count = kept.count if isinstance(kept, (Size, Statistics)) else np.size(kept)
+    return norm_of(kept) / math.sqrt(max(count, 1))
+
+
+def array_of(kept: Any) -> Any:
+    """The array, if it was kept."""
+    return None if kept is None or isinstance(kept, (Size, Statistics)) else np.asarray(kept)
 
 
 def in_bytes(count: float) -> str:

@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gradwalk.graph.source import SourceLine, source_line
 from gradwalk.graph.versions import stamp_of
-from gradwalk.inspect.trace.statistics import Statistics, in_bytes
+from gradwalk.inspect.trace.statistics import in_bytes
 
 Shape = tuple[int, ...]
 Kept = Any  # float, array, Statistics of an array that was not kept, or None
@@ -203,6 +205,12 @@ class Trace:
         """Which output of its node a live Tensor is; 0 for anything else."""
         return int(getattr(thing, "_index", 0)) if hasattr(thing, "_array") else 0
 
+    def shape_of(self, argument: Any) -> Shape:
+        """The shape of an operand: an output of a node, or a constant."""
+        if isinstance(argument, Edge):
+            return self.nodes[argument.node].metas[argument.output][0]
+        return np.shape(argument)
+
     def last_write(self, thing: Any) -> tuple[int, SourceLine | None] | None:
         """When (a monotonic count) and where a live Tensor was last written in place."""
         array = getattr(thing, "_array", None)
@@ -261,10 +269,6 @@ class Trace:
             groups.append(self.groups[at])
             at = self.groups[at].above
         return groups[::-1]
-
-    def statistics(self, kept: Kept) -> Statistics | None:
-        """The statistics of a value, in whatever form it was kept."""
-        return None if kept is None else Statistics.of(kept)
 
     def add(self, node: TraceNode, *keys: Any) -> int:
         """Append a node, and remember which live objects it represents."""

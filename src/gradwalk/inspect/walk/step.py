@@ -14,16 +14,8 @@ from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Kept, Shape, TraceNode
-from gradwalk.inspect.walk.wording import (
-    digits,
-    expression,
-    gates_of,
-    kept_text,
-    local_formula,
-    operand_shape,
-    rule_text,
-    wrapped,
-)
+from gradwalk.inspect.walk import wording
+from gradwalk.inspect.walk.wording import digits, kept_text
 
 if TYPE_CHECKING:
     from gradwalk.inspect.walk.walk import Walk
@@ -56,14 +48,14 @@ class Push(Report):
     @property
     def rule(self) -> str:
         """How the push follows from g, the gradient of the node; empty if unknown."""
-        return rule_text(self._walk.trace, self._node, self.argument)
+        return wording.rule_text(self._walk.trace, self._node, self.argument)
 
     @property
     def formula(self) -> str:
         """The local derivative as text; empty for tensors or if unknown."""
         if not self._walk.trace.scalar:
             return ""
-        return local_formula(self._walk.trace, self._node, self.argument)
+        return wording.local_formula(self._walk.trace, self._node, self.argument)
 
     @property
     def slope(self) -> float | None:
@@ -79,8 +71,8 @@ class Push(Report):
     @property
     def shapes(self) -> tuple[Shape, Shape]:
         """The shapes of the node's gradient and of the push."""
-        operand = operand_shape(self._walk.trace, self._node.args[self.argument])
-        return self._node.shape, operand
+        operand = self._node.args[self.argument]
+        return self._node.shape, self._walk.trace.shape_of(operand)
 
     @property
     def jacobian(self) -> np.ndarray[Any, Any] | None:
@@ -170,13 +162,13 @@ class WalkStep(Report):
     @property
     def gates(self) -> list[str]:
         """Distributor, swapper, router; adder if its value is used several times."""
-        return gates_of(self._walk.trace, self.index)
+        return wording.gates_of(self._walk.trace, self.index)
 
     @property
     def expression(self) -> str:
         """How the node was computed; "leaf" if it was not."""
         node = self._walk.trace.nodes[self.index]
-        return expression(self._walk.trace, node) if node.op else "leaf"
+        return wording.expression(self._walk.trace, node) if node.op else "leaf"
 
     @property
     def incomplete(self) -> list[Incomplete]:
@@ -189,7 +181,7 @@ class WalkStep(Report):
             lines = [f"{begin}: {self.name} = {self._forward_text()}"]
             if self.line is not None and self.op:
                 lines.append(f"  {self.line}")
-            return wrapped(lines)
+            return wording.wrapped(lines)
         gates = [gate for gate in self.gates if gate != "adder"]
         gate = f", a {gates[0]}," if gates else ""
         received = kept_text(self.received)
@@ -200,7 +192,7 @@ class WalkStep(Report):
         lines += [f"  incomplete: {node}" for node in waiting[:SHOWN]]
         if len(waiting) > SHOWN:
             lines.append(f"  incomplete: {len(waiting) - SHOWN} more nodes")
-        return wrapped(lines)
+        return wording.wrapped(lines)
 
     def _forward_text(self) -> str:
         trace = self._walk.trace
@@ -209,7 +201,7 @@ class WalkStep(Report):
         if not node.op:
             return f"{value} (leaf)"
         if trace.scalar and replay.op_of(node) is not None:
-            numbers = expression(trace, node, numbers=True)
+            numbers = wording.expression(trace, node, numbers=True)
             return f"{self.expression} = {numbers} = {value}"
         return f"{self.expression} = {value}"
 
@@ -219,7 +211,7 @@ class Breakpoint(Report):
     """Stop at the first step where any of these conditions holds."""
 
     grad_above: float | None = None  # an element of a gradient is larger than this, either sign
-    nan: bool = False  # a value, a gradient or something passed on is NaN
+    nan: bool = False  # a value, a gradient or something pushed is NaN
     inf: bool = False  # or infinite
     shape: tuple[int | None, ...] | None = None  # of the value; None for any size
     predicate: Callable[[WalkStep], Any] | None = None  # takes the step

@@ -13,11 +13,9 @@ from gradwalk.inspect.report import Report, columns, plain
 from gradwalk.inspect.trace.recorder import as_trace
 from gradwalk.inspect.trace.replay import NotReplayable, is_array
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace, TraceNode
+from gradwalk.inspect.trace.trace import Edge, Kept, Sweep, Trace
 from gradwalk.inspect.walk.step import Breakpoint, Complete, Incomplete, Push, WalkStep
-from gradwalk.inspect.walk.wording import arrow_down, gates_of, kept_text, way_down
-
-__all__ = ["Breakpoint", "Complete", "Incomplete", "Push", "Walk", "WalkStep", "gates_of", "walk"]
+from gradwalk.inspect.walk.wording import arrow_down, kept_text, way_down
 
 ROWS = 40  # leaves to print
 
@@ -28,9 +26,8 @@ def walk(loss: Any = None) -> Walk:
     `loss` is a Value, a Tensor or a trace, also from a file (None: the last recording). First every
     node gets its value, then each pushes its gradient.
 
-    >>> from gradwalk import Value
-    >>> from gradwalk.inspect.walk.walk import walk
-    >>> a, b = Value(2.0, label="a"), Value(-3.0, label="b")
+    >>> import gradwalk as gw
+    >>> a, b = gw.Value(2.0, label="a"), gw.Value(-3.0, label="b")
     >>> e = a * b
     >>> e.label = "e"
     >>> w = walk(e)
@@ -81,8 +78,8 @@ class Walk(Report):
             made.visits = [n for n in consumers_first(graph) if self.trace.nodes[n].needs_grad]
             made.grads = {n: [grads[p] for p in graph.places(n)] for n in graph.reached}
             for node in made.visits:
-                handed = graph.pull(node, made.grads[node])
-                by_argument = {a: part for (a, _), part in zip(graph.edges[node], handed)}
+                pushed = graph.pull(node, made.grads[node])
+                by_argument = {a: part for (a, _), part in zip(graph.edges[node], pushed)}
                 count = len(self.trace.nodes[node].args)
                 made.pushed[node] = tuple(by_argument.get(a) for a in range(count))
         except NotReplayable as error:
@@ -92,12 +89,12 @@ class Walk(Report):
 
     def _count_arrivals(self) -> None:
         for visit, node in enumerate(self._visits):
-            for argument, edge, _ in self._handed(node):
+            for argument, edge, _ in self._pushes_of(node):
                 self._arrivals.setdefault(edge.node, []).append((visit, argument))
         for node, arrivals in self._arrivals.items():
             self._completes.setdefault(arrivals[-1][0], []).append(node)
 
-    def _handed(self, index: int) -> list[tuple[int, Edge, Kept]]:
+    def _pushes_of(self, index: int) -> list[tuple[int, Edge, Kept]]:
         """The pushes of a visit as (argument, edge, amount)."""
         node = self.trace.nodes[index]
         pushed = self._sweep.pushed.get(index, ())
@@ -148,7 +145,7 @@ class Walk(Report):
             step.received = self.received(index)
             step.pushes = [
                 Push(index, argument, edge.node, self.trace.name(edge.node), amount, self)
-                for argument, edge, amount in self._handed(index)
+                for argument, edge, amount in self._pushes_of(index)
             ]
             step.completed = [self._complete(done) for done in self._completes.get(visit, ())]
         return step
@@ -200,7 +197,7 @@ class Walk(Report):
         for visit, argument in arrivals[:arrived]:
             node = self._visits[visit]
             edge = self.trace.nodes[node].args[argument]
-            amounts = {a: amount for a, _, amount in self._handed(node)}
+            amounts = {a: amount for a, _, amount in self._pushes_of(node)}
             amount, before = amounts[argument], parts[edge.output]
             if not is_array(amount) or (before is not None and not is_array(before)):
                 return None
@@ -368,13 +365,14 @@ class Walk(Report):
 
     def _repr_html_(self) -> str:
         """The graph at this step, above the text."""
-        from gradwalk.inspect.displays import step_html
+        from gradwalk.inspect.show import step_html
 
         return step_html(self.trace, self._forward, self.position, str(self))
 
     def _leaf_lines(self, root: str) -> list[str]:
         """The gradients of the leaves that have a name, or of all if none has."""
-        leaves = [n for n in map(self._leaf, self._forward) if n is not None]
+        nodes = (self.trace.nodes[index] for index in self._forward)
+        leaves = [n for n in nodes if n.is_leaf and n.index in self._sweep.grads]
         named = [n for n in leaves if n.label or n.index in self.trace.names]
         rows = [("leaf", "value", "gradient", f"to lower {root}")]
         for node in (named or leaves)[:ROWS]:
@@ -383,10 +381,6 @@ class Walk(Report):
             rows.append((name, kept_text(node.value), kept_text(gradient), arrow_down(gradient)))
         more = len(named or leaves) - ROWS
         return [*columns(rows), *([f"... and {more} more"] if more > 0 else [])]
-
-    def _leaf(self, index: int) -> TraceNode | None:
-        node = self.trace.nodes[index]
-        return node if node.is_leaf and index in self._sweep.grads else None
 
 
 def _same_file(file: str, wanted: str) -> bool:

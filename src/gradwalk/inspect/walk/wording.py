@@ -38,10 +38,9 @@ READABLE = 240  # and of one on several
 def gates_of(trace: Trace, index: int) -> list[str]:
     """The gate a node's op is, and "adder" if its value is used several times.
 
-    >>> from gradwalk import Value
-    >>> from gradwalk.inspect.trace.recorder import record
-    >>> a = Value(3.0)
-    >>> trace = record(a * a)
+    >>> import gradwalk as gw
+    >>> a = gw.Value(3.0)
+    >>> trace = gw.record(a * a)
     >>> gates_of(trace, 0), gates_of(trace, 1)
     (['adder'], ['swapper'])
     """
@@ -64,13 +63,6 @@ def operand_name(trace: Trace, argument: Any) -> str:
     return "none" if argument is None else f"constant{np.shape(argument)}"
 
 
-def operand_shape(trace: Trace, argument: Any) -> tuple[int, ...]:
-    """The shape of any operand."""
-    if isinstance(argument, Edge):
-        return trace.nodes[argument.node].metas[argument.output][0]
-    return np.shape(argument)
-
-
 def expression(trace: Trace, node: TraceNode, numbers: bool = False) -> str:
     """How a node was computed: `a × b`, or with numbers `2 × −3`."""
     op = replay.op_of(node)
@@ -81,7 +73,7 @@ def expression(trace: Trace, node: TraceNode, numbers: bool = False) -> str:
         name = operand_name(trace, argument)
         if numbers and isinstance(argument, Edge):
             name = number(trace.nodes[argument.node].value)
-        shape = operand_shape(trace, argument)
+        shape = trace.shape_of(argument)
         operands.append(symbols.setdefault(key, Symbol(name, shape)))
     if op is not None:
         try:
@@ -124,7 +116,7 @@ def rule_text(trace: Trace, node: TraceNode, argument: int) -> str:
     text, shape = _rule_on_symbols(trace, op, node, argument)
     if not text or len(text) > READABLE or "\n" in text:
         return f"the rule of {op.name}"
-    if shape != operand_shape(trace, node.args[argument]):
+    if shape != trace.shape_of(node.args[argument]):
         text = f"{text}, summed over what was broadcast"
     return text
 
@@ -135,7 +127,7 @@ def _rule_on_symbols(
     """The formula reading of a rule, and the shape of its result."""
     rule = op.rule(argument)
     assert rule is not None
-    shapes = tuple(operand_shape(trace, a) for a in node.args)
+    shapes = tuple(trace.shape_of(a) for a in node.args)
     try:
         env = symbolic_env(op, shapes, node.attrs, tuple(shape for shape, _ in node.metas))
         named = [Symbol(operand_name(trace, a), s) for a, s in zip(node.args, shapes)]
@@ -149,12 +141,12 @@ def _rule_on_symbols(
         env["position"] = argument - len(op.inputs) + 1
         result = rule.local(env, g)
         result = g * result if rule.partial else result
-        return _spelled(result), tuple(getattr(result, "shape", ()))
+        return spelled(result), tuple(getattr(result, "shape", ()))
     except Exception:  # a NumPy call or a data-dependent shape has no formula
         return "", None
 
 
-def _spelled(symbol: Any) -> str:
+def spelled(symbol: Any) -> str:
     """A formula as text: words for the rule of a sum, no shapes in a long one."""
     if isinstance(symbol, Symbol) and symbol.op is not None and symbol.op.name == "expand":
         inner = symbol.args[0]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from itertools import count
 from typing import Any
 
 from gradwalk.inspect.report import Report
@@ -29,8 +30,6 @@ from gradwalk.printers.formulas import latex as latex_printer
 from gradwalk.printers.formulas import mathml as mathml_printer
 from gradwalk.printers.formulas.formula import derivative_expression, formula, formula_part
 from gradwalk.printers.scalars import number
-
-__all__ = ["Derivation", "DerivationStep", "derive"]
 
 SHOWN = 40  # steps to print of a long derivation
 TERMS = 16  # terms of a sum; the middle of a longer one is counted
@@ -154,41 +153,29 @@ class Derivation(Report):
         cone, names = self._cone, self._names
         root = cone.sweep.root
         left = style.name(f"d{names.loss}/d{names[node]}")
-        symbols, rules, numbers = [], [], []
+        terms: list[tuple[Part, ...]] = []
         if node in cone.seeds:
-            seed = (style.number(float(cone.seeds[node])), _ATOM)
-            symbols, rules, numbers = [seed], [seed], [seed]
+            terms.append(((style.number(float(cone.seeds[node])), _ATOM),) * 3)
         by_consumer: dict[int, list[int]] = {}
         for use, position in cone.uses[node]:
             by_consumer.setdefault(use, []).append(position)
         for consumer in _ends(list(by_consumer), TERMS):
             if consumer is None:
-                skipped = (style.dots, _ATOM)
-                for terms in (symbols, rules, numbers):
-                    terms.append(skipped)
+                terms.append(((style.dots, _ATOM),) * 3)
                 continue
             positions = by_consumer[consumer]
             g = float(cone.sweep.grad(consumer))
-            plain_root = consumer == root and g == 1
             above = (style.name(f"d{names.loss}/d{names[consumer]}"), _ATOM)
             partial = (style.name(f"∂{names[consumer]}/∂{names[node]}"), _ATOM)
-            local = [style.part(self._local(consumer, p, node)) for p in positions]
-            slopes = [
-                style.signed_part(float(self._slopes[consumer][position])) for position in positions
-            ]
-            value = style.signed_part(g)
-            symbols.append(partial if plain_root else style.product([above, partial]))
-            rule, slope = style.total(local), style.total(slopes)
-            rules.append(rule if plain_root else style.product([above, rule]))
-            numbers.append(slope if plain_root else style.product([value, slope]))
-        result = style.number(float(cone.sweep.grad(node)))
-        return (
-            left,
-            style.total(symbols)[0],
-            style.total(rules)[0],
-            style.total(numbers)[0],
-            result,
-        )
+            rule = style.total([style.part(self._local(consumer, p, node)) for p in positions])
+            slopes = [float(self._slopes[consumer][position]) for position in positions]
+            slope = style.total([style.signed_part(s) for s in slopes])
+            factors = [[above, partial], [above, rule], [style.signed_part(g), slope]]
+            if consumer == root and g == 1:
+                factors = [pair[1:] for pair in factors]
+            terms.append(tuple(map(style.product, factors)))
+        symbols, rules, numbers = (style.total(list(column))[0] for column in zip(*terms))
+        return left, symbols, rules, numbers, style.number(float(cone.sweep.grad(node)))
 
     def _local(self, consumer: int, position: int, node: int) -> Any:
         """∂ consumer / ∂ argument as an expression of the names in this graph."""
@@ -315,16 +302,15 @@ class _Names:
         self._names: dict[int, str] = {}
         self._start = cone.start.node
         root = cone.sweep.root
-        counted = 0
+        fresh = (name for k in count(1) if (name := f"v{k}") not in taken)
         for node in trace.nodes:
             name = node.label
             if not name and node.index == root:
                 name = "L" if "L" not in taken else "loss"
             if not name and node.is_leaf:
                 name = "x" if node.index == self._start and "x" not in taken else ""
-            while not name and (node.op or node.index == self._start):
-                counted += 1
-                name = "" if f"v{counted}" in taken else f"v{counted}"
+            if not name and (node.op or node.index == self._start):
+                name = next(fresh)
             self._names[node.index] = name
         self.loss = self._names[root]
 

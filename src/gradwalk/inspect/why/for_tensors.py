@@ -9,37 +9,30 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.inspect.memory.liveness import operations
 from gradwalk.inspect.open.element import (
+    ElementGraph,
     element_name,
-    estimated_operations,
     flat_of,
     index_of,
-    opened_elements,
     place_in,
 )
 from gradwalk.inspect.open.open_op import backward_in_numbers
 from gradwalk.inspect.open.scalar_forms import TooLarge
-from gradwalk.inspect.trace.replay import NotReplayable, _typed, filled, is_array, kept_seeds, pull
-from gradwalk.inspect.trace.routes import group_name
+from gradwalk.inspect.trace import replay
+from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.statistics import Statistics
-from gradwalk.inspect.trace.tangents import known_operands, push
-from gradwalk.inspect.trace.trace import Edge, Kept, TraceNode
-from gradwalk.inspect.why.loss_terms import loss_terms
-from gradwalk.inspect.why.path_counts import (
-    Cone,
-    best_paths,
-    count_paths,
-    local_derivatives,
-    sum_of_magnitudes,
-)
+from gradwalk.inspect.trace.trace import Edge, Kept, Trace, TraceNode
+from gradwalk.inspect.why import path_counts
+from gradwalk.inspect.why.path_counts import Cone
 from gradwalk.inspect.why.why import (
     EdgeShare,
     TermShare,
     Why,
+    add_paths,
     answer_for,
-    cancellation,
     cosine,
-    path_share,
+    edge_share,
     seed_share,
     unexplained,
 )
@@ -59,7 +52,7 @@ def why_tensor(cone: Cone, gradient: Kept) -> Why:
     notes += _first_split(cone)
     tolerance = _ROUNDING.get(cone.trace.nodes[start.node].metas[start.output][1], 1e-3)
     notes += unexplained(gradient, [share.amount for share in edges], tolerance)
-    return answer_for(cone, gradient, _norm(gradient), edges, notes, terms=terms)
+    return answer_for(cone, gradient, _norm(gradient), edges, terms, notes)
 
 
 def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
@@ -71,7 +64,7 @@ def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
     whole_edges = _edges(cone, gradient, notes)
     gradient = _whole(gradient, whole_edges)
     if not is_array(gradient):
-        raise NotReplayable(
+        raise replay.NotReplayable(
             f"the gradient of {trace.name(start.node)} was not kept. Fix: record with keep='all', "
             "or a larger budget."
         )
@@ -79,17 +72,10 @@ def why_element(cone: Cone, gradient: Kept, element: Any, top: int) -> Why:
     edges = [_at(share, place) for share in whole_edges]
     edges.sort(key=lambda share: -share.norm)
     kept = trace.nodes[start.node].values[start.output]
-    answer = answer_for(
-        cone,
-        own,
-        abs(own),
-        edges,
-        notes,
-        name=element_name(trace, start, flat),
-        index=place,
-        value=float(np.asarray(kept)[place]) if is_array(kept) else None,
-        terms=_terms_by_tangent(cone, place, notes),
-    )
+    terms = _terms_by_tangent(cone, place, notes)
+    answer = answer_for(cone, own, abs(own), edges, terms, notes)
+    answer.name, answer.index = element_name(trace, start, flat), place
+    answer.value = float(np.asarray(kept)[place]) if is_array(kept) else None
     _add_paths(answer, cone, flat, top)
     return answer
 
@@ -105,31 +91,20 @@ def _at(share: EdgeShare, place: tuple[int, ...]) -> EdgeShare:
 
 
 def _edges(cone: Cone, gradient: Kept, notes: list[str]) -> list[EdgeShare]:
-    trace, start = cone.trace, cone.start
+    start = cone.start
     uses = cone.uses[start.node]
     amounts: dict[tuple[int, int], Kept] = {use: _pushed(cone, *use) for use in uses}
     if not all(is_array(amount) for amount in amounts.values()):
         try:
-            amounts.update(_pulled_down(cone, kept_seeds(cone.sweep)))
-        except NotReplayable as error:
+            amounts.update(_pulled_down(cone, replay.kept_seeds(cone.sweep)))
+        except replay.NotReplayable as error:
             notes.append(f"some contributions are known by their size only: {error}")
-    shares = []
-    for (consumer, argument), amount in amounts.items():
-        node = trace.nodes[consumer]
-        shares.append(
-            EdgeShare(
-                consumer=consumer,
-                name=trace.name(consumer),
-                op=node.op,
-                argument=argument,
-                amount=amount if is_array(amount) else None,
-                norm=_norm(amount),
-                group=group_name(trace, consumer),
-                line=node.line,
-            )
-        )
+    shares = [
+        edge_share(cone, *edge, amount if is_array(amount) else None, _norm(amount))
+        for edge, amount in amounts.items()
+    ]
     if start.node in cone.seeds:
-        shares.append(seed_share(kept_seeds(cone.sweep)[start]))
+        shares.append(seed_share(replay.kept_seeds(cone.sweep)[start]))
     whole = _whole(gradient, shares)
     for share in shares:
         share.cosine = cosine(share.amount, whole)
@@ -164,7 +139,7 @@ def _pushed(cone: Cone, consumer: int, argument: int) -> Kept:
     try:
         if given and all(g is None or is_array(g) for g in given):
             return _pull_to(cone, node, [argument], given)[argument]
-    except NotReplayable:
+    except replay.NotReplayable:
         pass
     return pushed[argument] if pushed else None
 
@@ -180,7 +155,7 @@ def _pulled_down(cone: Cone, seeds: dict[Edge, Any]) -> dict[tuple[int, int], An
         if all(g is None for g in own):
             continue
         wanted = [position for _, position in cone.inputs[index]]
-        pulled = _pull_to(cone, node, wanted, filled(node, own))
+        pulled = _pull_to(cone, node, wanted, replay.filled(node, own))
         for position in wanted:
             source, given = node.args[position], pulled[position]
             if given is None:
@@ -202,9 +177,9 @@ def _norm(kept: Kept) -> float:
 
 def _pull_to(cone: Cone, node: TraceNode, wanted: list[int], g: Any) -> list[Any]:
     """Pull through a node to some of its arguments; the others are constants."""
-    values = known_operands(cone.trace, node)
+    values = replay.known_operands(cone.trace, node)
     args = tuple(a if i in wanted else values[i] for i, a in enumerate(node.args))
-    return pull(cone.trace, dataclasses.replace(node, args=args), g)
+    return replay.pull(cone.trace, dataclasses.replace(node, args=args), g)
 
 
 # -- by loss term ----------------------------------------------------------------------------------
@@ -212,10 +187,10 @@ def _pull_to(cone: Cone, node: TraceNode, wanted: list[int], g: Any) -> list[Any
 
 def _terms(cone: Cone) -> list[tuple[Edge, int, float]]:
     """The terms of the loss; coefficients include the seed of the backward pass."""
-    terms = loss_terms(cone)
+    terms = path_counts.loss_terms(cone)
     if not terms:
         return []
-    seed = float(np.asarray(kept_seeds(cone.sweep)[Edge(cone.sweep.root)]).reshape(()))
+    seed = float(np.asarray(replay.kept_seeds(cone.sweep)[Edge(cone.sweep.root)]).reshape(()))
     return [(edge, flat, seed * coefficient) for edge, flat, coefficient in terms]
 
 
@@ -245,7 +220,7 @@ def _terms_by_sweep(cone: Cone, gradient: Kept, notes: list[str]) -> list[TermSh
             )
             return []
         shares = [_term_share(cone, part, _gradient_from(cone, *part), gradient) for part in parts]
-    except NotReplayable as error:
+    except replay.NotReplayable as error:
         notes.append(f"not split by loss term: {error}")
         return []
     return sorted(shares, key=lambda share: -share.norm)
@@ -257,28 +232,23 @@ def _gradient_from(cone: Cone, edge: Edge, flat: int, coefficient: float) -> Any
     shape, dtype = cone.trace.nodes[edge.node].metas[edge.output]
     hot = np.zeros(shape, dtype)
     hot.reshape(-1)[flat] = coefficient
-    total = np.zeros(*cone.trace.nodes[start.node].metas[start.output])
     if edge == start:
         return hot
-    for amount in _pulled_down(cone, {edge: hot}).values():
-        total = total + amount
-    return total
+    zero = np.zeros(*cone.trace.nodes[start.node].metas[start.output])
+    return sum(_pulled_down(cone, {edge: hot}).values(), zero)
 
 
 def _terms_by_tangent(cone: Cone, place: tuple[int, ...], notes: list[str]) -> list[TermShare]:
     """All terms at once: how far each moves with the element, one pass forward."""
     try:
         parts = _terms(cone)
-        if not parts:
-            return []
-        wanted = {edge for edge, _, _ in parts}
-        moves = dict(_tangents(cone, place, wanted))
-    except NotReplayable as error:
+        moves = dict(_tangents(cone, place, {edge for edge, _, _ in parts})) if parts else {}
+    except replay.NotReplayable as error:
         notes.append(f"not split by loss term: {error}")
         return []
     shares = []
     for edge, flat, coefficient in parts:
-        slope = float(np.asarray(moves[edge]).reshape(-1)[flat]) if edge in moves else 0.0
+        slope = float(np.ravel(moves[edge])[flat]) if edge in moves else 0.0
         shares.append(_term_share(cone, (edge, flat, coefficient), coefficient * slope))
     return sorted(shares, key=lambda share: -share.norm)
 
@@ -300,8 +270,8 @@ def _tangents(cone: Cone, place: tuple[int, ...], wanted: set[Edge]) -> Iterator
             for i, a in enumerate(node.args)
         ]
         if any(m is not None for m in moving):
-            args = _typed(node, known_operands(trace, node))
-            for output, tangent in enumerate(push(node, args, moving)):
+            args = replay.typed(node, replay.known_operands(trace, node))
+            for output, tangent in enumerate(replay.push(node, args, moving)):
                 edge = Edge(index, output)
                 if tangent is not None:
                     known[edge] = tangent
@@ -320,21 +290,21 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
     """Open everything between the element and the loss into numbers, and rank its paths."""
     trace, start = cone.trace, cone.start
     try:
-        (root, seed), *others = kept_seeds(cone.sweep).items()
+        (root, seed), *others = replay.kept_seeds(cone.sweep).items()
         if others or np.size(seed) != 1:
             answer.notes.append("paths of numbers are found for a loss that is one number")
             return
-        count = estimated_operations(trace, cone.nodes)
+        count = sum(_size_in_numbers(trace, trace.nodes[index]) for index in cone.nodes)
         if count > 2 * MOST_OPENED:
             raise TooLarge(f"between it and the loss lie some {count:,} operations on numbers")
-        graph = opened_elements(
+        graph = ElementGraph(
             trace,
             root,
             0,
             lambda edge: edge == start or edge.node not in cone.uses or edge.node == start.node,
             MOST_OPENED,
         )
-    except (TooLarge, NotReplayable) as error:
+    except (TooLarge, replay.NotReplayable) as error:
         answer.notes.append(f"paths are those of tensors: {error}")
         return
     leaf = graph.leaves.get((start, flat))
@@ -344,9 +314,12 @@ def _add_paths(answer: Why, cone: Cone, flat: int, top: int) -> None:
         return
     backward_in_numbers(graph.trace, float(np.asarray(seed).reshape(())), graph.root)
     inner = Cone.of(graph.trace, Edge(leaf), graph.trace.sweep)
-    slopes = local_derivatives(graph.trace, inner.nodes)
-    answer.paths = [path_share(graph.trace, p) for p in best_paths(inner, slopes, top)]
-    answer.path_count = count_paths(inner)
-    answer.dead_path_count = answer.path_count - count_paths(inner, slopes)
-    answer.cancellation = cancellation(sum_of_magnitudes(inner, slopes), answer.norm)
+    slopes = path_counts.local_derivatives(graph.trace, inner.nodes)
+    add_paths(answer, inner, slopes, top)
     answer.notes += graph.notes
+
+
+def _size_in_numbers(trace: Trace, node: TraceNode) -> int:
+    """About how many operations on numbers a tensor operation is."""
+    read = sum(math.prod(trace.shape_of(edge)) for _, edge in node.edges)
+    return max(int(operations(trace, node)), read)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,13 @@ import numpy as np
 from gradwalk.engine.modes import quietly
 from gradwalk.inspect.open.element import place_in
 from gradwalk.inspect.report import Report, short
+from gradwalk.inspect.trace import replay
 from gradwalk.inspect.trace.recorder import as_trace
-from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, operand
+from gradwalk.inspect.trace.replay import is_array
 from gradwalk.inspect.trace.routes import leading_to
-from gradwalk.inspect.trace.tangents import known_operands, push
 from gradwalk.inspect.trace.trace import Edge, Trace, TraceNode
 from gradwalk.inspect.why.path_counts import Cone, carries, local_derivatives, tangents
 from gradwalk.inspect.why.why import place_of
-
-__all__ = ["Move", "Nudge", "nudge"]
 
 
 @dataclass
@@ -64,19 +62,15 @@ class Nudge(Report):
             before, after = short(self.loss_before), short(self.loss_after)
             lines[0] += f"; the loss goes from {before} to {after}"
         lines.append(f"{'node':<34}{'predicted':>12}{'real':>12}{'apart':>12}")
-        for move in _shown(self.moves):
-            if move is None:
-                lines.append(f"… {len(self.moves) - 20} more")
-                continue
+        many = len(self.moves) > 22
+        for move in [*self.moves[:10], *self.moves[-10:]] if many else self.moves:
             name = move.name if not move.shape else f"{move.name} {_size(move.shape)}"
             rounding = move.error is not None and move.relative_error < 1e-13
             numbers = (move.predicted, move.real, 0.0 if rounding else move.error)
             lines.append(f"{name:<34.34}" + "".join(f"{short(n):>12}" for n in numbers))
+        if many:
+            lines.insert(12, f"… {len(self.moves) - 20} more")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
-
-
-def _shown(moves: list[Move]) -> list[Move | None]:
-    return list(moves) if len(moves) <= 22 else [*moves[:10], None, *moves[-10:]]
 
 
 def _size(shape: tuple[int, ...]) -> str:
@@ -121,28 +115,18 @@ def _nudge_number(cone: Cone, eps: float) -> Nudge:
     trace, start = cone.trace, cone.start.node
     slopes = local_derivatives(trace, cone.nodes, cone.sweep)
     moves = tangents(cone, slopes)
-    before = float(trace.nodes[start].value)
-    changed: dict[int, float | None] = {start: before + eps}
+    changed: dict[int, float | None] = {start: float(trace.nodes[start].value) + eps}
+    listed = [_move(trace, Edge(start), eps, eps)]  # (x + eps) − x is not quite eps
     for index in cone.nodes:
-        changed[index] = _again(trace, trace.nodes[index], changed)
-    listed = []
-    for index in [start, *cone.nodes]:
-        now, then = changed[index], float(trace.nodes[index].value)
-        predicted = moves[index] * eps
-        real = None if now is None else now - then
-        if index == start:
-            real = eps  # (x + eps) − x is not quite eps
-        error = None if real is None else abs(real - predicted)
-        node = trace.nodes[index]
-        listed.append(Move(index, 0, trace.name(index), node.op, predicted, real, error))
+        now = changed[index] = _again(trace, trace.nodes[index], changed)
+        real = None if now is None else now - float(trace.nodes[index].value)
+        listed.append(_move(trace, Edge(index), moves[index] * eps, real))
     notes = []
     if None in changed.values():
         notes.append("a hand-written op cannot be recomputed: how far it moves is unknown")
     root = cone.sweep.root
     loss = float(trace.nodes[root].value)
-    answer = _answer(cone, eps, listed, (loss, changed.get(root, loss)), notes)
-    answer.gradient = moves.get(root, 0.0)
-    return answer
+    return _answer(cone, eps, listed, (loss, changed.get(root, loss)), notes, moves.get(root, 0.0))
 
 
 def _answer(
@@ -151,26 +135,19 @@ def _answer(
     moves: list[Move],
     losses: tuple[float | None, float | None],
     notes: list[str],
+    gradient: float | None = None,
 ) -> Nudge:
     root = next(iter(cone.sweep.seeds))
     last = next((move for move in moves if Edge(move.node, move.output) == root), None)
-    return Nudge(
-        name=cone.trace.name(cone.start.node),
-        node=cone.start.node,
-        by=by,
-        gradient=None,
-        predicted=0.0 if last is None else last.predicted,
-        real=0.0 if last is None else last.real,
-        loss_before=losses[0],
-        loss_after=losses[1],
-        moves=moves,
-        notes=notes if last is not None else [*notes, "the loss does not depend on it"],
-    )
+    predicted, real = (0.0, 0.0) if last is None else (last.predicted, last.real)
+    notes += ["the loss does not depend on it"] if last is None else []
+    name, node = cone.trace.name(cone.start.node), cone.start.node
+    return Nudge(name, node, by, gradient, predicted, real, *losses, moves, notes)
 
 
 def _again(trace: Trace, node: TraceNode, changed: dict[int, float | None]) -> float | None:
     """The value of a node after the nudge; None if unknown."""
-    op = op_of(node)
+    op = replay.op_of(node)
     args = [
         changed.get(a.node, trace.nodes[a.node].value) if isinstance(a, Edge) else a
         for a in node.args
@@ -186,7 +163,7 @@ def _again(trace: Trace, node: TraceNode, changed: dict[int, float | None]) -> f
 def _change(cone: Cone, eps: Any, direction: Any, element: Any) -> Any:
     """The nudge as an array in the shape of x."""
     trace, start = cone.trace, cone.start
-    shape = trace.nodes[start.node].metas[start.output][0]
+    shape = trace.shape_of(start)
     eps = np.asarray(getattr(eps, "_array", eps), np.float64)
     if element is not None:
         change = np.zeros(shape)
@@ -221,7 +198,7 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
     for index in nodes:
         node = trace.nodes[index]
         if any(a is None for a in node.args):
-            known_operands(trace, node)  # which says what is missing
+            replay.known_operands(trace, node)  # which says what is missing
         old = [_operand(trace, a, before) for a in node.args]
         new = [after.get(a, o) if isinstance(a, Edge) else o for a, o in zip(node.args, old)]
         directions = [
@@ -230,7 +207,9 @@ def _nudge_tensor(cone: Cone, change: Any) -> Nudge:
         ]
         values, changed = _computed(node, old), _computed(node, new)
         flowing = any(d is not None for d in directions)
-        predicted = push(_doubled(node), old, directions) if flowing else [None] * len(values)
+        predicted = (
+            replay.push(_doubled(node), old, directions) if flowing else [None] * len(values)
+        )
         for output, (one, other) in enumerate(zip(values, changed)):
             edge = Edge(index, output)
             before[edge], after[edge] = one, other
@@ -263,7 +242,7 @@ def _dependents(trace: Trace, start: Edge, ends: set[Edge]) -> list[int]:
 
 
 def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
-    value = operand(trace, argument, known)
+    value = replay.operand(trace, argument, known)
     if not isinstance(argument, Edge):
         return value
     value = np.asarray(value)
@@ -271,32 +250,33 @@ def _operand(trace: Trace, argument: Any, known: dict[Edge, Any]) -> Any:
 
 
 def _computed(node: TraceNode, args: list[Any]) -> list[Any]:
-    op = op_of(node)
+    op = replay.op_of(node)
     if node.op == "detach":
         return [np.asarray(args[0])]
     if op is None:
-        raise NotReplayable(f"the op table has no '{node.op}', so it cannot be computed again")
-    result = quietly(op.forward, *args, **_doubled(node).attrs)
-    many = list(result) if op.multiple or op.residuals else [result]
-    return [np.asarray(part) for part in many[: len(many) - len(op.residuals)]]
+        raise replay.NotReplayable(
+            f"the op table has no '{node.op}', so it cannot be computed again"
+        )
+    return replay.outputs_of(op, quietly(op.forward, *args, **_doubled(node).attrs))
 
 
 def _doubled(node: TraceNode) -> TraceNode:
     """Skip casts between floats: everything is float64 here."""
     if node.op != "cast" or np.dtype(node.attrs["dtype"]).kind != "f":
         return node
-    return TraceNode(
-        node.index, node.op, node.args, {"dtype": np.dtype(np.float64)}, metas=node.metas
-    )
+    return replace(node, attrs={"dtype": np.dtype(np.float64)})
 
 
 def _move(trace: Trace, edge: Edge, predicted: Any, real: Any) -> Move:
     node = trace.nodes[edge.node]
     name = trace.name(edge.node) + (f".{edge.output}" if edge.output else "")
-    apart = real - predicted
-    shape = tuple(np.shape(real))
-    if math.prod(shape) == 1:
-        said, was, error = (float(np.asarray(a).reshape(())) for a in (predicted, real, apart))
-    else:
-        said, was, error = (float(np.linalg.norm(a)) for a in (predicted, real, apart))
-    return Move(edge.node, edge.output, name, node.op, said, was, abs(error), shape)
+    shape = tuple(np.shape(predicted))
+
+    def size(change: Any) -> float | None:
+        if change is None:
+            return None
+        one = math.prod(shape) == 1
+        return float(np.reshape(change, ()) if one else np.linalg.norm(change))
+
+    apart = None if real is None else abs(real - predicted)
+    return Move(*edge, name, node.op, size(predicted), size(real), size(apart), shape)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gradwalk.inspect.trace.replay import is_array, op_of
+from gradwalk.inspect.trace.replay import NotReplayable, is_array, op_of, pull_numbers
 from gradwalk.inspect.trace.trace import Edge, Sweep, Trace, TraceNode
-from gradwalk.ops.core.op import Op
 
 Locals = dict[int, tuple[Any, ...]]  # node -> d node / d argument, None where there is none
 AGREE = 1e-9  # relative: beyond it a node did not push what the op table says
@@ -36,27 +35,14 @@ def local_derivatives(trace: Trace, nodes: Iterable[int], sweep: Sweep | None = 
     with np.errstate(all="ignore"):
         for index in nodes:
             node = trace.nodes[index]
-            op = op_of(node)
-            slopes = None if op is None else _from_table(trace, node, op)
+            op, slopes = op_of(node), None
+            if op is not None:
+                args = [trace.nodes[a.node].value if isinstance(a, Edge) else a for a in node.args]
+                slopes = tuple(pull_numbers(op, node, 1.0, args, node.value))
             derivatives[index] = (
                 _as_pushed(node, slopes, sweep) if sweep is not None else slopes or ()
             )
     return derivatives
-
-
-def _from_table(trace: Trace, node: TraceNode, op: Op) -> tuple[Any, ...]:
-    plan = op.plan((True,) * len(node.args)).write()
-    args = [trace.nodes[a.node].values[0] if isinstance(a, Edge) else a for a in node.args]
-    out = node.values[0]
-    try:
-        pulled = plan.pull(1.0, plan.save(out, *args), node.attrs)
-        if complex not in map(type, pulled):
-            return tuple([c if c is None else float(c) for c in pulled])
-    except (ZeroDivisionError, OverflowError, ValueError):
-        pass
-    doubles = [a if isinstance(a, bool) else np.float64(a) for a in args]  # IEEE: 1 / 0 is inf
-    pulled = plan.pull(np.float64(1), plan.save(np.float64(out), *doubles), node.attrs)
-    return tuple([c if c is None else float(c) for c in pulled])
 
 
 def _as_pushed(node: TraceNode, slopes: tuple[Any, ...] | None, sweep: Sweep) -> tuple[Any, ...]:
@@ -137,31 +123,30 @@ class Cone:
 # -- counting and summing --------------------------------------------------------------------------
 
 
+def sum_over_paths(cone: Cone, seeds: dict[int, Any], factor: Callable[[int, int], Any]) -> Any:
+    """Σ over all paths of seed × Π factor(node, argument): one number per node at a time."""
+    sums = dict(seeds)
+    for node in reversed(cone.nodes):
+        total = sums.pop(node, 0)
+        for source, position in cone.inputs[node]:
+            sums[source] = sums.get(source, 0) + total * factor(node, position)
+    return sums.get(cone.start.node, 0)
+
+
 def count_paths(cone: Cone, slopes: Locals | None = None) -> int:
     """How many paths there are, exactly; with `slopes` only those without a factor 0."""
-    counts: dict[int, int] = {}
-    start = cone.start.node
-    for node in cone.from_the_loss:
-        count = counts.pop(node, 0) + (node in cone.seeds)
-        if node == start:
-            return count
-        for source, position in cone.inputs[node]:
-            if slopes is None or slopes[node][position] != 0:
-                counts[source] = counts.get(source, 0) + count
-    return 0
+    counts: int = sum_over_paths(
+        cone,
+        dict.fromkeys(cone.seeds, 1),
+        lambda node, position: slopes is None or slopes[node][position] != 0,
+    )
+    return counts
 
 
 def sum_of_magnitudes(cone: Cone, slopes: Locals) -> float:
     """Σ over all paths of |product of factors|: what the gradient would be if nothing cancelled."""
-    sums: dict[int, float] = {}
-    start = cone.start.node
-    for node in cone.from_the_loss:
-        total = sums.pop(node, 0.0) + abs(float(cone.seeds.get(node, 0.0)))
-        if node == start:
-            return total
-        for source, position in cone.inputs[node]:
-            sums[source] = sums.get(source, 0.0) + total * abs(slopes[node][position])
-    return 0.0
+    seeds = {node: abs(float(seed)) for node, seed in cone.seeds.items()}
+    return float(sum_over_paths(cone, seeds, lambda node, at: abs(slopes[node][at])))
 
 
 def tangents(cone: Cone, slopes: Locals) -> dict[int, float]:
@@ -177,18 +162,19 @@ def tangents(cone: Cone, slopes: Locals) -> dict[int, float]:
 # -- the largest paths -----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class RankedPath:
-    """One path, from the start up."""
+@dataclass
+class PathShare:
+    """The contribution of one path: the product of its local derivatives."""
 
     amount: float
-    nodes: list[int]
+    nodes: list[int]  # from x to the loss
+    names: list[str]
     arguments: list[int]  # through which argument each next node is entered
     factors: list[float]  # d next / d this
-    seed: float  # seed; 1 for a plain loss
+    seed: float = 1.0  # what the backward pass began with
 
 
-def best_paths(cone: Cone, slopes: Locals, top: int) -> list[RankedPath]:
+def best_paths(cone: Cone, slopes: Locals, top: int) -> list[PathShare]:
     """The `top` paths of largest magnitude, found without listing the others.
 
     Each node keeps its `top` best paths from the loss. An extension depends on a path's product
@@ -207,7 +193,7 @@ def best_paths(cone: Cone, slopes: Locals, top: int) -> list[RankedPath]:
                 mantissa, power = math.frexp(way[0] * slope)
                 offered.append((mantissa, power + way[1], consumer, position, rank))
         ways[node] = heapq.nlargest(top, offered, key=_magnitude) if len(offered) > 1 else offered
-    return [_followed(ways, slopes, start, rank) for rank in range(len(ways[start][:top]))]
+    return [_followed(cone, ways, slopes, rank) for rank in range(len(ways[start][:top]))]
 
 
 # The product (mantissa, power of two), and the consumer, argument and rank it came from.
@@ -230,13 +216,87 @@ def _product(mantissa: float, power: int) -> float:
         return math.copysign(math.inf, mantissa)
 
 
-def _followed(ways: dict[int, list[_Way]], slopes: Locals, start: int, rank: int) -> RankedPath:
+def _followed(cone: Cone, ways: dict[int, list[_Way]], slopes: Locals, rank: int) -> PathShare:
+    start = cone.start.node
     mantissa, power, consumer, position, next_rank = ways[start][rank]
-    path = RankedPath(_product(mantissa, power), [start], [], [], 1.0)
+    path = PathShare(_product(mantissa, power), [start], [], [], [])
     while consumer >= 0:
         path.nodes.append(consumer)
         path.arguments.append(position)
         path.factors.append(slopes[consumer][position])
         mantissa, power, consumer, position, next_rank = ways[consumer][next_rank]
     path.seed = _product(mantissa, power)
+    path.names = [cone.trace.name(node) for node in path.nodes]
     return path
+
+
+# -- the terms of a loss that is a sum -------------------------------------------------------------
+
+_PASSED_THROUGH = ("alias", "clone", "reshape", "squeeze", "cast")
+
+
+def loss_terms(cone: Cone) -> list[tuple[Edge, int, float]]:
+    """A loss that is a sum as (output, element, coefficient) of its terms that depend on x.
+
+    It looks through sums and differences of single numbers, through products and quotients of a sum
+    with constants, and through a sum or mean over all elements. A node with a label is a term of
+    its own. The result is empty for a loss that is no sum.
+    """
+    trace, root = cone.trace, cone.sweep.root
+    only_root = len(cone.sweep.seeds) == 1 and root in cone.seeds
+    if not only_root or math.prod(trace.nodes[root].shape) != 1:
+        return []
+    sums = _sums(cone)
+    coefficients = {Edge(root): 1.0}
+    terms: list[tuple[Edge, int, float]] = []
+    for index in cone.from_the_loss:
+        node = trace.nodes[index]
+        for output in range(len(node.metas)):
+            coefficient = coefficients.pop(Edge(index, output), None)
+            if coefficient is None:
+                continue
+            if index not in sums:
+                terms.append((Edge(index, output), 0, coefficient))
+                continue
+            for _, position in cone.inputs[index]:
+                edge = node.args[position]
+                size = math.prod(trace.shape_of(edge))
+                if size > 1:  # of a sum or a mean
+                    each = coefficient / size if node.op == "mean" else coefficient
+                    terms += [(edge, i, each) for i in range(size)]
+                else:
+                    passed = coefficient * _scale(trace, node, position)
+                    coefficients[edge] = coefficients.get(edge, 0.0) + passed
+    return terms if len(terms) > 1 else []
+
+
+def _sums(cone: Cone) -> set[int]:
+    """The nodes that are a sum, or a multiple of one, and not a named part of something else."""
+    sums: set[int] = set()
+    for index in cone.nodes:
+        node = cone.trace.nodes[index]
+        if math.prod(node.shape) != 1 or (node.label and index != cone.sweep.root):
+            continue
+        linear = len(cone.inputs[index]) == 1
+        if node.op in ("add", "sub", "sum", "mean"):
+            sums.add(index)
+        elif node.op in _PASSED_THROUGH or (node.op in ("neg", "mul", "div") and linear):
+            source, position = cone.inputs[index][0]
+            if source in sums and not (node.op == "div" and position == 1):
+                sums.add(index)
+    return sums
+
+
+def _scale(trace: Trace, node: TraceNode, position: int) -> float:
+    if node.op == "neg" or (node.op == "sub" and position == 1):
+        return -1.0
+    if node.op not in ("mul", "div"):
+        return 1.0
+    other = node.args[1 - position]
+    value = trace.nodes[other.node].values[other.output] if isinstance(other, Edge) else other
+    if not is_array(value):
+        raise NotReplayable(f"a factor of {trace.name(node.index)} was not kept")
+    factor = float(np.asarray(value).reshape(()))
+    if node.op == "mul":
+        return factor
+    return 1 / factor if factor else math.nan

@@ -21,21 +21,9 @@ from gradwalk.inspect.trace.replay import is_array, op_of
 from gradwalk.inspect.trace.routes import group_name
 from gradwalk.inspect.trace.statistics import Statistics
 from gradwalk.inspect.trace.trace import Edge, Trace
-from gradwalk.inspect.why.loss_terms import loss_terms
-from gradwalk.inspect.why.path_counts import (
-    Cone,
-    Locals,
-    RankedPath,
-    best_paths,
-    count_paths,
-    local_derivatives,
-    sum_of_magnitudes,
-    tangents,
-)
-from gradwalk.printers.formulas.formula import derivative
-
-__all__ = ["EdgeShare", "GroupShare", "PathShare", "TermShare", "Why", "why"]
-
+from gradwalk.inspect.walk.wording import local_formula
+from gradwalk.inspect.why import path_counts
+from gradwalk.inspect.why.path_counts import Cone, Locals, PathShare
 
 MOST_AUDITED = 100_000  # elements between x and the loss
 
@@ -56,18 +44,6 @@ class EdgeShare:
     cosine: float | None = None  # with the whole gradient, for tensors
     group: str = ""
     line: SourceLine | None = None
-
-
-@dataclass
-class PathShare:
-    """The contribution of one path: the product of its local derivatives."""
-
-    amount: float
-    nodes: list[int]  # from x to the loss
-    names: list[str]
-    arguments: list[int]  # through which argument each next node is entered
-    factors: list[float]  # d next / d this
-    seed: float = 1.0  # what the backward pass began with
 
 
 @dataclass
@@ -118,14 +94,12 @@ class Why(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; large arrays as their statistics."""
-        light = dataclasses.replace(
-            self,
-            value=_light(self.value),
-            gradient=_light(self.gradient),
-            edges=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.edges],
-            groups=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.groups],
-            terms=[dataclasses.replace(s, amount=_light(s.amount)) for s in self.terms],
-        )
+        shares: dict[str, Any] = {
+            name: [dataclasses.replace(s, amount=_light(s.amount)) for s in getattr(self, name)]
+            for name in ("edges", "groups", "terms")
+        }
+        value, gradient = _light(self.value), _light(self.gradient)
+        light = dataclasses.replace(self, value=value, gradient=gradient, **shares)
         return Report.to_dict(light)
 
     def __str__(self) -> str:
@@ -133,7 +107,7 @@ class Why(Report):
 
     def _repr_html_(self) -> str:
         """The graph with every way from x to the loss marked, above the text."""
-        from gradwalk.inspect.displays import ways_html
+        from gradwalk.inspect.show import ways_html
 
         return ways_html(self._trace(), self.node, str(self))
 
@@ -220,23 +194,23 @@ def place_of(trace: Trace, x: Any) -> Edge:
 
 def _why_number(cone: Cone, gradient: float, top: int) -> Why:
     trace, sweep, start = cone.trace, cone.sweep, cone.start
-    slopes = local_derivatives(trace, cone.nodes, sweep)
+    slopes = path_counts.local_derivatives(trace, cone.nodes, sweep)
     edges = [_edge_share(cone, slopes, *use) for use in cone.uses[start.node]]
     if start.node in cone.seeds:
         edges.append(seed_share(float(cone.seeds[start.node])))
     edges.sort(key=lambda share: -share.norm)
-    count = count_paths(cone)
-    return answer_for(
-        cone,
-        gradient,
-        abs(gradient),
-        edges,
-        unexplained(gradient, [share.amount for share in edges], 1e-9),
-        terms=_terms(cone, slopes),
-        paths=[path_share(trace, path) for path in best_paths(cone, slopes, top)],
-        dead_path_count=count - count_paths(cone, slopes),
-        cancellation=cancellation(sum_of_magnitudes(cone, slopes), abs(gradient)),
-    )
+    notes = unexplained(gradient, [share.amount for share in edges], 1e-9)
+    answer = answer_for(cone, gradient, abs(gradient), edges, _terms(cone, slopes), notes)
+    add_paths(answer, cone, slopes, top)
+    return answer
+
+
+def add_paths(answer: Why, cone: Cone, slopes: Locals, top: int) -> None:
+    """What the paths of a scalar graph tell."""
+    answer.paths = path_counts.best_paths(cone, slopes, top)
+    answer.path_count = path_counts.count_paths(cone)
+    answer.dead_path_count = answer.path_count - path_counts.count_paths(cone, slopes)
+    answer.cancellation = cancellation(path_counts.sum_of_magnitudes(cone, slopes), answer.norm)
 
 
 def answer_for(
@@ -244,30 +218,27 @@ def answer_for(
     gradient: Any,
     norm: float,
     edges: list[EdgeShare],
+    terms: list[TermShare],
     notes: list[str],
-    **own: Any,
 ) -> Why:
-    """The answer about the start of a cone; `own` fields replace those that the edges tell."""
-    trace, start = cone.trace, cone.start
+    """The answer about the start of a cone, without its paths."""
+    node, output = cone.start
     by_edge = cancellation(sum(share.norm for share in edges), norm)
-    common = {
-        "name": trace.name(start.node),
-        "index": None,
-        "value": trace.nodes[start.node].values[start.output],
-        "terms": [],
-        "paths": [],
-        "dead_path_count": None,
-        "cancellation": by_edge,
-    }
     return Why(
-        **{**common, **own},
-        node=start.node,
-        output=start.output,
+        name=cone.trace.name(node),
+        node=node,
+        output=output,
+        index=None,
+        value=cone.trace.nodes[node].values[output],
         gradient=gradient,
         norm=norm,
         edges=edges,
         groups=groups_of(edges, gradient),
-        path_count=count_paths(cone),
+        terms=terms,
+        paths=[],
+        path_count=path_counts.count_paths(cone),
+        dead_path_count=None,
+        cancellation=by_edge,
         edge_cancellation=by_edge,
         notes=notes,
     )
@@ -277,31 +248,19 @@ def _edge_share(cone: Cone, slopes: Locals, consumer: int, argument: int) -> Edg
     trace = cone.trace
     node = trace.nodes[consumer]
     amount = float(cone.sweep.pushed[consumer][argument])
+    share = edge_share(cone, consumer, argument, amount, abs(amount))
+    share.local, share.gradient = slopes[consumer][argument], cone.sweep.grad(consumer)
     op = op_of(node)
-    names = [_short_name(trace, a) for a in node.args]
-    formula = ""
     if op is not None and op.elementwise:
-        formula = derivative(op, argument, names, trace.name(consumer), **node.attrs)
-    return EdgeShare(
-        consumer=consumer,
-        name=trace.name(consumer),
-        op=node.op,
-        argument=argument,
-        amount=amount,
-        norm=abs(amount),
-        local=slopes[consumer][argument],
-        formula=formula,
-        gradient=cone.sweep.grad(consumer),
-        group=group_name(trace, consumer),
-        line=node.line,
-    )
+        share.formula = local_formula(trace, node, argument)
+    return share
 
 
-def _short_name(trace: Trace, argument: Any) -> str:
-    if not isinstance(argument, Edge):
-        return short(argument)
-    node = trace.nodes[argument.node]
-    return short(node.value) if node.is_leaf and not node.label else trace.name(argument.node)
+def edge_share(cone: Cone, consumer: int, argument: int, amount: Any, norm: float) -> EdgeShare:
+    """The contribution of one edge."""
+    node, name = cone.trace.nodes[consumer], cone.trace.name(consumer)
+    group = group_name(cone.trace, consumer)
+    return EdgeShare(consumer, name, node.op, argument, amount, norm, group=group, line=node.line)
 
 
 def seed_share(seed: Any) -> EdgeShare:
@@ -309,17 +268,11 @@ def seed_share(seed: Any) -> EdgeShare:
     return EdgeShare(-1, "backward() starts here", "", 0, seed, float(np.linalg.norm(seed)))
 
 
-def path_share(trace: Trace, path: RankedPath) -> PathShare:
-    """A path with the names of its nodes."""
-    names = [trace.name(node) for node in path.nodes]
-    return PathShare(path.amount, path.nodes, names, path.arguments, path.factors, path.seed)
-
-
 def _terms(cone: Cone, slopes: Locals) -> list[TermShare]:
-    parts = loss_terms(cone)
+    parts = path_counts.loss_terms(cone)
     if not parts:
         return []
-    seed, moves = float(cone.seeds[cone.sweep.root]), tangents(cone, slopes)
+    seed, moves = float(cone.seeds[cone.sweep.root]), path_counts.tangents(cone, slopes)
     shares = []
     for edge, _, coefficient in parts:
         amount = seed * coefficient * moves[edge.node]

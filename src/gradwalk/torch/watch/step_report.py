@@ -15,12 +15,12 @@ import numpy as np
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.health.examination import examine
 from gradwalk.inspect.health.findings import Finding
-from gradwalk.inspect.health.gradient_flow import array_of, norm_of
 from gradwalk.inspect.nan.answer import FoundNan
 from gradwalk.inspect.nan.find_nan import find_nan
 from gradwalk.inspect.report import Report, plain, short
 from gradwalk.inspect.trace.file import save_trace
 from gradwalk.inspect.trace.routes import group_name, labelled, wrapped
+from gradwalk.inspect.trace.statistics import array_of, norm_of
 from gradwalk.inspect.trace.trace import Shape, Trace
 from gradwalk.ops import TABLE
 
