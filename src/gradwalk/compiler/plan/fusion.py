@@ -22,10 +22,11 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from gradwalk.compiler.ir.index_ops import checked_index
-from gradwalk.compiler.ir.program import Call, Program, Term, in_order
+from gradwalk.compiler.ir.program import Call, Operand, Program, Term, in_order
 from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.loop_kinds import Kind, classify, kind_of, picking
+from gradwalk.compiler.plan.loop_nest import SumOrder
 from gradwalk.ops.core.op import Shape
 
 MOST_ARRAYS = 28  # of one kernel: pointers to more do not fit the registers
@@ -47,6 +48,7 @@ class FusionGroup:
     first: int = 0  # positions in the program of its first and its last call
     last: int = 0
     level: int = 0  # greater than that of any group that has to come before
+    fixed_sums: SumOrder | None = None  # as they were before rematerialization changed the group
 
     @property
     def row_shape(self) -> Shape:
@@ -62,6 +64,7 @@ class Fusion:
         self.backend = backend
         self.consumers = program.consumers()
         self.ends = set(program.ends())
+        self._operands: list[tuple[Call, tuple[Operand, ...]]] = []  # before they were replaced
         self._positions = {call: i for i, call in enumerate(program.calls)}
         self._numbers = len(program.calls)  # of groups
         self.groups: dict[FusionGroup, None] = {}
@@ -267,6 +270,7 @@ class Fusion:
             if operand is old:
                 self.consumers[old].remove(call)
                 self.consumers.setdefault(new, []).append(call)
+        self._operands.append((call, call.args))
         call.take(tuple(new if a is old else a for a in call.args))
         assert new.call is not None
         group, source = self.of[call], self.of[new.call]
@@ -300,6 +304,12 @@ class Fusion:
         calls = list(self.of)
         if calls != self.program.calls:
             self.program = self.program.with_calls(in_order(calls), {})
+
+    def give_back_operands(self) -> None:
+        """Undo what `replace` did to the calls of the program."""
+        while self._operands:
+            call, args = self._operands.pop()
+            call.take(args)
 
     def in_order(self) -> list[FusionGroup]:
         """The groups in topological order, near that of the program.

@@ -41,7 +41,9 @@ def loops_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> tuple[
         lowering.call(call)
     for term in stored:
         lowering.store(term)
-    return arranged(lowering.steps, group.shape, group.axes, group.kind), lowering.slices
+    loops = arranged(lowering.steps, group.shape, group.axes, group.kind)
+    loops.fixed_sums = group.fixed_sums
+    return loops, lowering.slices
 
 
 @dataclass(eq=False)

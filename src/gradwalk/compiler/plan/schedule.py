@@ -90,15 +90,28 @@ class Plan:
 
 def plan(program: Program, layout: Layout, backend: Capabilities) -> Plan:
     """Decide on kernels, their order and all memory."""
-    return _Planner(program, layout, backend).run()
+    owned = program if program.owned else copied(program)
+    fusion = _fused(owned, backend)
+    peak = rematerialize(fusion)
+    made = _Planner(fusion, layout).run()
+    if peak is not None:
+        place_arrays(made)
+        if made.arena >= peak:  # nothing gained: what is left may be packed worse
+            fusion.give_back_operands()
+            return _Planner(_fused(owned, backend), layout).run()
+    return made
+
+
+def _fused(program: Program, backend: Capabilities) -> Fusion:
+    fusion = Fusion(program, backend)
+    sink(fusion)
+    return fusion
 
 
 class _Planner:
-    def __init__(self, program: Program, layout: Layout, backend: Capabilities) -> None:
+    def __init__(self, fusion: Fusion, layout: Layout) -> None:
         self.layout = layout
-        self.fusion = Fusion(program if program.owned else copied(program), backend)
-        sink(self.fusion)
-        rematerialize(self.fusion)
+        self.fusion = fusion
         self.program = self.fusion.program
         self.plan = Plan(self.program)
         self.slices: dict[Term, Slice] = {}
@@ -304,11 +317,13 @@ class _Planner:
 
 
 def place_arrays(plan: Plan) -> None:
-    """Decide on the offsets in the arena, after kernels have added their scratch memory."""
+    """Decide on the offsets in the arena; again after kernels have added their scratch memory."""
+    buffers = dict.fromkeys(p.buffer for e in plan.entries for p in (*e.reads, *e.writes))
+    for buffer in buffers:
+        buffer.readers, buffer.writers = [], []
     for position, entry in enumerate(plan.entries):
         for memory in entry.reads:
             memory.buffer.readers.append(position)
         for memory in entry.writes:
             memory.buffer.writers.append(position)
-    buffers = dict.fromkeys(p.buffer for e in plan.entries for p in (*e.reads, *e.writes))
     plan.arena = place_in_arena(buffers)

@@ -24,7 +24,6 @@ from gradwalk.compiler.backends.llvm.emit.ir_builder import I64
 from gradwalk.compiler.backends.llvm.emit.kernel_builder import Kernel
 from gradwalk.compiler.backends.llvm.emit.random_bits import random_streams
 from gradwalk.compiler.backends.llvm.emit.vector import INT64, Type, Vector, pairs, renamed
-from gradwalk.compiler.backends.llvm.emit.vector_builder import lanes_for
 from gradwalk.compiler.backends.llvm.kernels.loops import LoopsBuilder, reductions_of
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
@@ -58,13 +57,9 @@ class Rows(LoopsBuilder):
         super().__init__(loops, vector_bytes)
         self.varies = loops.varies()
         self.phases = loops.phases()
-        moving = [
-            step.dtype
-            for step, varies in zip(self.steps, self.varies, strict=True)
-            if varies and not isinstance(step, Store)
-        ]
+        self.order = loops.sum_order()
         self.inner = len(loops.outer) + len(loops.row) - 1  # the vectorized loop
-        self.lanes = 1 if loops.row[-1] == 1 else lanes_for(moving, vector_bytes)
+        self.lanes = 1 if loops.row[-1] == 1 else vector_bytes // self.order.width
         self.mask: str | None = None
         self.all_reductions = reductions_of(self.steps)
         self.indices: list[I64] = []  # of the outer loops
@@ -226,7 +221,7 @@ class Rows(LoopsBuilder):
             with self.when(self.differ(rest, 0)):
                 self._vector(middle, totals, self.first_lanes(rest, lanes))
             return totals
-        unrolled = UNROLLED if totals and sum(self.varies) <= SHORT_BODY else 1
+        unrolled = UNROLLED if totals and self.order.body <= SHORT_BODY else 1
         block = unrolled * lanes
         blocks = end // block * block if unrolled > 1 else 0
         singles = end // lanes * lanes
