@@ -64,7 +64,7 @@ class Fusion:
         self.backend = backend
         self.consumers = program.consumers()
         self.ends = set(program.ends())
-        self._operands: list[tuple[Call, tuple[Operand, ...]]] = []  # before they were replaced
+        self._operands: dict[Call, tuple[Operand, ...]] = {}  # before they were replaced
         self._positions = {call: i for i, call in enumerate(program.calls)}
         self._numbers = len(program.calls)  # of groups
         self.groups: dict[FusionGroup, None] = {}
@@ -270,7 +270,7 @@ class Fusion:
             if operand is old:
                 self.consumers[old].remove(call)
                 self.consumers.setdefault(new, []).append(call)
-        self._operands.append((call, call.args))
+        self._operands.setdefault(call, call.args)
         call.take(tuple(new if a is old else a for a in call.args))
         assert new.call is not None
         group, source = self.of[call], self.of[new.call]
@@ -305,10 +305,10 @@ class Fusion:
         if calls != self.program.calls:
             self.program = self.program.with_calls(in_order(calls), {})
 
-    def give_back_operands(self) -> None:
-        """Undo what `replace` did to the calls of the program."""
-        while self._operands:
-            call, args = self._operands.pop()
+    def exchange_operands(self) -> None:
+        """Undo what `replace` did to the calls of the program; do it again the next time."""
+        for call, args in self._operands.items():
+            self._operands[call] = call.args
             call.take(args)
 
     def in_order(self) -> list[FusionGroup]:

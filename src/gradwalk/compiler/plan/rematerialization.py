@@ -138,16 +138,16 @@ class _Rematerialization:
         home = fusion.of[term.call]
         uses: list[Use] = []
         waiting: list[tuple[Term, tuple[Term, ...]]] = [(term, ())]
-        for here, views in waiting:
+        for here, through in waiting:
             if here in fusion.ends:
                 self.lives.pop(term, None)
                 return
             for call in dict.fromkeys(fusion.consumers.get(here, ())):
                 group = fusion.of[call]
                 if group.kind is Kind.VIEW:
-                    waiting += [(out, (*views, out)) for out in call.outputs]
+                    waiting += [(out, (*through, out)) for out in call.outputs]
                 elif group is not home:
-                    uses.append(Use(self.positions[group], call, views))
+                    uses.append(Use(self.positions[group], call, through))
         self.lives[term] = Life(_bytes(term), self.positions[home], uses)
 
     def _measure_again(self, term: Term) -> None:

@@ -8,7 +8,7 @@ others       arguments, memories, constants, results
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,7 @@ from gradwalk.ops.network.convolution import conv_weight
 from gradwalk.ops.shape.reshaping import concatenate
 
 ARENA, STATUS, SCALARS, FIRST = 0, 1, 2, 3
+CLEARLY_LESS = 0.875  # of the bytes at the peak before: such an arena has shrunk
 
 
 Work = Loops | ProductSteps | Call  # a call: what has a generator of its own, or runs as NumPy
@@ -86,6 +87,16 @@ class Plan:
     results: list[tuple[Term, int]] = field(default_factory=list)
     scalars: int = 0  # how many runtime scalars are read; those that are written lie behind them
     scalar_updates: int = 0
+    # Of a rematerialized program: the bytes that were alive at the peak before, and the plan for it
+    # as it was.
+    peak_before: int = 0
+    plain: Callable[[], Plan] | None = None
+
+    @property
+    def may_be_larger(self) -> bool:
+        """Whether the arena may be larger than without rematerialization: fewer bytes at the peak
+        may be packed worse."""
+        return self.plain is not None and self.arena > CLEARLY_LESS * self.peak_before
 
 
 def plan(program: Program, layout: Layout, backend: Capabilities) -> Plan:
@@ -95,10 +106,14 @@ def plan(program: Program, layout: Layout, backend: Capabilities) -> Plan:
     peak = rematerialize(fusion)
     made = _Planner(fusion, layout).run()
     if peak is not None:
-        place_arrays(made)
-        if made.arena >= peak:  # nothing gained: what is left may be packed worse
-            fusion.give_back_operands()
-            return _Planner(_fused(owned, backend), layout).run()
+
+        def plain() -> Plan:
+            fusion.exchange_operands()
+            original = copied(owned)
+            fusion.exchange_operands()
+            return _Planner(_fused(original, backend), layout).run()
+
+        made.peak_before, made.plain = peak, plain
     return made
 
 
@@ -317,13 +332,11 @@ class _Planner:
 
 
 def place_arrays(plan: Plan) -> None:
-    """Decide on the offsets in the arena; again after kernels have added their scratch memory."""
-    buffers = dict.fromkeys(p.buffer for e in plan.entries for p in (*e.reads, *e.writes))
-    for buffer in buffers:
-        buffer.readers, buffer.writers = [], []
+    """Decide on the offsets in the arena, after kernels have added their scratch memory."""
     for position, entry in enumerate(plan.entries):
         for memory in entry.reads:
             memory.buffer.readers.append(position)
         for memory in entry.writes:
             memory.buffer.writers.append(position)
+    buffers = dict.fromkeys(p.buffer for e in plan.entries for p in (*e.reads, *e.writes))
     plan.arena = place_in_arena(buffers)

@@ -36,11 +36,6 @@ class Shape:
     rules: Rules
     terms: bytes = b""  # of a sum of products: PLAIN or PRODUCT, in order of addition
 
-    @property
-    def edges(self) -> int:
-        """The number of operands of such a step."""
-        return len(self.terms) + sum(self.terms) or len(self.rules.op.inputs)
-
 
 @dataclass
 class Steps:
