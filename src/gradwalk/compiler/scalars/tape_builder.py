@@ -232,4 +232,3 @@ class TapeBuilder:
                 *(f"{count:8} {name}" for name, count in entries.calls.most_common()),
             ]
         )
-
