@@ -160,7 +160,7 @@ class Specialization:
             return kind.location.get(values)
         source: Any = kind.source.source
         if isinstance(source, Argument):
-            return wrap(through(arguments[source.position], kind.chain))
+            return wrap(through(arguments[source.number], kind.chain))
         return wrap(through(self.arrays[source.number], kind.chain))
 
 

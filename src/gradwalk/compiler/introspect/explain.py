@@ -205,7 +205,7 @@ def _arguments(compiled: Compiled, specialization: Specialization) -> list[Array
     """The tensors it is called with, if the program uses them."""
     trace = specialization.trace
     names = argument_names(compiled.names, trace)
-    used = {t.source.position: t for t in trace.program.sources() if isinstance(t.source, Argument)}
+    used = {t.source.number: t for t in trace.program.sources() if isinstance(t.source, Argument)}
     return [
         Array(names[n], term.dtype.name, term.shape, n in trace.written_arguments)
         for n, term in sorted(used.items())

@@ -18,8 +18,21 @@ from gradwalk.compiler.capture.locations import (
 )
 from gradwalk.compiler.capture.modules import AttributeLocation
 from gradwalk.compiler.capture.variables import Variable
+from gradwalk.compiler.ir.program import Argument, Memory, Scalar, Source
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.nn.module import Module
+
+
+def source_names(compiled: Any, trace: TracedProgram) -> dict[Source, str]:
+    """What the sources of a program are to the user."""
+    names: dict[Source, str] = {}
+    for kind, listed in (
+        (Argument, argument_names(compiled.names, trace)),
+        (Memory, captured_names(compiled.function, trace)),
+        (Scalar, map(str, trace.scalars)),
+    ):
+        names |= {kind(number): name for number, name in enumerate(listed)}
+    return names
 
 
 def captured_names(function: Callable[..., Any], trace: TracedProgram) -> list[str]:

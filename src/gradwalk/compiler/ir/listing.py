@@ -15,16 +15,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gradwalk.compiler.ir.program import (
-    Argument,
-    Call,
-    Constant,
-    Memory,
-    Program,
-    Scalar,
-    Source,
-    Term,
-)
+from gradwalk.compiler.ir.program import Call, Constant, Numbered, Program, Source, Term
 from gradwalk.compiler.plan.loop_nest import (
     Apply,
     Given,
@@ -53,16 +44,12 @@ class Listing:
         self.names: dict[Term, str] = {}
         constants = itertools.count()
         for term in program.sources():
-            match term.source:
-                case Argument(position):
-                    self.names[term] = f"a{position}"
-                case Memory(number):
-                    self.names[term] = f"m{number}"
-                case Scalar(number):
-                    self.names[term] = f"n{number}"
-                case Constant(array):
-                    named = f"c{next(constants)}" if array.ndim else repr(array.item())
-                    self.names[term] = named
+            source = term.source
+            if isinstance(source, Numbered):
+                self.names[term] = f"{source.letter}{source.number}"
+            elif isinstance(source, Constant):
+                array = source.array
+                self.names[term] = f"c{next(constants)}" if array.ndim else repr(array.item())
         outputs = (term for call in program.calls for term in call.outputs)
         for number, term in enumerate(outputs):
             self.names[term] = f"t{number}"
@@ -111,15 +98,10 @@ class Listing:
         return "\n".join(lines)
 
 
-def _source_order(term: Term) -> tuple[int, int]:
-    match term.source:
-        case Argument(number):
-            return 0, number
-        case Memory(number):
-            return 1, number
-        case Scalar(number):
-            return 2, number
-    return 3, 0  # constants, in order of use
+def _source_order(term: Term) -> tuple[bool, str, int]:
+    """Arguments, memories and scalars by number; then constants, in order of use."""
+    source = term.source
+    return (False, source.letter, source.number) if isinstance(source, Numbered) else (True, "", 0)
 
 
 def listing(program: Program, meanings: dict[Source, str] | None = None) -> str:

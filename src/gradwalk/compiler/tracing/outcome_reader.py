@@ -22,7 +22,7 @@ from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.capture.user_code import is_filled, vars_of
 from gradwalk.compiler.capture.variables import Variable
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program, Scalar, Term
-from gradwalk.compiler.passes.dead_code import drop_unused
+from gradwalk.compiler.passes.simplify import drop_unused
 from gradwalk.compiler.tracing.arguments import UNALIGNED, order_of
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.compiler.tracing.gradient import Gradient, differentiate
@@ -129,7 +129,7 @@ class OutcomeReader:
             gradient=gradient,
             captured_arguments=self.standing.captured_arguments,
             written_arguments=[
-                t.source.position for t, _ in updates if isinstance(t.source, Argument)
+                t.source.number for t, _ in updates if isinstance(t.source, Argument)
             ],
         )
 
@@ -340,7 +340,7 @@ class OutcomeReader:
             if isinstance(term.source, Memory):
                 array = memories[term.source.number].array
             elif isinstance(term.source, Argument):
-                array = self.standing.originals[term.source.position]._array
+                array = self.standing.originals[term.source.number]._array
             if array is not None and order_of(array) not in (None, UNALIGNED):
                 layout[term] = tuple(s // array.itemsize for s in array.strides)
         return layout

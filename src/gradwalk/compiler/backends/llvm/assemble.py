@@ -103,7 +103,7 @@ def assemble(made: NativeExecutable, designed: Design, threads: int) -> None:
         native.append(TapeEntry(made.library[kernel.name], [*block, *kernel.sizes], flags))
     finish_stretch()
     made.memories_at_risk = [t.source.number for t, slot in plan.memories if slot in at_risk]  # type: ignore[union-attr]
-    made.arguments_at_risk = [t.source.position for t, slot in plan.arguments if slot in at_risk]  # type: ignore[union-attr]
+    made.arguments_at_risk = [t.source.number for t, slot in plan.arguments if slot in at_risk]  # type: ignore[union-attr]
 
 
 def _checks(entry: Entry) -> set[Any]:

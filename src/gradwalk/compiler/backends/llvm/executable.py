@@ -59,7 +59,7 @@ class NativeExecutable:
         # What a call needs, also a generated one (compiler/call).
         self.numbers: Any = memoryview(self.scalars.data)
         self.status_words: Any = memoryview(self.status.data)
-        self.argument_order = [t.source.position for t, _ in plan.arguments]  # type: ignore[union-attr]
+        self.argument_order = [t.source.number for t, _ in plan.arguments]  # type: ignore[union-attr]
         self.memory_kinds: list[Expected] = []
         self.memory_order = [t.source.number for t, _ in plan.memories]  # type: ignore[union-attr]
         self.result_kinds = [(t.shape, t.dtype) for t, _ in plan.results]
