@@ -15,7 +15,7 @@ import pytest
 
 import gradwalk as gw
 from gradwalk import nn
-from gradwalk.compiler.capture.bytecode import Link, chains
+from gradwalk.compiler.capture.user_code import Link, chains
 from tests.compiler.models import programs
 
 Wrap = Callable[..., Any]

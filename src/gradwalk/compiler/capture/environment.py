@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.capture.bytecode import Chain, chains
 from gradwalk.compiler.capture.user_code import (
+    Chain,
     bound,
+    chains,
     defaults,
     is_basic,
     is_compiled,

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.introspect.estimates import operations, traffic
 from gradwalk.compiler.introspect.tensor_names import argument_names, captured_names
 from gradwalk.compiler.ir.listing import WIDTH, columns, lines_of, shortened
-from gradwalk.compiler.ir.program import Argument, Program
-from gradwalk.compiler.plan.buffers import ALIGNMENT
-from gradwalk.compiler.plan.loop_nest import Loops
+from gradwalk.compiler.ir.program import Argument, Call, Program
+from gradwalk.compiler.plan.buffers import ALIGNMENT, Slice, bytes_of
+from gradwalk.compiler.plan.loop_nest import Apply, Loops, Reduce, Sample
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Entry, Plan
+from gradwalk.compiler.plan.synchronization import operations as of_product
 from gradwalk.compiler.plan.synchronization import sharing
 from gradwalk.graph.source import SourceLine
 from gradwalk.inspect.report import Report
 from gradwalk.inspect.trace.statistics import in_bytes
 from gradwalk.ops.linear.matmul import matmul_op
+from gradwalk.ops.network.convolution import conv_weight
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization
     from gradwalk.compiler.function import Compiled
+
 
 # Of calls with a kernel of their own; all others scatter.
 CALL_KINDS = {
@@ -308,3 +311,53 @@ def _in_seconds(seconds: float | None) -> str:
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
+
+
+# -- estimates by shape: an op is one operation, a multiply-add two; arrays are moved once ---------
+
+
+def operations(entry: Entry) -> int:
+    """About how many floating-point operations an entry does."""
+    work = entry.work
+    if isinstance(work, Loops):
+        return _of_loops(work)
+    if isinstance(work, ProductSteps):
+        after = sum(isinstance(step, Apply) for step in work.loops.steps)
+        return of_product(work) + math.prod(work.outputs[0].shape) * after
+    return _of_call(work)
+
+
+def _of_loops(loops: Loops) -> int:
+    """Steps that vary run for every element, others once per row."""
+    rows = math.prod((*loops.outer, *loops.reduced))
+    elements = rows * math.prod(loops.row)
+    total = 0
+    for step, varies in zip(loops.steps, loops.varies(), strict=True):
+        if isinstance(step, (Apply, Sample, Reduce)):
+            total += elements if varies or isinstance(step, Reduce) else rows
+    return total
+
+
+def _of_call(call: Call) -> int:
+    """For the gradient of a convolution's weight: every element of y times all of the weight. For
+    other calls every element once."""
+    if call.op is conv_weight:
+        _, y = call.terms
+        return 2 * y.size * math.prod(call.outputs[0].shape[1:])
+    return max((term.size for term in (*call.outputs, *call.terms)), default=0)
+
+
+def traffic(entry: Entry) -> int:
+    """The bytes that an entry reads and writes, without its scratch memory."""
+    read = {_identity(array): array for array in entry.reads}
+    written = {_identity(array): array for array in entry.writes if not is_scratch(array)}
+    return sum(bytes_of(array) for array in (*read.values(), *written.values()))
+
+
+def is_scratch(array: Slice) -> bool:
+    """Whether only the kernel itself uses it."""
+    return array.buffer.in_arena and not array.buffer.readers
+
+
+def _identity(array: Slice) -> tuple[object, ...]:
+    return id(array.buffer), array.offset, array.shape, array.strides

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.ir.compiler_ops import random_bernoulli, random_bernoulli_each
 from gradwalk.compiler.ir.program import (
     Args,
     Builder,
@@ -23,7 +24,6 @@ from gradwalk.compiler.ir.program import (
     forward,
     rewrite,
 )
-from gradwalk.compiler.ir.random_ops import random_bernoulli, random_bernoulli_each
 from gradwalk.ops.elementwise.choice import where
 from gradwalk.ops.shape.reshaping import cast
 

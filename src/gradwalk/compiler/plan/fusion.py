@@ -21,9 +21,8 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from gradwalk.compiler.ir.index_ops import checked_index
+from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM, checked_index
 from gradwalk.compiler.ir.program import Call, Operand, Program, Term, in_order
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.capabilities import Capabilities
 from gradwalk.compiler.plan.loop_kinds import Kind, classify, kind_of, picking
 from gradwalk.compiler.plan.loop_nest import SumOrder

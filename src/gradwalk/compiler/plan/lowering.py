@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.ir.program import Call, Constant, Term
-from gradwalk.compiler.ir.random_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.plan.buffers import Slice, Strides, fresh
 from gradwalk.compiler.plan.fusion import FusionGroup
-from gradwalk.compiler.plan.loop_kinds import REDUCTIONS, Kind, kind_of, picking
+from gradwalk.compiler.plan.loop_kinds import (
+    REDUCTIONS,
+    Kind,
+    is_native_convolution,
+    kind_of,
+    picking,
+)
 from gradwalk.compiler.plan.loop_nest import (
     Access,
     Apply,
@@ -251,3 +258,27 @@ def _merged(axes: list[int], shape: Shape, strides: list[Strides]) -> list[Loop]
 def elements(loops: Loops) -> int:
     """How often the innermost steps run."""
     return int(np.prod([*loops.outer, *loops.reduced, *loops.row], dtype=np.int64))
+
+
+# -- sums over the batch that threads share --------------------------------------------------------
+
+
+PARTS = 8
+SMALL = 1 << 16  # numbers up to which a copy of the sums for every part costs little
+
+
+def joined(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The stride of several dimensions merged into one; None if they cannot be merged."""
+    long = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    for (_, outer), (n, inner) in itertools.pairwise(long):
+        if outer != n * inner:
+            return None
+    return long[-1][1] if long else 1
+
+
+def weight_parts(call: Call, x: Slice, y: Slice) -> int:
+    """Into how many parts to cut the batch for the gradient of a convolution's weight: one if
+    threads share the weight, because it is large, or if NumPy computes it."""
+    native = is_native_convolution(call) and joined(y.shape[2:], y.strides[2:]) is not None
+    small = call.outputs[0].size <= SMALL
+    return min(x.shape[0], PARTS) if native and small else 1

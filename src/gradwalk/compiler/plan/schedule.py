@@ -25,6 +25,7 @@ from gradwalk.compiler.ir.program import (
 )
 from gradwalk.compiler.plan.arena import place_in_arena
 from gradwalk.compiler.plan.buffers import (
+    CHANGES,
     Buffer,
     Slice,
     allocate,
@@ -34,9 +35,7 @@ from gradwalk.compiler.plan.buffers import (
     views,
 )
 from gradwalk.compiler.plan.capabilities import Capabilities
-from gradwalk.compiler.plan.copy_elision import Requests, part_of
 from gradwalk.compiler.plan.fusion import Fusion, FusionGroup
-from gradwalk.compiler.plan.in_place import changes_in_place, updates_in_place
 from gradwalk.compiler.plan.loop_kinds import Kind, picking
 from gradwalk.compiler.plan.loop_nest import Loops
 from gradwalk.compiler.plan.lowering import (
@@ -46,9 +45,9 @@ from gradwalk.compiler.plan.lowering import (
     loops_of,
     product_of,
     sum_loops,
+    weight_parts,
 )
-from gradwalk.compiler.plan.partial_sums import weight_parts
-from gradwalk.compiler.plan.partial_writes import CHANGES
+from gradwalk.compiler.plan.placement import Requests, changes_in_place, part_of, updates_in_place
 from gradwalk.compiler.plan.rematerialization import rematerialize
 from gradwalk.compiler.plan.sinking import sink
 from gradwalk.ops.network.convolution import conv_weight

@@ -1,4 +1,4 @@
-"""Random numbers in traced functions: every draw is a call of an op (compiler/ir/random_ops.py).
+"""Random numbers in traced functions: every draw is a call of an op (compiler/ir/compiler_ops.py).
 
 The state of a generator is captured memory, updated once at the end. So a program draws what eager
 code would have drawn, and the next call, compiled or not, goes on from there.
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradwalk.compiler.capture.locations import GeneratorLocation
-from gradwalk.compiler.ir.program import Constant, Term
-from gradwalk.compiler.ir.random_ops import (
+from gradwalk.compiler.ir.compiler_ops import (
     random_bernoulli,
     random_bernoulli_each,
     random_exponential,
@@ -22,6 +21,7 @@ from gradwalk.compiler.ir.random_ops import (
     random_permutation,
     random_uniform,
 )
+from gradwalk.compiler.ir.program import Constant, Term
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.compiler.tracing.traced import Traced
 from gradwalk.ops.core.dtypes import float64, int64

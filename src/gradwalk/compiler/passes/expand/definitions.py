@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.ir.compiler_ops import running_max, running_min
 from gradwalk.compiler.ir.program import Call
-from gradwalk.compiler.ir.scan_ops import running_max, running_min
 from gradwalk.compiler.passes.expand.einsum import einsum_definition
 from gradwalk.compiler.passes.expand.extremes import (
     kth_along,

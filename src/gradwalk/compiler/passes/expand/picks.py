@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwalk.compiler.ir.index_ops import checked_index
+from gradwalk.compiler.ir.compiler_ops import checked_index
 from gradwalk.compiler.ir.program import (
     Args,
     Builder,

@@ -21,7 +21,7 @@ from gradwalk.compiler.backends.llvm.emit.elementwise_table import emit
 from gradwalk.compiler.backends.llvm.emit.ir_builder import I64, Declaration, IRBuilder
 from gradwalk.compiler.backends.llvm.emit.vector import Type, Vector
 from gradwalk.compiler.backends.llvm.emit.vector_builder import VectorBuilder
-from gradwalk.compiler.ir import index_ops
+from gradwalk.compiler.ir import compiler_ops
 from gradwalk.ops.core.op import Op
 
 SIGNATURE = "ptr noalias %slots, ptr noalias %args, i64 %thread, i64 %threads"
@@ -91,7 +91,7 @@ class KernelBuilder(VectorBuilder):
         mask: str | None = None,
     ) -> Vector:
         """An elementwise op of the table, or the compiler's own."""
-        if op is not index_ops.checked_index:
+        if op is not compiler_ops.checked_index:
             return emit(op, given, attrs, dtype, self, lanes)
         (index,) = given
         if not isinstance(index, Vector):  # a constant of one element
