@@ -115,7 +115,7 @@ class Fusion:
                 here.level = level
                 waiting += [(user, level + 1) for user in self.users[here] if user.level <= level]
 
-    def _leads_to(self, source: FusionGroup, group: FusionGroup, *, directly: bool) -> bool:
+    def leads_to(self, source: FusionGroup, group: FusionGroup, directly: bool = True) -> bool:
         """Whether `group` has to come after `source`; without `directly`, because of a third."""
         if group.level <= source.level:
             return False
@@ -154,8 +154,8 @@ class Fusion:
         if not few and self.arrays([*first.calls, *second.calls]) > MOST_ARRAYS:
             return False
         return not (
-            self._leads_to(first, second, directly=False)
-            or self._leads_to(second, first, directly=False)
+            self.leads_to(first, second, directly=False)
+            or self.leads_to(second, first, directly=False)
         )
 
     def _same_loops(self, first: FusionGroup, second: FusionGroup) -> bool:
@@ -205,7 +205,7 @@ class Fusion:
         in_order = first.last < second.first
         first.calls += second.calls
         if not in_order:
-            first.calls.sort(key=self._position)
+            first.calls.sort(key=self._positions.__getitem__)
         first.wholes += second.wholes
         first.first = min(first.first, second.first)
         first.last = max(first.last, second.last)
@@ -229,17 +229,13 @@ class Fusion:
         moved = set(calls)
         group.calls = [c for c in group.calls if c not in moved]
         group.wholes = [c for c in group.wholes if c not in moved]
-        target.calls = sorted([*target.calls, *calls], key=self._position)
+        target.calls = sorted([*target.calls, *calls], key=self._positions.__getitem__)
         target.wholes += [c for c in calls if _needs_whole(c)]
         for call in calls:
             self.of[call] = target
             for term in call.terms:
                 if term.call is not None and self.of[term.call] is not target:
                     self.depends(target, self.of[term.call])
-
-    def leads_to(self, first: FusionGroup, second: FusionGroup) -> bool:
-        """Whether one group has to come after another."""
-        return self._leads_to(first, second, directly=True)
 
     # -- changes to the program (rematerialization.py) ---------------------------------------------
 
@@ -341,9 +337,6 @@ class Fusion:
         for other in others:
             self.depends(group, other)
         return True
-
-    def _position(self, call: Call) -> int:
-        return self._positions[call]
 
 
 _FUSED = (Kind.MAP, Kind.ROWS, Kind.COLUMNS, Kind.PRODUCT)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from gradwalk.compiler.ir.compiler_ops import ELEMENTWISE_RANDOM
 from gradwalk.compiler.ir.program import Call, Constant, Term
@@ -82,16 +81,20 @@ def product_of(group: FusionGroup, stored: Iterable[Term], where: Where) -> Prod
     return ProductSteps(product, where(left), where(right), outputs, extras, lowering.steps)
 
 
-def copy_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
-    """Loops that copy one array to another of the same shape."""
+def copy_loops(source: Slice, target: Slice, summed: bool = False) -> tuple[Loops, list[Slice]]:
+    """Loops that copy one array to another of the same shape; if `summed`, to one that has its
+    first dimension added up."""
+    axes, kind = ((0,), Kind.COLUMNS) if summed else ((), Kind.MAP)
     loops = Loops((), ())
     loops.accesses = [
         Access(source.dtype, source.strides),
-        Access(target.dtype, target.strides, written=True),
+        Access(target.dtype, (*(0 for _ in axes), *target.strides), written=True),
     ]
     value = loops.add(Load(0, source.dtype))
+    if summed:
+        value = loops.add(Reduce("sum", value, source.dtype))
     loops.add(Store(1, value))
-    return arranged(loops, source.shape, (), Kind.MAP), [source, target]
+    return arranged(loops, source.shape, axes, kind), [source, target]
 
 
 def fill_loops(value: float, target: Slice) -> tuple[Loops, list[Slice]]:
@@ -100,18 +103,6 @@ def fill_loops(value: float, target: Slice) -> tuple[Loops, list[Slice]]:
     loops.accesses = [Access(target.dtype, target.strides, written=True)]
     loops.add(Store(0, loops.add(Number(value, target.dtype))))
     return arranged(loops, target.shape, (), Kind.MAP), [target]
-
-
-def sum_loops(source: Slice, target: Slice) -> tuple[Loops, list[Slice]]:
-    """Loops that sum an array over its first dimension."""
-    loops = Loops((), ())
-    loops.accesses = [
-        Access(source.dtype, source.strides),
-        Access(target.dtype, (0, *target.strides), written=True),
-    ]
-    total = loops.add(Reduce("sum", loops.add(Load(0, source.dtype)), source.dtype))
-    loops.add(Store(1, total))
-    return arranged(loops, source.shape, (0,), Kind.COLUMNS), [source, target]
 
 
 class _Lowering:
@@ -257,13 +248,13 @@ def _merged(axes: list[int], shape: Shape, strides: list[Strides]) -> list[Loop]
 
 def elements(loops: Loops) -> int:
     """How often the innermost steps run."""
-    return int(np.prod([*loops.outer, *loops.reduced, *loops.row], dtype=np.int64))
+    return math.prod((*loops.outer, *loops.reduced, *loops.row))
 
 
 # -- sums over the batch that threads share --------------------------------------------------------
 
 
-PARTS = 8
+PARTS = 8  # fixed, and added up in order: results do not depend on the number of threads
 SMALL = 1 << 16  # numbers up to which a copy of the sums for every part costs little
 
 

@@ -44,7 +44,6 @@ from gradwalk.compiler.plan.lowering import (
     fill_loops,
     loops_of,
     product_of,
-    sum_loops,
     weight_parts,
 )
 from gradwalk.compiler.plan.placement import Requests, changes_in_place, part_of, updates_in_place
@@ -308,7 +307,7 @@ class _Planner:
         terms = {out: parts, **dict(zip(call.terms, operands, strict=True))}
         self._add(Entry(call, [parts, *operands], operands, [parts], call.line, [call], terms))
         if count > 1:
-            loops, operands = sum_loops(parts, target)
+            loops, operands = copy_loops(parts, target, summed=True)
             self._add(Entry(loops, operands, [parts], [target], call.line))
 
     def _finish(self) -> None:
