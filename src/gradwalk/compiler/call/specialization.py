@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.call import guards, run
+from gradwalk.compiler.call import guard_code, run
 from gradwalk.compiler.call.writer import MISS, CallText
 from gradwalk.compiler.capture.locations import GeneratorLocation, StateLocation
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program
@@ -67,9 +67,9 @@ class Specialization:
         ]
         self._gradient: Any = None  # the executable of the second program, once it is needed
         self._text = CallText(self)
-        guards.write_arguments(self._text, *call, static)
-        guards.write_guards(self._text)
-        guards.write_scalars(self._text)
+        guard_code.write_arguments(self._text, *call, static)
+        guard_code.write_guards(self._text)
+        guard_code.write_scalars(self._text)
         run.write_arrays(self._text)
         run.write_run(self._text)
         run.write_changes(self._text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from gradwalk.compiler.capture.guards import Variable
 from gradwalk.compiler.capture.locations import (
     ArgumentLocation,
     GradientLocation,
@@ -15,7 +16,6 @@ from gradwalk.compiler.capture.locations import (
     TensorLocation,
 )
 from gradwalk.compiler.capture.optimizers import SharedScalar
-from gradwalk.compiler.capture.variables import Variable
 
 if TYPE_CHECKING:
     from gradwalk.compiler.call.specialization import Specialization

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from gradwalk.compiler.capture.guards import Variable
 from gradwalk.compiler.capture.locations import (
     GeneratorLocation,
     GradientLocation,
@@ -17,7 +18,6 @@ from gradwalk.compiler.capture.locations import (
     TensorLocation,
 )
 from gradwalk.compiler.capture.modules import AttributeLocation
-from gradwalk.compiler.capture.variables import Variable
 from gradwalk.compiler.ir.program import Argument, Memory, Scalar, Source
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.nn.module import Module

@@ -7,8 +7,9 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gradwalk.compiler.capture.captured import CapturedTensor
-from gradwalk.compiler.capture.environment import Environment
+from gradwalk.compiler.capture.captured_tensors import CapturedTensor
+from gradwalk.compiler.capture.environment_guards import Environment
+from gradwalk.compiler.capture.guards import ModulesGuard, OptimizerGuard, Variable
 from gradwalk.compiler.capture.locations import (
     GradientLocation,
     OptionLocation,
@@ -16,11 +17,9 @@ from gradwalk.compiler.capture.locations import (
     StateLocation,
     TensorLocation,
 )
-from gradwalk.compiler.capture.modules import ModulesGuard, replaced_locations
-from gradwalk.compiler.capture.optimizers import OptimizerGuard
+from gradwalk.compiler.capture.modules import replaced_locations
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.capture.user_code import is_filled, vars_of
-from gradwalk.compiler.capture.variables import Variable
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program, Scalar, Term
 from gradwalk.compiler.passes.simplify import drop_unused
 from gradwalk.compiler.tracing.arguments import UNALIGNED, order_of

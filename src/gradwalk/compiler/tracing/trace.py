@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from gradwalk.compiler.capture.environment import Environment
+from gradwalk.compiler.capture.environment_guards import Environment
+from gradwalk.compiler.capture.guards import Variable, is_plain
 from gradwalk.compiler.capture.locations import ArgumentLocation, ScalarLocation
 from gradwalk.compiler.capture.optimizers import capture_optimizer
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
-from gradwalk.compiler.capture.variables import Variable, is_plain
 from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
 from gradwalk.compiler.tracing.arguments import (

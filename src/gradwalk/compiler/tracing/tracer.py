@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwalk.compiler.capture.captured import CapturedTensor, Storage
+from gradwalk.compiler.capture.captured_tensors import CapturedTensor, Storage
+from gradwalk.compiler.capture.guards import Variable, hooks_of
 from gradwalk.compiler.capture.locations import GradientLocation, TensorLocation
-from gradwalk.compiler.capture.modules import CapturedModules, hooks_of
+from gradwalk.compiler.capture.modules import CapturedModules
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
-from gradwalk.compiler.capture.variables import Variable
 from gradwalk.compiler.ir.program import Builder, Constant, Memory, Operand, Scalar, Term
 from gradwalk.compiler.tracing.aliasing import view_chain
 from gradwalk.compiler.tracing.errors import TraceError, numbers_wanted, untraceable

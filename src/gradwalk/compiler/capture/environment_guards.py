@@ -23,6 +23,14 @@ from typing import Any
 
 import numpy as np
 
+from gradwalk.compiler.capture.guards import (
+    MISSING,
+    ArrayOutside,
+    Container,
+    Variable,
+    is_plain,
+    same,
+)
 from gradwalk.compiler.capture.user_code import (
     Chain,
     bound,
@@ -35,14 +43,6 @@ from gradwalk.compiler.capture.user_code import (
     is_library,
     names,
     vars_of,
-)
-from gradwalk.compiler.capture.variables import (
-    MISSING,
-    ArrayOutside,
-    Container,
-    Variable,
-    is_plain,
-    same,
 )
 from gradwalk.compiler.tracing.errors import untraceable
 from gradwalk.engine.tree import leaves
