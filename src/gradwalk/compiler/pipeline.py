@@ -7,12 +7,13 @@ the function that a user's call runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import gc
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gradwalk.compiler.backends import Lowered, Stages, load
 from gradwalk.compiler.call.specialization import Build, Specialization
-from gradwalk.compiler.garbage import no_collections
 from gradwalk.compiler.ir.program import Layout, Pass, Program, copied
 from gradwalk.compiler.passes.expand.advanced_indexing import separate_views
 from gradwalk.compiler.passes.expand.composites import open_composites
@@ -50,6 +51,19 @@ PASSES: tuple[Pass, ...] = (
     stage_transposed,
     drop_unused,
 )
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Suspend the collector: compiling makes many objects that stay, and visiting all of them time
+    and again would take a sixth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def specialize(
