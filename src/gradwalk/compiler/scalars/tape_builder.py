@@ -13,8 +13,6 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from gradwalk.compiler.scalars.entries import MINUS_ZERO, PLUS_ZERO, Entries
 from gradwalk.compiler.scalars.flat_graph import PRODUCT, Shape, Steps
 from gradwalk.compiler.scalars.kernels import Kernels
@@ -39,11 +37,11 @@ class TapeBuilder:
         # edge and of its factor.
         self.value, self.gradient = [0] * values, [0] * values
         self.handed, self.factor = [0] * edges, [self.ones] * edges
+        self.carries = [True] * edges  # a gradient, along each edge
         self.inputs_at = self._place_leaves()
         for row in self.rows:
             self._forward(row)
         self.loss = self.value[steps.root]
-        self._find_factors()
         self._find_arrivals()
         self.gradient[steps.root] = self.ones
         for row in reversed(self.rows):
@@ -86,8 +84,9 @@ class TapeBuilder:
         else:
             kernel = self.kernels.forward(shape.rules, vector=len(row) > 1)
             offsets = self.entries.map(kernel, list(zip(*operands, strict=True)))
-        for step, offset in zip(row, offsets, strict=True):
+        for step, lane, offset in zip(row, operands, offsets, strict=True):
             self.value[self.steps.nodes[step]] = offset
+            self._set_factors(shape, self.edges[step], lane, offset)
 
     def _factors(self, terms: bytes, operands: list[int]) -> list[tuple[int, int]]:
         """The two factors of each term of a sum: a plain term is × 1."""
@@ -96,28 +95,22 @@ class TapeBuilder:
 
     # -- edges, read backward ----------------------------------------------------------------------
 
-    def _find_factors(self) -> None:
-        """Find the factor of each edge, and the edges that carry nothing."""
-        self.carries = [True] * len(self.factor)
-        for step, node in enumerate(self.steps.nodes):
-            shape, edges, operands = self._shape(step), self.edges[step], self._operands(step)
-            if shape.terms:
-                edge = edges.start
-                for kind in shape.terms:
-                    if kind == PRODUCT:
-                        other = edge - edges.start
-                        self.factor[edge : edge + 2] = operands[other + 1], operands[other]
-                    edge += 1 + kind
-                continue
-            for edge, factor in zip(edges, shape.rules.factors, strict=True):
-                if factor.kind == NOTHING:
-                    self.carries[edge] = False
-                elif factor.kind == NUMBER:
-                    self.factor[edge] = self.entries.constant(factor.number)
-                elif factor.kind == OPERAND:
-                    self.factor[edge] = operands[factor.operand]
-                elif factor.kind == RESULT:
-                    self.factor[edge] = self.value[node]
+    def _set_factors(self, shape: Shape, edges: range, operands: list[int], result: int) -> None:
+        """Set the factor of each edge of a step, or that it carries nothing."""
+        k = 0
+        for kind in shape.terms:
+            if kind == PRODUCT:
+                self.factor[edges[k]], self.factor[edges[k + 1]] = operands[k + 1], operands[k]
+            k += 1 + kind
+        for edge, factor in zip(edges, () if shape.terms else shape.rules.factors, strict=False):
+            if factor.kind == NOTHING:
+                self.carries[edge] = False
+            elif factor.kind == NUMBER:
+                self.factor[edge] = self.entries.constant(factor.number)
+            elif factor.kind == OPERAND:
+                self.factor[edge] = operands[factor.operand]
+            elif factor.kind == RESULT:
+                self.factor[edge] = result
 
     def _find_arrivals(self) -> None:
         """Find the Values that gradients of inputs come through, and for each of them the edges
@@ -130,7 +123,7 @@ class TapeBuilder:
             edges = self.edges[step]
             self.wanted[v] = any(self.wanted[targets[e]] and self.carries[e] for e in edges)
         self.arrivals: list[list[int]] = [[] for _ in self.value]
-        for edge in np.argsort(self.steps.turns, kind="stable").tolist():
+        for edge in sorted(range(len(targets)), key=self.steps.turns.__getitem__):
             if self.carries[edge] and self.wanted[targets[edge]]:
                 self.arrivals[targets[edge]].append(edge)
 
