@@ -27,7 +27,6 @@ class Entries:
         self.kernels = kernels
         self.lanes = kernels.lanes
         self.block = scalar_tape.BLOCK * self.lanes
-        self.calls: Counter[str] = Counter()
         self.entries: list[int] = []
         self.size = 0  # of the arena so far
         self._first_numbers: list[float] = []  # the constants, with which the arena begins
@@ -82,11 +81,14 @@ class Entries:
             entries[position] = addresses[kernel]
         return entries
 
+    def calls(self) -> Counter[str]:
+        """How often each kernel is called."""
+        return Counter(kernel for _, kernel in self._calls_at)
+
     # -- calls of kernels --------------------------------------------------------------------------
 
     def call(self, kernel: str, *arguments: int) -> None:
         """Add one entry."""
-        self.calls[kernel] += 1
         self._calls_at.append((len(self.entries), kernel))
         self.entries += (0, 2 + len(arguments), *arguments)
 

@@ -69,7 +69,7 @@ def read(root: Value) -> Steps:
     inputs = _inputs(walk)
     leaves = list(dict.fromkeys([v for some in inputs for v in some if v._left is None])) or [root]
     number = dict(zip((*walk, *leaves), range(len(walk) + len(leaves)), strict=True))
-    operands = [[number[v] for v in some] for some in inputs]
+    operands = [list(map(number.__getitem__, some)) for some in inputs]
     rules, rules_of = _rules_of_each(walk)
     before, inside = _parts_of_sums(operands, [rules[n] for n in rules_of])
     steps = Steps(walk, leaves)
@@ -79,19 +79,19 @@ def read(root: Value) -> Steps:
     for v, hidden in enumerate(inside):
         if hidden:
             continue
+        targets, turn, terms = operands[v], (len(walk) - v) * most, b""
+        turns = list(range(turn, turn + len(targets)))
         rule = rules[rules_of[v]]
         if rule is ADD:
-            edges, terms = _edges(v, operands, before, inside)
-        else:
-            edges = [(v, k) for k in range(len(operands[v]))]
-            terms = bytes([PRODUCT]) if rule is MUL else b""
-        targets = [operands[user][k] for user, k in edges]
+            targets, turns, terms = _sum(v, operands, before, inside, most)
+        elif rule is MUL:
+            terms = bytes([PRODUCT])
         height_of[v] = 1 + max([height_of[target] for target in targets])
         steps.step_of[v] = len(steps.nodes)
         steps.nodes.append(v)
         steps.heights.append(height_of[v])
         steps.targets += targets
-        steps.turns += [(len(walk) - user) * most + k for user, k in edges]
+        steps.turns += turns
         steps.first_edge.append(len(steps.targets))
         steps.shapes.append(kinds.setdefault((rules_of[v], terms), len(kinds)))
     steps.kinds += [Shape(rules[rule], terms) for rule, terms in kinds]
@@ -116,24 +116,30 @@ def _parts_of_sums(operands: list[list[int]], rules: list[Rules]) -> tuple[list[
     return before, inside
 
 
-def _edges(
-    v: int, operands: list[list[int]], before: list[int], inside: list[bool]
-) -> tuple[list[tuple[int, int]], bytes]:
-    """The edges of a sum, each as a Value and which of its operands, and the terms they are, in
-    order of addition."""
+def _sum(
+    v: int, operands: list[list[int]], before: list[int], inside: list[bool], most: int
+) -> tuple[list[int], list[int], bytes]:
+    """The targets and turns of the edges of a sum, and its terms, in order of addition."""
     sums = [v]
     while before[sums[-1]] >= 0:
         sums.append(before[sums[-1]])
-    edges: list[tuple[int, int]] = []
+    targets: list[int] = []
+    turns: list[int] = []
     terms = bytearray()
     for here in reversed(sums):
-        for k, u in enumerate(operands[here]):
+        for turn, u in enumerate(operands[here], (len(before) - here) * most):
             if u == before[here]:
                 continue
-            product = u < len(inside) and inside[u]
-            edges += [(u, 0), (u, 1)] if product else [(here, k)]
-            terms.append(PRODUCT if product else PLAIN)
-    return edges, bytes(terms)
+            if u < len(inside) and inside[u]:
+                turn = (len(before) - u) * most
+                targets += operands[u]
+                turns += (turn, turn + 1)
+                terms.append(PRODUCT)
+            else:
+                targets.append(u)
+                turns.append(turn)
+                terms.append(PLAIN)
+    return targets, turns, bytes(terms)
 
 
 def _inputs(walk: list[Value]) -> list[tuple[Any, ...]]:

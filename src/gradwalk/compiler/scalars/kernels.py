@@ -43,9 +43,8 @@ class Kernels:
 
     def fold(self, vectors: int) -> str:
         """The fold of rows of this many vectors; 0 for single numbers."""
-        return self._known(
-            ("fold", vectors), lambda: scalar_tape.fold(vectors or 1, self.lanes if vectors else 1)
-        )
+        lanes = self.lanes if vectors else 1
+        return self._known(("fold", vectors), scalar_tape.fold, vectors or 1, lanes)
 
     def collect(self) -> str:
         """The kernel that copies numbers side by side."""
@@ -79,10 +78,10 @@ class Kernels:
         name = self._map(rules, what, vector, native, len(everything), contribution)
         return name, everything if name in self.in_python else factor.reads
 
-    def _known(self, key: Any, write: Callable[[], Kernel]) -> str:
+    def _known(self, key: Any, write: Callable[..., Kernel], *args: Any) -> str:
         """The name of a kernel, which is written when it is first needed."""
         if key not in self._names:
-            text = write()
+            text = write(*args)
             self.texts[text.name] = text
             self._names[key] = text.name
         return self._names[key]
@@ -104,7 +103,7 @@ class Kernels:
         digest = hashlib.sha256(repr(sorted(rules.attrs.items())).encode()).hexdigest()[:8]
         name = f"scalar_{rules.op.name}_{what}" + (f"_{digest}" if rules.attrs else "")
         try:
-            return self._known(key, lambda: native(name, lanes))
+            return self._known(key, native, name, lanes)
         except NoKernel:
             self._names[key] = self._python(f"{name}_{lanes}", operands, compute)
             return self._names[key]

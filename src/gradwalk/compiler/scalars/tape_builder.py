@@ -137,14 +137,16 @@ class TapeBuilder:
         """
         if nodes == [self.steps.root]:
             return
-        pairs = [[(self.handed[e], self.factor[e]) for e in self.arrivals[v]] for v in nodes]
-        most = max(map(len, pairs))
-        if most * len(nodes) > 2 * sum(map(len, pairs)) + self.entries.block:
+        handed, factor = self.handed, self.factor
+        pairs = [[(handed[e], factor[e]) for e in self.arrivals[v]] for v in nodes]
+        counts = [len(lane) for lane in pairs]
+        most = max(counts)
+        if most * len(nodes) > 2 * sum(counts) + self.entries.block:
             for few in (True, False):
                 self._pull([v for v in nodes if (len(self.arrivals[v]) <= most // 2) == few])
             return
-        for lane in pairs:
-            lane += [(self.zeros, self.ones)] * (most - len(lane))
+        for lane, count in zip(pairs, counts, strict=True):
+            lane += [(self.zeros, self.ones)] * (most - count)
         if most == 0:
             offsets: Any = [self.zeros] * len(nodes)
         elif most == 1 and all(factor == self.ones for ((_, factor),) in pairs):
@@ -161,8 +163,10 @@ class TapeBuilder:
             for edge in self.edges[step]:
                 self.handed[edge] = self.gradient[v]
         for k, factor in enumerate(() if shape.terms else shape.rules.factors):
+            if factor.kind != COMPUTED:
+                continue
             edges = [self.edges[step][k] for step in row]
-            if factor.kind == COMPUTED and any(self.wanted[self.steps.targets[e]] for e in edges):
+            if any(self.wanted[self.steps.targets[e]] for e in edges):
                 kernel, names = self.kernels.backward(shape.rules, k, vector=len(row) > 1)
                 operands = zip(*map(self._operands, row), strict=True)
                 offsets = dict(zip(shape.rules.op.inputs, operands, strict=True))
@@ -222,6 +226,6 @@ class TapeBuilder:
                 f"{max(map(len, self.rows), default=0)} the longest",
                 f"{8 * entries.size} bytes of numbers, {8 * len(entries.entries)} bytes of tape; "
                 "kernels called:",
-                *(f"{count:8} {name}" for name, count in entries.calls.most_common()),
+                *(f"{count:8} {name}" for name, count in entries.calls().most_common()),
             ]
         )
