@@ -16,7 +16,7 @@ from gradwalk.compiler.call.writer import MISS, CallText
 from gradwalk.compiler.capture.locations import GeneratorLocation, StateLocation
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program
 from gradwalk.compiler.tracing.aliasing import check_apart, overlap
-from gradwalk.compiler.tracing.arguments import Arguments
+from gradwalk.compiler.tracing.arguments import Arguments, order_of
 from gradwalk.compiler.tracing.outcome import Alias, Itself, Result, TracedProgram
 from gradwalk.engine.modes import state
 from gradwalk.graph.versions import Together, owner_of, put_together, stamp_for
@@ -169,8 +169,6 @@ def _alike(now: Array, before: Array) -> bool:
     return (
         now.shape == before.shape
         and now.dtype == before.dtype
-        and now.flags.c_contiguous == before.flags.c_contiguous
-        and (now.flags.c_contiguous or now.strides == before.strides)
-        and now.flags.aligned
+        and order_of(now) == order_of(before)
         and now.flags.writeable >= before.flags.writeable
     )

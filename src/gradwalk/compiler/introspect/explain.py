@@ -76,12 +76,12 @@ class ProgramReport(Report):
     title: str
     calls: int  # of ops, after the passes
     kernels: list[KernelReport]
-    buffers: int
-    arena: int  # bytes
-    without_reuse: int  # bytes that the buffers would take side by side
-    threads: int
-    functions: int  # of native code, each for one or more kernels
-    compiled: int  # of those, not in a cache
+    buffers: int = 0
+    arena: int = 0  # bytes
+    without_reuse: int = 0  # bytes that the buffers would take side by side
+    threads: int = 1
+    functions: int = 0  # of native code, each for one or more kernels
+    compiled: int = 0  # of those, not in a cache
     stages: dict[str, float] = field(default_factory=dict)  # seconds
     backend: str = ""
 
@@ -220,7 +220,7 @@ def program_report(title: str, executable: Any, backend: str) -> ProgramReport:
     program: Program = executable.program
     plan: Plan | None = executable.plan
     if plan is None:
-        return ProgramReport(title, len(program.calls), [], 0, 0, 0, 1, 0, 0, {}, backend)
+        return ProgramReport(title, len(program.calls), [], backend=backend)
     from gradwalk.compiler.backends.llvm.runtime import thread_pool
 
     threads = thread_pool.get_num_threads()

@@ -12,7 +12,7 @@ from gradwalk.compiler.capture.locations import GeneratorLocation
 from gradwalk.compiler.introspect.explain import kind_of_entry
 from gradwalk.compiler.introspect.tensor_names import source_names
 from gradwalk.compiler.ir.listing import line_of
-from gradwalk.compiler.ir.program import Call, Constant, Program, Source, Term, source_values
+from gradwalk.compiler.ir.program import Call, Constant, Program, Term, source_values
 from gradwalk.compiler.tracing.arguments import Arguments
 from gradwalk.engine.modes import state
 from gradwalk.inspect.trace.recorder import AUTOMATIC
@@ -87,12 +87,12 @@ def _values(
 class _TraceWriter:
     """Adds nodes to a trace; keeps arrays up to 64 MiB, then their statistics."""
 
-    def __init__(self, title: str, values: dict[Term, Any], names: dict[Source, str]) -> None:
+    def __init__(self, title: str, values: dict[Term, Any], names: dict[Any, str]) -> None:
         self.trace = Trace()
         # It names the trace, and is empty, so that kernels are the outermost groups.
         self.trace.groups.append(Group(title, "scope", 1, None))
         self.values = values
-        self.names = names
+        self.names = names  # of sources
         self.nodes: dict[Term, Edge] = {}
         self.groups: dict[int, int] = {}
 

@@ -18,6 +18,7 @@ from gradwalk.compiler.capture.locations import (
     TensorLocation,
 )
 from gradwalk.compiler.capture.modules import AttributeLocation
+from gradwalk.compiler.capture.user_code import is_filled
 from gradwalk.compiler.ir.program import Argument, Memory, Scalar, Source
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.nn.module import Module
@@ -79,10 +80,8 @@ def _variables(function: Any) -> Iterator[tuple[str, Any]]:
         return
     closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in closure:
-        try:
+        if is_filled(cell):
             yield name, cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
     for name in function.__code__.co_names:
         if name in function.__globals__:
             yield name, function.__globals__[name]

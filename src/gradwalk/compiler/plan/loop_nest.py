@@ -217,21 +217,18 @@ class Loops:
 
     def size_of_stride(self, access: int, dimension: int) -> int:
         """The position of a stride among the sizes."""
-        loops = self._depth
-        return loops * (1 + access) + dimension
+        return self._depth * (1 + access) + dimension
 
     def size_of_pick(self, step: int, number: int) -> int:
         """The position of the stride of a picked index among the sizes; its length follows."""
-        loops = self._depth
         before = sum(len(s.picked) for s in self.steps[:step] if isinstance(s, Pick))
-        return loops * (1 + len(self.accesses)) + 2 * (before + number)
+        return self.size_of_stride(len(self.accesses), 2 * (before + number))
 
     def size_of_skip(self, step: int) -> int:
         """The position of the blocks that a draw skips among the sizes."""
         picks = sum(len(s.picked) for s in self.steps if isinstance(s, Pick))
         before = sum(isinstance(s, Sample) for s in self.steps[:step])
-        loops = self._depth
-        return loops * (1 + len(self.accesses)) + 2 * picks + before
+        return self.size_of_stride(len(self.accesses), 2 * picks + before)
 
     def draws_from_multiples_of(self, step: Sample) -> int:
         """The largest power of two, up to 64, that divides the number of a draw's element wherever

@@ -36,7 +36,7 @@ class TapeBuilder:
         # The offsets of the number and the gradient of each Value, of the contribution along each
         # edge and of its factor.
         self.value, self.gradient = [0] * values, [0] * values
-        self.handed, self.factor = [0] * edges, [self.ones] * edges
+        self.contribution, self.factor = [0] * edges, [self.ones] * edges
         self.carries = [True] * edges  # a gradient, along each edge
         self.inputs_at = self._place_leaves()
         for row in self.rows:
@@ -47,7 +47,7 @@ class TapeBuilder:
         for row in reversed(self.rows):
             if any(self.wanted[steps.nodes[step]] for step in row):
                 self._pull([steps.nodes[step] for step in row])
-                self._hand_back(row)
+                self._contribute(row)
         self.gradients_at = self._gradients()
 
     def _place_leaves(self) -> int:
@@ -137,8 +137,8 @@ class TapeBuilder:
         """
         if nodes == [self.steps.root]:
             return
-        handed, factor = self.handed, self.factor
-        pairs = [[(handed[e], factor[e]) for e in self.arrivals[v]] for v in nodes]
+        contribution, factor = self.contribution, self.factor
+        pairs = [[(contribution[e], factor[e]) for e in self.arrivals[v]] for v in nodes]
         counts = [len(lane) for lane in pairs]
         most = max(counts)
         if most * len(nodes) > 2 * sum(counts) + self.entries.block:
@@ -156,12 +156,12 @@ class TapeBuilder:
         for v, offset in zip(nodes, offsets, strict=True):
             self.gradient[v] = offset
 
-    def _hand_back(self, row: Row) -> None:
+    def _contribute(self, row: Row) -> None:
         """Set the contribution along each edge of a row: its gradient, or what a rule computes."""
         shape, nodes = self._shape(row[0]), [self.steps.nodes[step] for step in row]
         for step, v in zip(row, nodes, strict=True):
             for edge in self.edges[step]:
-                self.handed[edge] = self.gradient[v]
+                self.contribution[edge] = self.gradient[v]
         for k, factor in enumerate(() if shape.terms else shape.rules.factors):
             if factor.kind != COMPUTED:
                 continue
@@ -172,9 +172,9 @@ class TapeBuilder:
                 offsets = dict(zip(shape.rules.op.inputs, operands, strict=True))
                 offsets["g"] = tuple([self.gradient[v] for v in nodes])
                 offsets["out"] = tuple([self.value[v] for v in nodes])
-                handed = self.entries.map(kernel, [offsets[name] for name in names])
-                for edge, offset in zip(edges, handed, strict=True):
-                    self.handed[edge] = offset
+                contributions = self.entries.map(kernel, [offsets[name] for name in names])
+                for edge, offset in zip(edges, contributions, strict=True):
+                    self.contribution[edge] = offset
 
     # -- the gradients of the inputs ---------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class TapeBuilder:
         """Groups of inputs with the same contributions or the same factors."""
         keys = [
             [tuple([offsets[e] for e in self.arrivals[v]]) for v in self.inputs]
-            for offsets in (self.handed, self.factor)
+            for offsets in (self.contribution, self.factor)
         ]
         sizes = [Counter(some) for some in keys]
         groups: dict[Any, list[int]] = defaultdict(list)
