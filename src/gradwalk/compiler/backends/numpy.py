@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradwalk.compiler.backends import Lowered, Stages
-from gradwalk.compiler.ir.program import (
-    Call,
-    Layout,
-    Program,
-    Scalar,
-    Term,
-    forward,
-    source_values,
-)
+from gradwalk.compiler.ir.program import Call, Layout, Program, Scalar, Term, forward, source_values
 from gradwalk.graph.versions import owner_of
 
 Array = np.ndarray[Any, Any]

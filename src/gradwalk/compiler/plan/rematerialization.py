@@ -20,13 +20,7 @@ from typing import NamedTuple
 
 from gradwalk.compiler.ir.program import Call, Term, copy_call, replaced
 from gradwalk.compiler.plan.buffers import Slice, fresh, views
-from gradwalk.compiler.plan.fusion import (
-    MOST_ARRAYS,
-    MOST_CALLS,
-    Fusion,
-    FusionGroup,
-    may_fail,
-)
+from gradwalk.compiler.plan.fusion import MOST_ARRAYS, MOST_CALLS, Fusion, FusionGroup, may_fail
 from gradwalk.compiler.plan.loop_kinds import Kind, is_map
 from gradwalk.compiler.plan.lowering import loops_of
 

@@ -19,13 +19,7 @@ from gradwalk.compiler.capture.optimizers import capture_optimizer
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.ir.program import Argument, Term
 from gradwalk.compiler.tracing.aliasing import overlap
-from gradwalk.compiler.tracing.arguments import (
-    UNALIGNED,
-    Arguments,
-    is_record,
-    order_of,
-    replaced,
-)
+from gradwalk.compiler.tracing.arguments import UNALIGNED, Arguments, is_record, order_of, replaced
 from gradwalk.compiler.tracing.errors import TraceError
 from gradwalk.compiler.tracing.outcome import TracedProgram
 from gradwalk.compiler.tracing.outcome_reader import OutcomeReader
