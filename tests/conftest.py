@@ -17,7 +17,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 import pytest
 from hypothesis import HealthCheck, settings
 
-QUICK_CASES = 20
+QUICK_CASES = 12
 sys.dont_write_bytecode = False  # read from the environment when this process began
 
 settings.register_profile(

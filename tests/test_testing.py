@@ -49,6 +49,7 @@ def test_dead_units_fail_with_the_layer_and_the_line():
     assert "Sequential is not healthy" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_is_ignored_does_not_fail():
     kinds = {f.kind for f in _findings(sick())}
     assert_healthy(sick(), nn.CrossEntropyLoss(), batch_of(), ignore=tuple(kinds))
@@ -78,6 +79,7 @@ def test_gradients_stay():
         assert torch.equal(parameter.grad, gradient)
 
 
+@pytest.mark.slow
 def test_a_batch_by_name_and_an_autoencoder():
     class Named(nn.Module):
         def __init__(self):

@@ -16,6 +16,7 @@ def arrays(model):
     return {name: each.detach().numpy().copy() for name, each in model.named_parameters()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_two_steps_by_hand_are_two_steps_of_gradwalk(name):
     before, inputs, labels = start(gradwalk, NETWORKS[name], "float64")

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tools import house_map
 
 UPDATE = "python -m tools.house_map"
 
 
+@pytest.mark.slow
 def test_the_picture_is_up_to_date() -> None:
     made = house_map.svg(house_map.drawing())
     assert house_map.PICTURE.read_text(encoding="utf-8") == made, (

@@ -7,6 +7,8 @@ import pytest
 
 from tests.project.checkout import run_here
 
+pytestmark = pytest.mark.slow  # each test starts Python anew
+
 # NumPy is imported first: what it does by itself is not ours.
 STATE = """
 import atexit, copyreg, faulthandler, gc, locale, logging, os, random, signal, sys, threading

@@ -6,6 +6,8 @@ import pytest
 
 from tests.project.checkout import run_here
 
+pytestmark = pytest.mark.slow  # each test starts Python anew
+
 # `MISSING` is set before.
 BLOCK = """
 import sys

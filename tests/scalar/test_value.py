@@ -426,6 +426,7 @@ def test_a_million_nodes_walk_and_are_freed_without_the_collector(no_collector: 
     assert [w() for w in watched] == [None, None, None]
 
 
+@pytest.mark.slow
 def test_all_memory_comes_back_without_the_collector(no_collector: None) -> None:
     tracemalloc.start()
     try:

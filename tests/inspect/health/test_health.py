@@ -470,6 +470,7 @@ def test_unclear_requests_are_explained() -> None:
     assert [f.layer for f in report.findings] == ["weight", "bias"]  # of the model itself
 
 
+@pytest.mark.slow
 def test_a_long_recurrence_is_examined_without_recursion() -> None:
     gw.manual_seed(0)
     cell = nn.Linear(4, 4)

@@ -210,6 +210,7 @@ def test_how_formulas_look() -> None:
     assert "display" in mathml(x, block=True)
 
 
+@pytest.mark.slow
 def test_what_is_printed_stays_small_for_a_long_graph() -> None:
     """Thousands of steps, and one x that is used in each of them."""
     x = Value(1.0, label="x")

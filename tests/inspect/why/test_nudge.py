@@ -158,6 +158,7 @@ def test_a_value_made_by_hand_cannot_be_computed_again() -> None:
     assert "a hand-written op" in found.notes[0] and "?" in str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", "gpt"])
 def test_the_real_models(name: str) -> None:
     network = NETWORKS[name]

@@ -229,6 +229,7 @@ def test_a_loss_that_is_no_sum_has_no_terms() -> None:
     assert gw.why(a, d).terms == []
 
 
+@pytest.mark.slow
 def test_the_terms_of_a_network_of_values() -> None:
     gw.manual_seed(0)
     model = MLP(2, [8, 8, 1])

@@ -1,6 +1,6 @@
 """The page's fonts: all that its layout depends on, whatever is installed; complete and small.
 
-The browser of this file has no font at all: what the page does not bring is not drawn.
+The browser of this file has no font but a blank one: what the page does not bring is not drawn.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
 
 from gradwalk.studio.exporting import export
 from gradwalk.studio.launch import Studio
@@ -39,7 +41,7 @@ LINKS = (
     "#v=1&preset=dense-layer&step=4",
     "#v=1&lesson=walk-it-backward",
 )
-# Glyphs are rendered as elsewhere on this machine (hinting changes widths), and none is found.
+# Glyphs are rendered as elsewhere on this machine, because hinting changes widths.
 _CONFIGURATION = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>
@@ -71,9 +73,24 @@ new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((e
 @pytest.fixture(scope="module")
 def browser(start_browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("no fonts")
+    _write_blank_font(folder / "blank.ttf")
     configuration = folder / "fonts.conf"
     configuration.write_text(_CONFIGURATION.format(folder=folder), encoding="utf-8")
     return start_browser(FONTCONFIG_FILE=str(configuration))
+
+
+def _write_blank_font(path: Path) -> None:
+    """A font whose only glyph is empty, without width: with no font Chromium's own UI crashes."""
+    font = FontBuilder(unitsPerEm=1000)
+    font.setupGlyphOrder([".notdef"])
+    font.setupCharacterMap({})
+    font.setupGlyf({".notdef": TTGlyphPen(None).glyph()})
+    font.setupHorizontalMetrics({".notdef": (0, 0)})
+    font.setupHorizontalHeader(ascent=800, descent=-200)
+    font.setupNameTable({"familyName": "Blank", "styleName": "Regular"})
+    font.setupOS2()
+    font.setupPost()
+    font.save(path)
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,7 @@ def check_layout(layout: Any) -> None:
     assert all(layout["nodes"]), "a node stands nowhere"
 
 
+@pytest.mark.slow
 def test_a_transformer(node: Node, described: Description) -> None:
     outline = node("outline", described)
     check_outline(outline, described)
@@ -155,6 +156,7 @@ def test_parameters_are_counted_once(node: Node) -> None:
     assert node("parameters", describe(sick_trace())[0]) == 14
 
 
+@pytest.mark.slow
 def test_equal_blocks_are_laid_out_once(node: Node) -> None:
     few, many = (node("layout", describe(transformer(n))[0]) for n in (3, 12))
     check_layout(many)

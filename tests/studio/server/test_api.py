@@ -282,6 +282,7 @@ def test_why_is_what_python_says(served: Served) -> None:
     assert found["gradient"] == 15 and found["path_count"] == 2
 
 
+@pytest.mark.slow
 def test_why_of_one_element(served: Served) -> None:
     trace = tensor_trace()
     session = served.show(trace)

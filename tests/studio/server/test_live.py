@@ -173,6 +173,7 @@ names = st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), max
 targets = st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=255), max_size=60)
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     method=st.sampled_from(["GET", "POST", "HEAD", "PUT", "OPTIONS", "get", "G\tT"]) | names,
