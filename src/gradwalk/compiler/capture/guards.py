@@ -12,6 +12,7 @@ as code. If a guard does not hold, the call traces anew.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -40,19 +41,17 @@ def same(now: Any, before: Any) -> bool:
     return type(now) is type(before) and is_plain(before) and bool(now == before)
 
 
+@dataclass(eq=False)
 class Variable(Location):
     """A cell of a closure, an element of a dictionary or list (globals too), or an attribute.
 
     It is the location of a tensor if the next call may find another tensor there.
     """
 
-    __slots__ = ("holder", "how", "name", "value")
-
-    def __init__(self, how: str, holder: Any, name: Any, value: Any) -> None:
-        self.how = how  # "cell", "item" or "attribute"
-        self.holder = holder
-        self.name = name  # or index
-        self.value = value  # in the trace
+    how: str  # "cell", "item" or "attribute"
+    holder: Any
+    name: Any  # or index
+    value: Any  # in the trace
 
     def now(self) -> Any:
         """Its value now; MISSING if it has none."""

@@ -126,10 +126,7 @@ class ProgramReport(Report):
         lines = [shortened(f"  {line}") for line in sorted(users, key=lambda x: (x.file, x.line))]
         for k in self.kernels:
             if k.reason:
-                lines += textwrap.wrap(
-                    f"kernel {k.number} runs as NumPy: {k.reason}", WIDTH,
-                    initial_indent="  ", subsequent_indent="    ",
-                )  # fmt: skip
+                lines += _paragraph(f"kernel {k.number} runs as NumPy: {k.reason}")
         lines.append(
             f"  {_many(self.buffers, 'buffer')} in {in_bytes(self.arena)} "
             f"({in_bytes(self.without_reuse)} without reuse)"
@@ -143,10 +140,7 @@ class ProgramReport(Report):
         )
         stages = ", ".join(f"{name} {_in_seconds(s)}" for name, s in self.stages.items())
         total = _in_seconds(sum(self.stages.values()))
-        lines += textwrap.wrap(
-            f"compiled in {total}: {stages}", WIDTH, initial_indent="  ", subsequent_indent="    "
-        )
-        return lines
+        return [*lines, *_paragraph(f"compiled in {total}: {stages}")]
 
 
 @dataclass
@@ -270,6 +264,10 @@ def kind_of_entry(entry: Entry) -> str:
 
 def _indented(arrays: Sequence[Array]) -> list[str]:
     return [shortened(f"  {line}") for line in columns([array.cells() for array in arrays])]
+
+
+def _paragraph(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _counted(ops: Sequence[str]) -> str:
