@@ -107,10 +107,9 @@ class _Rematerialization:
         self.positions = {group: i for i, group in enumerate(self.order)}
         self.lives = {}
         for group in self.order:
-            if group.kind is not Kind.VIEW:
-                for term in self.fusion.stored(group.calls):
-                    if _bytes(term) > SMALL:
-                        self._measure(term)
+            for call in group.calls if group.kind is not Kind.VIEW else ():
+                for term in call.outputs:
+                    self._measure(term)
         self.living = self._living()
         most = max(self.living, default=0)
         if not self.living or most < WORTH_IT:
@@ -126,15 +125,17 @@ class _Rematerialization:
     # -- lifetimes ---------------------------------------------------------------------------------
 
     def _measure(self, term: Term) -> None:
-        """Note the lifetime of a stored term; a result or an update has memory of its own."""
+        """Note the lifetime of a large term that is stored; a result or an update has memory of its
+        own."""
         fusion = self.fusion
-        assert term.call is not None
-        home = fusion.of[term.call]
+        self.lives.pop(term, None)
+        home = fusion.of.get(term.call) if term.call is not None else None
+        if home is None or _bytes(term) <= SMALL or not self._is_stored(term):
+            return
         uses: list[Use] = []
         waiting: list[tuple[Term, tuple[Term, ...]]] = [(term, ())]
         for here, through in waiting:
             if here in fusion.ends:
-                self.lives.pop(term, None)
                 return
             for call in dict.fromkeys(fusion.consumers.get(here, ())):
                 group = fusion.of[call]
@@ -143,17 +144,6 @@ class _Rematerialization:
                 elif group is not home:
                     uses.append(Use(self.positions[group], call, through))
         self.lives[term] = Life(_bytes(term), self.positions[home], uses)
-
-    def _measure_again(self, term: Term) -> None:
-        """Note its lifetime after its readers have changed."""
-        base = self._base(term)
-        if base.call is None or _bytes(base) <= SMALL:
-            return
-        group = self.fusion.of.get(base.call)
-        if group is not None and base in self.fusion.stored(group.calls):
-            self._measure(base)
-        else:
-            self.lives.pop(base, None)
 
     def _living(self) -> list[int]:
         """The bytes alive at every group."""
@@ -211,8 +201,8 @@ class _Rematerialization:
     def _is_stored(self, term: Term) -> bool:
         """Whether another group reads a term."""
         assert term.call is not None
-        home = self.fusion.of[term.call]
-        return any(self.fusion.of[call] is not home for call in self.fusion.consumers[term])
+        home, consumers = self.fusion.of[term.call], self.fusion.consumers.get(term, ())
+        return any(self.fusion.of[call] is not home for call in consumers)
 
     def _is_kept(self, term: Term) -> bool:
         """Whether a term is alive across the peak in any case, or has memory of its own."""
@@ -262,7 +252,7 @@ class _Rematerialization:
             self.fusion.replace(use.call, term, again)
         self.fusion.prune(term)
         for each in (term, *chain.ends, *(call.outputs[0] for call in chain.calls)):
-            self._measure_again(each)
+            self._measure(self._base(each))
         return True
 
     def _takes(self, use: Use, term: Term) -> bool:
