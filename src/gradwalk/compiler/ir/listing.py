@@ -27,6 +27,7 @@ from gradwalk.compiler.plan.loop_nest import (
     Sample,
     Step,
     Store,
+    operands_of,
 )
 from gradwalk.compiler.plan.lowering import ProductSteps
 from gradwalk.compiler.plan.schedule import Work
@@ -141,29 +142,23 @@ def kernel_listing(work: Work) -> str:
     return "\n".join(map(shortened, lines))
 
 
+_STEPS: dict[type, str] = {
+    Load: "load    array {access}, {dtype.name}",
+    Pick: "pick    array {access} at {inside}",
+    Given: "given   the element of the product, {dtype.name}",
+    Number: "number  {value!r}",
+    Position: "index   of loop {dimension}",
+    Apply: "apply   {op.name} {inside}",
+    Sample: "draw    {op.name} array {access}, {skip} blocks on, {inside}",
+    Reduce: "reduce  {how} {arg}",
+    Store: "store   {arg} to array {access}",
+}
+
+
 def _step(step: Step) -> str:
-    match step:
-        case Load(access, dtype):
-            return f"load    array {access}, {dtype.name}"
-        case Pick(access, picked, dtype):
-            return f"pick    array {access} at {', '.join(str(p.index) for p in picked)}"
-        case Given(dtype):
-            return f"given   the element of the product, {dtype.name}"
-        case Number(value, _):
-            return f"number  {value!r}"
-        case Position(dimension):
-            return f"index   of loop {dimension}"
-        case Apply(op, args, attrs, _):
-            inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
-            return f"apply   {op.name} {', '.join(inside)}"
-        case Sample(access, op, args, skip, attrs, _):
-            inside = [*map(str, args), *(f"{k}={_attribute(v)}" for k, v in attrs)]
-            where = f"array {access}, {skip} blocks on"
-            return f"draw    {op.name} {', '.join([where, *inside])}"
-        case Reduce(how, arg, _):
-            return f"reduce  {how} {arg}"
-        case Store(access, arg):
-            return f"store   {arg} to array {access}"
+    attrs = step.attrs if isinstance(step, (Apply, Sample)) else ()
+    inside = [*map(str, operands_of(step)), *(f"{k}={_attribute(v)}" for k, v in attrs)]
+    return _STEPS[type(step)].format(**step._asdict(), inside=", ".join(inside))
 
 
 def _attribute(value: Any) -> str:
