@@ -23,7 +23,7 @@ from gradwalk.ops.linear.matmul import matmul_op
 from gradwalk.ops.reduce.reduction import sum_op
 from gradwalk.ops.shape.reshaping import clone, concatenate, permute, reshape
 
-Stacks = dict[Term, dict[Call, int]]  # piece -> concatenation -> its position there
+Stacks = dict[Call, dict[Term, int]]  # concatenations of equal pieces, and the positions of those
 
 FEWEST = 4  # products that are worth stacking
 OFTEN = 4  # products that are worth copying a factor for
@@ -218,7 +218,8 @@ def _stacked(
     for side in (1, 0):
         known = _common_stack([p[side] for p in pairs], stacks)
         if known is not None:
-            pairs.sort(key=lambda p: stacks[p[side]][known])
+            positions = stacks[known]
+            pairs.sort(key=lambda pair: positions[pair[side]])
             break
     x, g = (_stack(build, [p[side] for p in pairs], stacks, now) for side in (0, 1))
     left, right = (g, x) if turned else (x, g)
@@ -227,10 +228,8 @@ def _stacked(
 
 def _common_stack(pieces: list[Term], stacks: Stacks) -> Call | None:
     """A concatenation that joins all of these pieces, perhaps among others."""
-    for call in stacks.get(pieces[0], ()):
-        if all(call in stacks.get(piece, ()) for piece in pieces):
-            return call
-    return None
+    joining = (call for call, positions in stacks.items() if positions.keys() >= set(pieces))
+    return next(joining, None)
 
 
 def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, Term]) -> Term:
@@ -238,8 +237,9 @@ def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, T
     rows, *rest = pieces[0].shape
     known = _common_stack(pieces, stacks)
     if known is not None:
-        first = stacks[pieces[0]][known]
-        if [stacks[p][known] for p in pieces] == list(range(first, first + len(pieces))):
+        positions = [stacks[known][piece] for piece in pieces]
+        first = positions[0]
+        if positions == list(range(first, first + len(pieces))):
             whole = known.outputs[0]
             flat = (len(known.args) * rows, *rest)
             stack = build.reshape(now.get(whole, whole), flat)
@@ -249,29 +249,23 @@ def _stack(build: Builder, pieces: list[Term], stacks: Stacks, now: dict[Term, T
 
 
 def _stacks(program: Program) -> Stacks:
-    """For each term the concatenations of equal pieces that it is a piece of, and its position."""
+    """The concatenations of pieces of one shape."""
     stacks: Stacks = {}
     for call in program.calls:
         if call.op is concatenate and call.attrs["axis"] == 0 and len(call.args) >= FEWEST:
             pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
             if len({p.shape for p in pieces}) == 1:
-                for position, piece in enumerate(pieces):
-                    stacks.setdefault(piece, {})[call] = position
+                stacks[call] = {piece: position for position, piece in enumerate(pieces)}
     return stacks
 
 
 def _ready(stacks: Stacks, positions: dict[Call, int], position: int) -> Stacks:
     """The concatenations whose pieces are all computed before this position: a later piece may
     depend on the very sum that would read it."""
-
-    def made(call: Call) -> bool:
-        pieces = [_piece(a) for a in call.args if isinstance(a, Term)]
-        return all(p.call is None or positions[p.call] < position for p in pieces)
-
-    ready = {call for positions_of in stacks.values() for call in positions_of if made(call)}
     return {
-        piece: {call: number for call, number in numbers.items() if call in ready}
-        for piece, numbers in stacks.items()
+        call: pieces
+        for call, pieces in stacks.items()
+        if all(p.call is None or positions[p.call] < position for p in pieces)
     }
 
 
