@@ -76,9 +76,8 @@ class Environment:
         self.optimizers: list[Optimizer] = []
         self.modules: list[Module] = []
         self.arrays: list[ArrayOutside] = []
-        self.once: list[
-            tuple[str, Callable[[], Any], Any]
-        ] = []  # (what, how to read its state, the state before)
+        # What happens only once: its name, how to read its state, and the state before.
+        self.once: list[tuple[str, Callable[[], Any], Any]] = []
         # By the id of a tensor: the one variable that refers to it; None if there are several.
         self.tensors: dict[int, Variable | None] = {}
         self.objects: list[tuple[Any, dict[str, Any]]] = []  # with their attributes before

@@ -112,9 +112,7 @@ class Entries:
     def map(self, kernel: str, operands: list[tuple[int, ...]]) -> Offsets:
         """Call a kernel on rows, collected where needed; return the offsets of its results."""
         count = len(operands[0])
-        apart = [offsets for offsets in operands if not _side_by_side(offsets)]
-        collected = iter(self.collect(apart))
-        rows = [offsets[0] if _side_by_side(offsets) else next(collected) for offsets in operands]
+        rows = self._rows(operands, list(map(_side_by_side, operands)))
         row = self.room(count)
         vectors = -(-count // self.lanes)
         self.call(kernel, 8 * row, vectors, count, *[8 * r for r in rows])
@@ -135,35 +133,30 @@ class Entries:
     def _fold_block(self, row: int, lanes: list[list[tuple[int, int]]], start: int) -> None:
         """A fold of at most a block of lanes. The first factors of a term are a row; the second are
         a row, or one number for all lanes."""
-        firsts, seconds, marks = [], [], []
+        firsts, seconds, single = [], [], []
         for term in zip(*lanes, strict=True):
             a, b = zip(*term, strict=True)
             same_a, same_b = _are_one(a), _are_one(b)
             swaps = same_a and (not same_b or (b[0] == self.ones != a[0]))
             firsts.append(b if swaps else a)
             seconds.append(a if swaps else b)
-            marks.append(0 if same_a or same_b else scalar_tape.ROW_MARK)
-        firsts_at = self._rows(firsts, [False] * len(firsts))
-        seconds_at = self._rows(seconds, [mark == 0 for mark in marks])
-        pairs = [
-            offset
-            for a_at, b_at, mark in zip(firsts_at, seconds_at, marks, strict=True)
-            for offset in (8 * a_at, 8 * b_at + mark)
-        ]
+            single.append(same_a or same_b)
+        ones = [a[0] == self.ones and _are_one(a) for a in firsts]  # there is a row of these
+        a_at = self._rows(firsts, [one or _side_by_side(a) for a, one in zip(firsts, ones)])
+        b_at = self._rows(seconds, [one or _side_by_side(b) for b, one in zip(seconds, single)])
+        pairs: list[int] = []
+        for first, second, one in zip(a_at, b_at, single, strict=True):
+            pairs += (8 * first, 8 * second + (0 if one else scalar_tape.ROW_MARK))
         vectors = -(-len(lanes) // self.lanes)
-        self.call(self.kernels.fold(vectors), 8 * row, start, len(marks), *pairs)
+        self.call(self.kernels.fold(vectors), 8 * row, start, len(single), *pairs)
 
-    def _rows(self, factors: list[tuple[int, ...]], single: list[bool]) -> list[int]:
-        """Where the factors of each term begin: a single number, or a row, collected if need be."""
-        here = [
-            one or _side_by_side(offsets) or (offsets[0] == self.ones and _are_one(offsets))
-            for offsets, one in zip(factors, single, strict=True)
-        ]
-        apart = [offsets for offsets, ready in zip(factors, here, strict=True) if not ready]
+    def _rows(self, operands: list[tuple[int, ...]], ready: list[bool]) -> list[int]:
+        """Where operands begin: those that are ready where they are, the others collected."""
+        apart = [offsets for offsets, here in zip(operands, ready, strict=True) if not here]
         collected = iter(self.collect(apart))
         return [
-            offsets[0] if ready else next(collected)
-            for offsets, ready in zip(factors, here, strict=True)
+            offsets[0] if here else next(collected)
+            for offsets, here in zip(operands, ready, strict=True)
         ]
 
 

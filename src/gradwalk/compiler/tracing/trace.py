@@ -134,9 +134,7 @@ class StandIns:
     ) -> None:
         self.tracer = tracer
         self.known = known
-        self.captured_arguments: dict[
-            int, Any
-        ] = {}  # those of them among the arguments, by position
+        self.captured_arguments: dict[int, Any] = {}  # by position, arguments that are `known`
         self.tensors: dict[int, Any] = {}
         self.sources: list[tuple[Traced, Term]] = []
         self.originals: list[Any] = []
