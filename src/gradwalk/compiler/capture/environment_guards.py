@@ -99,16 +99,17 @@ class Environment:
     # -- what the function changed -----------------------------------------------------------------
 
     def settle(
-        self, code: CodeType | None, set_again: Iterable[tuple[Any, str]]
+        self, code: CodeType | None, set_again: Collection[tuple[int, str]]
     ) -> list[tuple[Variable, Any]]:
         """After the run: put back what it set, and warn of what happens only once. Return the
         variables that were given a tensor, which every call will do.
 
-        Attributes of modules that a call sets again are not guarded.
+        Attributes that a call sets again (by the id of the module, and the name) are not guarded.
         """
-        again = {(id(thing), name) for thing, name in set_again}
         self.variables = [
-            v for v in self.variables if v.how != "attribute" or (id(v.holder), v.name) not in again
+            v
+            for v in self.variables
+            if v.how != "attribute" or (id(v.holder), v.name) not in set_again
         ]
         assigned = self.put_back()
         for what, ask, before in self.once:

@@ -8,14 +8,11 @@ every call.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradwalk.compiler.capture.guards import MISSING, hooks_of
 from gradwalk.compiler.capture.locations import Location
 from gradwalk.nn.module import Module, changes
-
-if TYPE_CHECKING:
-    from gradwalk.compiler.tracing.tracer import Tracer
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,7 @@ class CapturedModules:
         self.met: dict[int, tuple[Any, dict[str, Any]]] = {}
         self.hooked: list[tuple[Any, tuple[Any, ...]]] = []  # modules, tensors, optimizers
         self.new: dict[int, Any] = {}  # made by the function itself
+        # What was set, by the module's id and the name: where it is, and what was there before.
         self.before: dict[tuple[int, str], tuple[AttributeLocation, Any]] = {}
 
     def enter(self, module: Any) -> None:
@@ -74,10 +72,6 @@ class CapturedModules:
             elif location.name in location.module.__dict__:
                 object.__delattr__(location.module, location.name)
 
-    def set_attributes(self) -> list[tuple[Any, str]]:
-        """(module, name) of every attribute that was set."""
-        return [(location.module, location.name) for location, _ in self.before.values()]
-
     def written(self) -> list[tuple[AttributeLocation, Any, Any]]:
         """(location, value before, value now) of every attribute that was set."""
         return [
@@ -85,11 +79,10 @@ class CapturedModules:
             for location, old in self.before.values()
         ]
 
-
-def replaced_locations(tracer: Tracer) -> dict[int, AttributeLocation]:
-    """The locations of tensors in attributes of modules that the function replaces, by id."""
-    return {
-        id(old): location
-        for location, old in tracer.modules.before.values()
-        if hasattr(old, "_array") and location.get([]) is not old
-    }
+    def replaced(self) -> dict[int, AttributeLocation]:
+        """The locations of tensors that the function replaces by others, by the tensors' ids."""
+        return {
+            id(old): location
+            for location, old, now in self.written()
+            if hasattr(old, "_array") and now is not old
+        }

@@ -17,7 +17,6 @@ from gradwalk.compiler.capture.locations import (
     StateLocation,
     TensorLocation,
 )
-from gradwalk.compiler.capture.modules import replaced_locations
 from gradwalk.compiler.capture.runtime_scalars import RuntimeScalar
 from gradwalk.compiler.capture.user_code import is_filled, vars_of
 from gradwalk.compiler.ir.program import Argument, Layout, Memory, Program, Scalar, Term
@@ -294,7 +293,7 @@ class OutcomeReader:
                 )
             if now is not before:
                 self._set(location, now)
-        moved = replaced_locations(self.tracer)
+        moved = self.tracer.modules.replaced()
         for captured in self.tracer.captured.values():
             attribute = moved.get(id(captured.tensor))
             if attribute is not None:  # the next call finds another tensor there

@@ -90,7 +90,7 @@ def _trace(
             code = getattr(function, "__code__", None)
             for module in environment.modules:
                 tracer.modules.enter_lists(module)
-            assigned = environment.settle(code, tracer.modules.set_attributes())
+            assigned = environment.settle(code, tracer.modules.before.keys())
             traced = OutcomeReader(tracer, standing, environment, assigned).read(result)
         standing.originals.clear()  # a cycle refers to them, and is not freed at once
         return traced
