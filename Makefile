@@ -1,5 +1,5 @@
-# Everything is set up in .venv, inside the checkout. Paths here stay relative and tools are called
-# as `.venv/bin/python -m tool`, so that a checkout in a folder with spaces in its name works.
+# Everything is installed into .venv, inside the checkout. Paths are relative and tools are called
+# as `.venv/bin/python -m tool`, so that a checkout works in a folder with spaces in its name.
 
 PYTHON ?= python3
 ARGS ?=
@@ -8,7 +8,7 @@ python := .venv/bin/python
 pip := $(python) -m pip --disable-pip-version-check -qq
 pytest := $(python) -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-# An editable install holds the absolute path of the checkout: set up again where it has moved.
+# An editable install holds the absolute path of the checkout: reinstall when the checkout has moved.
 ifneq ($(shell cat .venv/.place 2>/dev/null),$(shell pwd -P))
 moved := moved
 endif
@@ -26,13 +26,13 @@ test: lint web/node_modules/.ready browser ## set up what is needed, then lint, 
 	@echo "== every test"
 	@$(pytest) $(ARGS)
 
-fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops picks some
+fresh: ## run and test a clone of the last commit as on a new machine; ARGS=tests/ops selects tests
 	@$(PYTHON) tools/fresh.py $(ARGS)
 
-quick: .venv/.dev-ready web/node_modules/.ready ## the tests to run while working; ARGS=tests/ops picks some
+quick: .venv/.dev-ready web/node_modules/.ready ## run the fast tests; ARGS=tests/ops selects some
 	@$(pytest) -q -m "not slow" $(ARGS)
 
-lint: .venv/.dev-ready ## lint, format check and types
+lint: .venv/.dev-ready ## check lint, format and types
 	@echo "== lint"
 	@$(python) -m ruff check
 	@echo "== format check"
@@ -40,7 +40,7 @@ lint: .venv/.dev-ready ## lint, format check and types
 	@echo "== types"
 	@$(python) -m mypy
 
-format: .venv/.dev-ready ## format the code and mend what the linter can mend
+format: .venv/.dev-ready ## format the code and apply the linter's fixes
 	@$(python) -m ruff check --fix
 	@$(python) -m ruff format
 
@@ -52,7 +52,7 @@ docs: .venv/.docs-ready ## build the documentation into build/docs; warnings are
 	@echo "to read it: $(python) -m http.server --directory build/docs"
 
 torch: ## test gradwalk.torch with another PyTorch, in build/: make torch VERSION=2.8.0
-	@test -n "$(VERSION)" || { echo "which version? make torch VERSION=2.8.0" >&2; exit 1; }
+	@test -n "$(VERSION)" || { echo "name a version: make torch VERSION=2.8.0" >&2; exit 1; }
 	@$(PYTHON) -m venv "build/torch-$(VERSION)"
 	@"build/torch-$(VERSION)/bin/python" -m pip --disable-pip-version-check -qq install \
 	    --editable . "torch==$(VERSION)" pytest pytest-xdist hypothesis expecttest "transformers>=5"
@@ -65,12 +65,12 @@ page: .venv/.run-ready web/node_modules/.ready ## build the studio's page from w
 	@echo "== the page"
 	@npm --prefix web run --silent build
 
-clean: ## remove all that these commands made: .venv, caches, built packages
+clean: ## remove everything these commands created: .venv, caches, built packages
 	rm -rf .venv web/node_modules web/src/generated docs/reference/api build dist \
 	    .pytest_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-# Each stamp is touched last, so that an interrupted set-up is taken up again by the next command.
+# Each stamp is touched last, so that the next command resumes an interrupted setup.
 
 .venv/.run-ready: pyproject.toml $(moved)
 	@command -v $(PYTHON) >/dev/null || { \
@@ -86,7 +86,7 @@ clean: ## remove all that these commands made: .venv, caches, built packages
 	    && $(python) -m pip --version >/dev/null 2>&1 || { \
 	    echo "== making .venv with $$($(PYTHON) --version)"; \
 	    $(PYTHON) -m venv --clear .venv; }
-	@echo "== installing gradwalk (editable) and what it needs into .venv"
+	@echo "== installing gradwalk (editable) and its dependencies into .venv"
 	@$(pip) install --editable .
 	@pwd -P > .venv/.place
 	@touch $@
@@ -97,7 +97,7 @@ clean: ## remove all that these commands made: .venv, caches, built packages
 	@touch $@
 
 .venv/.docs-ready: .venv/.run-ready
-	@echo "== installing what builds the documentation, PyTorch too (large), into .venv"
+	@echo "== installing Sphinx and PyTorch (large) for the documentation into .venv"
 	@$(pip) install --editable ".[docs]"
 	@touch $@
 
@@ -106,17 +106,17 @@ web/node_modules/.ready: web/package-lock.json
 	@command -v npm >/dev/null || { \
 	    echo "npm was not found: testing and building the page needs Node 20 or newer; on Debian:" \
 	        "apt install nodejs npm" >&2; exit 1; }
-	@echo "== installing what builds the page into web/node_modules"
+	@echo "== installing the page's build tools into web/node_modules"
 	@npm --prefix web ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# The tests of the studio drive a real browser. Root on Debian gets it here, others are asked for it.
+# The studio's tests drive a real browser. As root on Debian we install it; otherwise we ask for it.
 browser:
 	@for name in chromium chromium-browser google-chrome; do \
 	    command -v $$name >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    echo "== installing Chromium, which the tests of the studio drive"; \
+	    echo "== installing Chromium for the studio's tests"; \
 	    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
 	        --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
 	else \
-	    echo "the tests of the studio need Chromium: sudo apt install chromium" >&2; exit 1; fi
+	    echo "the studio's tests need Chromium: sudo apt install chromium" >&2; exit 1; fi

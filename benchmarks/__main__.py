@@ -1,4 +1,4 @@
-"""Run every benchmark, or those that are named: `python -m benchmarks`, `... scalar eager`."""
+"""Run every benchmark, or those named: `python -m benchmarks`, `... scalar eager`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main() -> int:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     folder = Path(__file__).parent
     commands = [[sys.executable, str(folder / f"{FILES.get(name, name)}.py")] for name in names]
-    # One that cannot run must not keep the others from it.
+    # A benchmark that cannot run must not stop the others.
     return max(subprocess.run(command, check=False).returncode for command in commands)
 
 

@@ -1,4 +1,4 @@
-"""Two checkouts of gradwalk against one another: is the new one slower?
+"""Race two checkouts of gradwalk: is the new one slower?
 
     git worktree add ../old v0.1.0
     python benchmarks/commits.py ../old            compiled and eager steps, Values, a recording

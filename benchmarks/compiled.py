@@ -1,14 +1,14 @@
 """Compiled training steps: gradwalk against PyTorch eager, torch.compile and jax.jit; two threads.
 
-Ours must beat the fastest of them, and each of them may show its better form (`steps/`): PyTorch's
-default and its fused optimizer, JAX with either way to write a derivative or a pooling. A graph of
-Values is replayed against micrograd, which records it anew, with its garbage collector on.
+gradwalk should beat the fastest of them, each in its faster form (`steps/`): PyTorch with its
+default or its fused optimizer, JAX with either way to write a derivative or a pooling. A replayed
+graph of Values races micrograd, which records the graph at every step, with its collector on.
 
-Four tables: the step; the first step, from the first call, with nothing and with everything in
-the compilers' caches on disk (imports, after NumPy, are counted apart); the peak of memory that a
-step needs; and how far from the machine's limit. Whoever cannot run is named below, and left out.
+Four tables: the step; the first step, from the first call, with empty and with full compiler caches
+on disk (imports, after NumPy, are counted separately); the peak memory of a step; and the distance
+from the machine's limit. A contestant that cannot run is named below the table and left out.
 
-`python benchmarks/compiled.py moons gpt` runs some rows only. `--check` compares losses instead.
+`python benchmarks/compiled.py moons gpt` runs only some rows. `--check` compares losses instead.
 torch.compile needs a C++ compiler (`apt install g++`), JAX is in the extra `bench`.
 """
 
@@ -42,11 +42,11 @@ from steps.problems import PROBLEMS
 THREADS = 2
 ROUNDS = 15
 ROUND_SECONDS = 0.05
-REST = 0.05  # seconds, in which the threads of whoever was before cease to spin
+REST = 0.05  # seconds, until the threads of the previous contestant stop spinning
 WARM_UP = 3
-WARM_STARTS = 3  # processes that find the caches on disk
+WARM_STARTS = 3  # processes that start with full caches on disk
 RATE = 1e-12  # too small to change the work or the answer over the rounds
-CACHE = "COMPILED_BENCHMARK_CACHE"  # the environment variable that says where caches are
+CACHE = "COMPILED_BENCHMARK_CACHE"  # the environment variable with the folder of caches
 CHECK_STEPS, CHECK_RATE = 5, 1e-2
 COLD_BARS = {"gpt": Bar(highest=3.0)}  # seconds; the others have
 COLD_BAR, WARM_BAR = Bar(highest=1.0), Bar(highest=0.3)
@@ -62,7 +62,7 @@ class Form(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Who races whom: our form, and those of each peer, of which the fastest counts."""
+    """The contestants of a race: our form, and the forms of each peer; the fastest counts."""
 
     title: str
     must_reach: Bar
@@ -126,7 +126,7 @@ def prepare(row: str, form: str, rate: float = RATE) -> Begin:
 
 
 def use_settings(row: str, form: str) -> None:
-    """Give each contestant caches of its own, and XLA as many threads as the others."""
+    """Give each contestant its own caches, and XLA as many threads as the others."""
     os.environ["NPROC"] = os.environ["OMP_NUM_THREADS"]
     if CACHE in os.environ:
         folder = os.path.join(os.environ[CACHE], f"{row} {form}".replace(" ", "_"))
@@ -166,14 +166,14 @@ def runner(row: str, form: str) -> Round:
             "first": first,
         }
 
-    one_round()  # which finds the number of repeats
+    one_round()  # determines the number of repeats
     return one_round
 
 
 def memory(row: str, form: str) -> Round:
-    """What a step needs at its peak, beyond what is there between two steps.
+    """The peak memory of a step, beyond what is resident between two steps.
 
-    Working memory that is not given back after a step is there all the time: it is added.
+    We add working memory that a library keeps between steps.
     """
     use_settings(row, form)
     step = prepare(row, form)()
@@ -207,7 +207,7 @@ for name, row in ROWS.items():
 
 
 class Found(NamedTuple):
-    """What a row came to: by form, and for each peer its fastest form."""
+    """The results of a row: by form, and for each peer its fastest form."""
 
     by_form: dict[str, Measurement]
     fastest: dict[str, str]  # contestant as the tables name it -> form
@@ -223,7 +223,7 @@ class Found(NamedTuple):
 
 
 def measure(name: str, failures: dict[str, str]) -> Found:
-    """All that is measured of one row; who fails is noted and left out."""
+    """Measure one row; note contestants that fail and leave them out."""
     row = ROWS[name]
     colds: dict[str, float] = {}
     warms: dict[str, float] = {}
@@ -232,7 +232,7 @@ def measure(name: str, failures: dict[str, str]) -> Found:
         for form in row.forms:
             contestant = f"{name} {form}"
             try:
-                # Each alone: in the race below the others start at the same time.
+                # One at a time: in the race below all start at the same time.
                 colds[form], *again = (
                     race([contestant], 1, threads=THREADS)[contestant]["first"]
                     for _ in range(1 + WARM_STARTS)
@@ -345,7 +345,7 @@ def report_memory(found: dict[str, Found]) -> None:
 
 
 def report_limits(found: dict[str, Found]) -> None:
-    """A step's products at the speed of BLAS, its bytes at the speed of memory: the longer."""
+    """The longer of a step's products at the speed of BLAS and its bytes at the speed of memory."""
     (limits,) = race(["machine"], 3, threads=THREADS, pick=max).values()
     rows = []
     for name, each in found.items():
@@ -378,12 +378,12 @@ def cell(measured: Measurement | None, key: str) -> str:
 
 
 def spread(answers: Sequence[float]) -> float:
-    """How far apart they are, by the first."""
+    """The spread of the numbers, relative to the first."""
     return (max(answers) - min(answers)) / abs(answers[0])
 
 
 def check(names: Sequence[str]) -> None:
-    """The losses of some steps that do change the weights, one line for each contestant."""
+    """Print the losses of a few real training steps, one line for each contestant."""
     os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
     for name in names:
         rows, losses = [], []
@@ -393,7 +393,7 @@ def check(names: Sequence[str]) -> None:
             try:
                 step = prepare(name, form, CHECK_RATE)()
                 losses.append([step()() for _ in range(CHECK_STEPS)])
-            except Exception as problem:  # whatever a compiler raises, the others go on
+            except Exception as problem:  # whatever a compiler raises, the others continue
                 rows.append([form, f"could not run: {problem}".splitlines()[0][:80], ""])
                 continue
             apart = max(spread(pair) for pair in zip(losses[0], losses[-1]))

@@ -1,4 +1,4 @@
-"""Small eager steps against PyTorch, one thread each: what the engine itself costs per op.
+"""Small eager steps against PyTorch, one thread each: the cost of the engine itself per op.
 
 gradwalk has PyTorch's names, so each contestant runs the same lines with another library.
 """
@@ -47,7 +47,7 @@ def training_step(library: Any, **optimizer_options: bool) -> Callable[[], float
     points = source.standard_normal((BATCH, 2)).astype(np.float32)
     inputs = library.tensor(points)
     labels = library.tensor((points[:, 0] * points[:, 1] > 0).astype(np.int64))
-    # Too small a rate to change the work or the answer over the rounds.
+    # The rate is too small to change the work or the answer over the rounds.
     optimizer = library.optim.AdamW(model.parameters(), lr=1e-9, **optimizer_options)
 
     def step() -> float:

@@ -1,10 +1,10 @@
-"""What every benchmark here shares: fair races between processes, and tables of ratios.
+"""Shared by all benchmarks: fair races between processes, and tables of ratios.
 
-A benchmark file names its contestants and hands them to `play`. Each contestant runs in a process
-of its own, so that neither its heap, its caches nor its garbage disturb another. All are set up
-first; then they take turns, round by round, so that whatever else the machine does meets all of
-them alike. Unless a benchmark says otherwise, each runs on one thread, and the median over the
-rounds counts. Nothing is asserted: a bar is met or missed, and the table says so.
+A benchmark file names its contestants and passes them to `play`. Each contestant runs in its own
+process, so that its heap, caches and garbage do not disturb another. All contestants set up first;
+then they take turns, round by round, so that other load on the machine affects all of them alike.
+Unless a benchmark says otherwise, each runs on one thread, and the median over the rounds counts.
+Nothing is asserted: the table shows whether a bar is met or missed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 Measurement = dict[str, float]
 Round = Callable[[], Measurement]
-Contestant = Callable[[], Round]  # does the setting up, and returns what one round does
+Contestant = Callable[[], Round]  # sets up, and returns the function of one round
 
 THREAD_SETTINGS = (
     "OMP_NUM_THREADS",
@@ -61,10 +61,10 @@ def play(
     check: Callable[..., None] | None = None,
     rows: Sequence[str] = (),
 ) -> None:
-    """Be the benchmark's main program, or the one contestant that `race` started.
+    """Run the benchmark's main program, or the one contestant that `race` started.
 
-    A `check`, run by `--check` instead of the race, looks closer at whether all do the same work.
-    With `rows` to choose from, both are given those the command line names, or else all of them.
+    `--check` runs `check` instead of the race, to test that all contestants do the same work. If
+    there are `rows`, both get those named on the command line, or else all of them.
     """
     parser = argparse.ArgumentParser()
     if rows:
@@ -97,7 +97,7 @@ def race(
     threads: int = 1,
     pick: Callable[[Iterable[float]], float] = statistics.median,
 ) -> dict[str, Measurement]:
-    """Let the contestants take turns; each gets what `pick` makes of what its rounds measured."""
+    """Let the contestants take turns; `pick` reduces the measurements of each to one number."""
     measured: dict[str, list[Measurement]] = {name: [] for name in names}
     with ExitStack() as stack:
         ask = {
@@ -113,14 +113,14 @@ def race(
 
 
 def seconds_per_step(step: Callable[[], float], repeats: int) -> Measurement:
-    """Time `step`, which returns its answer so that contestants can be seen to do the same work.
+    """Time `step`, which returns its answer so that we can check that contestants do the same work.
 
-    It is the mean over the repeats: a garbage collection that only some of them meet is a cost.
+    The result is the mean over the repeats: a garbage collection in some of them is a cost.
     """
     total = 0.0
     for _ in range(repeats):
         if not gc.isenabled():
-            gc.collect()  # what a contestant leaves behind must not slow it by filling the memory
+            gc.collect()  # garbage must not slow a contestant by filling the memory
         start = time.perf_counter()
         answer = step()
         total += time.perf_counter() - start
@@ -128,7 +128,7 @@ def seconds_per_step(step: Callable[[], float], repeats: int) -> Measurement:
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows below their heads, the first column to the left and the others to the right."""
+    """Print rows below their heads, the first column left-aligned and the others right-aligned."""
     widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     print(f"\n{title}")
     for row in [heads, *rows]:
@@ -145,7 +145,7 @@ def ratio_cells(ratio: float, bar: Bar | None = None) -> list[str]:
 
 
 def agreement(*measurements: Measurement) -> str:
-    """Whether the contestants got the same answer, in words."""
+    """Describe whether the contestants got the same answer."""
     answers = [measurement["answer"] for measurement in measurements]
     same = all(math.isclose(answer, answers[0], rel_tol=1e-4) for answer in answers)
     listed = ", ".join(f"{answer:.6g}" for answer in answers)
@@ -153,7 +153,7 @@ def agreement(*measurements: Measurement) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Three digits or so, with the unit that suits them."""
+    """About three digits, with a suitable unit."""
     scales = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
     unit = next((unit for unit, scale in scales.items() if abs(seconds) * scale < 999.5), "s")
     in_unit = seconds * scales[unit]
@@ -166,7 +166,7 @@ def size(count: float) -> str:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """Threads as asked for; and bytecode is kept, as on a machine where people work."""
+    """Set the number of threads, and cache bytecode, as on a normal machine."""
     found = os.environ | dict.fromkeys(THREAD_SETTINGS, str(threads))
     found.pop("PYTHONDONTWRITEBYTECODE", None)
     return found
@@ -174,7 +174,7 @@ def _environment(threads: int) -> dict[str, str]:
 
 @contextmanager
 def _process(name: str, garbage_collector: bool, threads: int) -> Iterator[Round]:
-    """Start a contestant, wait until it is set up, and yield how to ask it for a round."""
+    """Start a contestant, wait until it is set up, and yield a function that runs a round."""
     collector = "on" if garbage_collector else "off"
     command = [sys.executable, sys.argv[0], "--contestant", name, "--collector", collector]
     with (
@@ -209,7 +209,7 @@ def _process(name: str, garbage_collector: bool, threads: int) -> Iterator[Round
 
 
 def _answer_rounds(contestant: Contestant, garbage_collector: bool) -> None:
-    """Be a contestant: one line in asks for a round, one line out answers it."""
+    """Act as a contestant: each input line requests a round, each output line answers it."""
     if not garbage_collector:
         gc.disable()
     one_round = contestant()

@@ -1,6 +1,6 @@
-"""What it costs to look inside: recording, `why`, the order lab, health during training.
+"""The cost of inspection: recording, `why`, the order lab, health during training.
 
-On and off share a process, because two processes differ by more than some of these cost. Networks
+On and off share a process, because two processes differ by more than some of these costs. Networks
 run on one thread. The scalar graph is a ladder: each of its 100,000 nodes is computed from the two
 before it, so that the number of paths has thousands of digits.
 """

@@ -1,9 +1,9 @@
 """Peak memory of one training step of a 20-layer tanh network, and what checkpointing saves.
 
 Both sides count everything alive at the peak: parameters, AdamW's moments, the batch, activations
-and gradients. Ours is what tracemalloc sees, so Python's objects are in it as well as NumPy's
-buffers; PyTorch's is what its own allocator reports to its profiler, tensors and nothing else.
-The second row takes away what both must hold anyway, so that it cannot hide a waste.
+and gradients. For gradwalk we use tracemalloc, which counts Python's objects as well as NumPy's
+buffers; for PyTorch, the report of its own allocator to its profiler, which counts tensors only.
+The second row subtracts what both must hold anyway, so that it cannot hide waste.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def loss_of(library: Any, layers: list[Any], batch: Any, checkpointed: bool) -> 
 
 
 def train(library: Any, checkpointed: bool = False) -> None:
-    """Two steps from nothing: only in the second does the optimizer's state lie there all along."""
+    """Run two steps: only in the second does the optimizer's state exist from the beginning."""
     layers, batch = tanh_network(library)
     parameters = [parameter for layer in layers for parameter in layer.parameters()]
     optimizer = library.optim.AdamW(parameters, lr=1e-3)
@@ -71,7 +71,7 @@ def traced_peak(work: Callable[[], None]) -> float:
 
 def gradwalk_peak(checkpointed: bool) -> Round:
     gradwalk = import_module("gradwalk")
-    # Modules that are imported at first use are no part of the step.
+    # Modules that are imported on first use are not part of the step.
     train(gradwalk, checkpointed)
     return lambda: {"bytes": traced_peak(lambda: train(gradwalk, checkpointed))}
 
@@ -98,7 +98,7 @@ def torch_peak() -> Round:
 
 
 def saved(checkpointed: bool) -> Round:
-    """What the forward pass leaves alive beside parameters and batch, and what we say it does."""
+    """The bytes that forward keeps alive besides parameters and batch: measured and reported."""
     gradwalk = import_module("gradwalk")
     layers, batch = tanh_network(gradwalk)
     loss_of(gradwalk, layers, batch, checkpointed)

@@ -109,7 +109,7 @@ def character_gpt(library: Any) -> Any:
         def forward(self, tokens: Any) -> Any:
             x = self.tokens(tokens) + self.positions(library.arange(tokens.shape[1]))
             logits = self.head(self.norm(self.blocks(x)))  # (batch, time, vocabulary)
-            return logits.view(-1, VOCABULARY)  # as cross_entropy takes them
+            return logits.view(-1, VOCABULARY)  # as cross_entropy expects them
 
     return CharacterGpt()
 
@@ -129,7 +129,7 @@ def adamw(library: Any, parameters: Any, rate: float) -> Any:
 def images(source: np.random.Generator) -> Batch:
     """Seventeen greys, as in the digits data set."""
     grey = source.integers(0, 17, (64, 1, 8, 8)) / 16
-    grey[0] = 0  # so that pooling meets windows with several largest pixels
+    grey[0] = 0  # gives pooling windows with several largest pixels
     return grey, source.integers(0, 10, 64)
 
 
@@ -162,7 +162,7 @@ NETWORKS = {
 def drawn_weight(
     source: np.random.Generator, name: str, shape: tuple[int, ...], dtype: str
 ) -> Array:
-    """What a parameter of this name starts from."""
+    """The initial value of a parameter with this name."""
     fan_in = int(np.prod(shape[1:])) or 1
     drawn = source.uniform(-1, 1, shape) / np.sqrt(fan_in)
     if "norm" in name:
@@ -187,7 +187,7 @@ def start(library: Any, network: Network, dtype: str) -> tuple[Any, Array, Array
 def training_step(
     library: Any, network: Network, rate: float, dtype: str = "float32"
 ) -> tuple[Any, Callable[[], float]]:
-    """The model, and its training step: forward, loss, backward, update; returns the loss."""
+    """The model and its training step (forward, loss, backward, update), which returns the loss."""
     model, inputs, labels = start(library, network, dtype)
     x, y = library.tensor(inputs), library.tensor(labels)
     optimizer = network.optimizer(library, model.parameters(), rate)

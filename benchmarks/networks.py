@@ -1,8 +1,8 @@
 """Training steps of four small networks: hand-written NumPy, gradwalk, PyTorch; two threads each.
 
-The hand-written step (`floor/`) is what a network costs without an engine, so its ratio says what
-gradwalk adds. The quickest round counts, not the median: where all cores are in use, threads wait
-for one another as soon as any other process runs, often for longer than the step takes.
+The hand-written step (`floor/`) is the cost of a network without an engine, so its ratio shows what
+gradwalk adds. The fastest round counts, not the median: if all cores are in use, threads wait for
+one another as soon as any other process runs, often for longer than the step takes.
 
 `python benchmarks/networks.py --check` compares the losses and every gradient instead.
 """
@@ -50,7 +50,7 @@ def floor_step(name: str) -> Callable[[], float]:
 def floor_start(name: str) -> tuple[Arrays, np.ndarray, np.ndarray]:
     """The weights and the batch that the libraries start from, as arrays.
 
-    Importing gradwalk for them tells the C library to keep freed memory; the floor may have that.
+    gradwalk then tells the C library to keep freed memory, from which the floor profits as well.
     """
     model, inputs, labels = start(import_module("gradwalk"), NETWORKS[name], "float32")
     parameters = {key: each.detach().numpy().copy() for key, each in model.named_parameters()}
@@ -68,7 +68,7 @@ def contestant(make_step: Callable[[], Callable[[], float]], repeats: int) -> Ro
     step = make_step()
 
     def one_round() -> Measurement:
-        # The threads of whoever was before spin for a while, in case there is more work for them.
+        # The threads of the previous contestant spin for a while, in case there is more work.
         time.sleep(REST)
         for _ in range(WARM_UP):
             step()
@@ -108,7 +108,7 @@ def report() -> None:
 
 
 def check() -> None:
-    """The hand-written gradients against both libraries'."""
+    """Compare the hand-written gradients with those of both libraries."""
     rows = []
     for name, network in NETWORKS.items():
         parameters, inputs, labels = floor_start(name)

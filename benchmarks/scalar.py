@@ -29,7 +29,7 @@ BAR = Bar(lowest=7)
 
 
 def two_moons() -> tuple[list[list[float]], list[int]]:
-    """The data of micrograd's demo: two half circles that reach into each other, with labels ±1."""
+    """The data of micrograd's demo: two interleaving half circles, with labels ±1."""
     source = random.Random(1337)
     points, labels = [], []
     for index in range(POINTS):

@@ -29,7 +29,7 @@ LINEAR = Bar(0.9, 1.1)
 
 
 def dense_network(library_name: str) -> Round:
-    """Time the two directions of one step apart, on the same graph."""
+    """Time the two directions of one step separately, on the same graph."""
     library = import_module(library_name)
     layers = []
     for _ in range(LAYERS):

@@ -1,4 +1,4 @@
-"""What remembering the source line of every op costs, and what `import gradwalk` costs."""
+"""The cost of capturing the source line of every op, and of `import gradwalk`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ELEMENTS = 16
 ROUNDS = 31
 IMPORT_ROUNDS = 15
 
-# Runs in a fresh interpreter each time. NumPy comes first, so that ours is what is left.
+# Runs in a fresh interpreter each time. NumPy is imported first; the rest is gradwalk's.
 IMPORT_PROGRAM = """
 import json, time
 start = time.perf_counter()
@@ -32,7 +32,7 @@ print(json.dumps([middle - start, time.perf_counter() - middle]))
 
 
 def forward_only(kind: str) -> Round:
-    """Make ops and drop them: the capture happens when a node is made, and never again.
+    """Create ops and drop them: a line is captured only when a node is created.
 
     On and off share a process, because two processes differ by more than the capture costs.
     """
@@ -80,7 +80,7 @@ def report_capture() -> None:
 
 
 def report_import() -> None:
-    """As a user has it: bytecode is compiled once and kept, whatever this environment says."""
+    """Time imports as users see them, with cached bytecode, whatever this environment sets."""
     command = [sys.executable, "-c", IMPORT_PROGRAM]
     with tempfile.TemporaryDirectory() as bytecode:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}

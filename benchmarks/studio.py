@@ -1,8 +1,8 @@
-"""The studio's server as people use it: in a process of its own, asked over a real connection.
+"""The studio's server under real conditions: in its own process, over a real connection.
 
-Fifty clients, one thread and one kept connection each, walk the diamond visit by visit: every
-request is an expression with an order, parsed, computed and reported by Python. Then one client
-opens a transformer of about 2,000 operations and asks about it.
+Fifty clients, with one thread and one persistent connection each, walk the diamond visit by visit:
+every request is an expression with an order, which Python parses, computes and reports. Then one
+client opens a transformer of about 2,000 operations and asks about it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Server:
     def ask(
         self, connection: http.client.HTTPConnection, method: str, path: str, value: Any = None
     ) -> tuple[float, bytes]:
-        """How long the answer took, and the answer; anything but 200 is an error."""
+        """The time of the answer, and the answer; any status except 200 is an error."""
         body = None if value is None else json.dumps(value)
         start = time.perf_counter()
         connection.request(method, path, body, {"X-Gradwalk-Token": self.token})
@@ -108,7 +108,7 @@ def load(server: Server, clients: int) -> list[str]:
 
 
 def save_transformer(path: Path) -> int:
-    """Record one training step; says how many operations it has."""
+    """Record one training step; return its number of operations."""
     gw = import_module("gradwalk")
     nn = gw.nn
 

@@ -1,8 +1,8 @@
-"""What `gradwalk.torch.watch` costs a PyTorch program in which all is well.
+"""The cost of `gradwalk.torch.watch` for a healthy PyTorch program.
 
-On and off share a process and take turns, because two processes differ by more than this costs.
-The network is the GPT of the other benchmarks at batch 8; "its own" is what `watch` itself
-measures, without what it does to caches.
+On and off share a process and take turns, because two processes differ by more than this cost. The
+network is the GPT of the other benchmarks with batch 8; "its own" is the time that `watch` itself
+measures, without its effect on caches.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def watching() -> Round:
         for _ in range(TURNS):
             off.append(seconds(step))
             with watch(model, optimizer) as watched:
-                step()  # the first step looks at the program's source, once
+                step()  # the first step reads the program's source, once
                 before = watched.overhead * watched.steps
                 on.append(seconds(step))
                 own.append((watched.overhead * watched.steps - before) / STEPS)
-        # Differences of neighbours: the machine's other work meets both alike.
+        # Differences of neighbours: other load on the machine affects both alike.
         more = statistics.median(b - a for a, b in zip(off, on, strict=True))
         return {"off": statistics.median(off), "more": more, "own": statistics.median(own)}
 

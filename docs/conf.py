@@ -1,6 +1,6 @@
-"""How Sphinx builds the site: `make docs` runs it with warnings as errors.
+"""Configure Sphinx: `make docs` builds the site with warnings as errors.
 
-The API reference and the live studio are made at every build, from the package as it is.
+Every build generates the API reference and the live studio from the installed package.
 """
 
 import re
@@ -30,7 +30,7 @@ myst_heading_anchors = 3
 templates_path: list[str] = []
 exclude_patterns: list[str] = []
 
-# Annotations name types that have no page: Python's, NumPy's, and those of no interest to a reader.
+# Annotations name types without a page: Python's, NumPy's and internal ones.
 nitpick_ignore_regex = [("py:.*", r"(?!gradwalk\.).*")]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
@@ -57,18 +57,18 @@ html_theme_options = {
 
 
 def write_reference(app: Any) -> None:
-    """The pages of the API reference, before Sphinx looks for pages."""
+    """Write the pages of the API reference before Sphinx looks for pages."""
     reference.write(Path(app.srcdir) / "reference" / "api")
 
 
 def write_studio(app: Any, error: Exception | None) -> None:
-    """The studio as static files beside the pages; docs/studio/live.md shows it in a frame."""
+    """Write the studio as static files; docs/studio/live.md shows it in a frame."""
     if error is None and app.builder.format == "html":
         write_site(Path(app.outdir) / "live")
 
 
 def visit_math(translator: Any, node: nodes.math | nodes.math_block) -> None:
-    """A formula as MathML: browsers draw it, and the page fetches no script from elsewhere."""
+    """Write a formula as MathML: browsers draw it, and the page loads no external script."""
     translator.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
     raise nodes.SkipNode
 
@@ -87,7 +87,7 @@ def link_names(app: Any, doctree: nodes.document, page: str) -> None:
 
 
 def setup(app: Any) -> None:
-    """What Sphinx calls first."""
+    """Register the hooks; Sphinx calls this first."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.connect("builder-inited", write_reference)
     app.connect("doctree-resolved", link_names)

@@ -1,11 +1,11 @@
 """A very small GPT learns to write, one character at a time.
 
     python examples/characters.py                   # reads "Alice's Adventures in Wonderland"
-    python examples/characters.py --text my.txt     # or any text of yours
-    python examples/characters.py --resume          # goes on after Ctrl-C, exactly where it was
+    python examples/characters.py --text my.txt     # or your own text
+    python examples/characters.py --resume          # continues exactly where Ctrl-C stopped it
 
-Embeddings, causal attention, residual blocks: what large language models are made of. The last
-tenth of the text is kept for validation.
+It has the parts of large language models: embeddings, causal attention, residual blocks. The last
+tenth of the text is held out for validation.
 """
 
 import argparse
@@ -21,7 +21,7 @@ LENGTH, WIDTH, HEADS, LAYERS = 64, 64, 4, 2  # it looks back at most LENGTH char
 
 
 class Block(nn.Module):
-    """Attention gathers what earlier characters know; the wide layers think about it."""
+    """Attention gathers information from earlier characters; the wide layers process it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,12 +43,12 @@ class Block(nn.Module):
         return self.project(out.transpose(1, 2).reshape(batch, time, WIDTH))
 
     def forward(self, x: gw.Tensor) -> gw.Tensor:
-        x = x + self.attend(self.norm1(x))  # added to what was there: gradients flow past it
+        x = x + self.attend(self.norm1(x))  # a residual connection: gradients flow past attention
         return x + self.think(self.norm2(x))
 
 
 class GPT(nn.Module):
-    """(batch, time) characters to (batch, time, vocabulary) scores of the one that follows."""
+    """(batch, time) characters to (batch, time, vocabulary) scores of the next character."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class GPT(nn.Module):
 
 @gw.no_grad()
 def write(model: GPT, text: gw.data.Characters, start: str, count: int, heat: float) -> str:
-    """Continue `start` by `count` characters; less heat makes the likely ones likelier."""
+    """Continue `start` by `count` characters; less heat favours the likely ones."""
     written = text.encode(start).unsqueeze(0)  # (1, time)
     for _ in range(count):
         scores = model(written[:, -LENGTH:])[:, -1] / heat  # (1, vocabulary)
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, default=Path(__file__).with_name("alice.txt"))
     parser.add_argument("--steps", type=int, default=2000, help="batches to train on, in all")
     parser.add_argument("--heat", type=float, default=0.7, help="how daring the sample is")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     parser.add_argument("--checkpoint", type=Path, default=Path("characters.safetensors"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("characters.png"), help="the picture")
@@ -91,9 +91,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.steps = 20
-    every = min(100, max(1, options.steps // 2))  # steps between two looks at the validation loss
+    every = min(100, max(1, options.steps // 2))  # steps between two validations
 
-    gw.set_num_threads(1)  # on small arrays several threads wait more than they work
+    gw.set_num_threads(1)  # several threads are slower on small arrays
     gw.manual_seed(options.seed)
     for needed in [options.text] + [options.checkpoint] * options.resume:
         if not needed.is_file():
@@ -119,11 +119,11 @@ def main() -> None:
     losses: list[float] = []  # of every step
     valid_losses: list[list[float]] = []  # [step, loss]
     if options.resume:
-        saved = gw.load_run(options.checkpoint, **parts)  # random numbers are put back as well
+        saved = gw.load_run(options.checkpoint, **parts)  # restores the random state as well
         losses, valid_losses = saved["losses"], saved["valid_losses"]
-        print(f"going on after step {len(losses)}")
+        print(f"continuing after step {len(losses)}")
 
-    def loss_of(x: gw.Tensor, y: gw.Tensor) -> gw.Tensor:  # (batch, time), the same one further on
+    def loss_of(x: gw.Tensor, y: gw.Tensor) -> gw.Tensor:  # (batch, time), shifted by one
         return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
     batches = chain.from_iterable(repeat(loader))  # one epoch after the other
@@ -144,21 +144,21 @@ def main() -> None:
                 gw.save_run(options.checkpoint, **parts, losses=losses, valid_losses=valid_losses)
     except KeyboardInterrupt:
         print(f"\nStopped in step {len(losses) + 1}. ", end="")
-        print("Go on: --resume" if valid_losses else "Nothing was saved yet.")
-        raise SystemExit(130) from None  # as the shell counts an interrupted program
+        print("Continue with --resume" if valid_losses else "Nothing was saved yet.")
+        raise SystemExit(130) from None  # the shell's status of an interrupted program
 
     average = sum(losses[-every:]) / len(losses[-every:])
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(text)} characters")
-    print(f"loss {average:.3f} in training, {valid_losses[-1][1]:.3f} on the tenth kept back")
-    print(f"(guessing blindly: {math.log(len(vocabulary)):.3f})")
+    print(f"loss {average:.3f} in training, {valid_losses[-1][1]:.3f} on the held-out tenth")
+    print(f"(uniform guessing: {math.log(len(vocabulary)):.3f})")
     print(f"checkpoint: {options.checkpoint.resolve()}")
     sample = write(model, train, text[0], 30 if options.quick else 500, options.heat)
     print(f"\n--- a sample ---\n{sample}\n--- its end ---\n")
     draw(losses, valid_losses, math.log(len(vocabulary)), options.out)
     print(
         "\nNext:\n"
-        "  --resume --heat 0.2     nothing is trained; it writes only what it is surest of\n"
-        f"  --resume --steps {2 * options.steps}   twice as long, from where it is now\n"
+        "  --resume --heat 0.2     no more training; it writes only what it is surest of\n"
+        f"  --resume --steps {2 * options.steps}   train twice as long, from here on\n"
         "  LENGTH = 8 in the file  it forgets how the sentence began\n"
         "  WIDTH = 128, LAYERS = 4 it writes better, and takes minutes\n"
         "  examples/sequence.py    the same idea with numbers, and a memory instead of attention"
@@ -180,7 +180,7 @@ def draw(losses: list[float], valid_losses: list[list[float]], blind: float, out
     smooth = [sum(losses[end - window : end]) / window for end in ends]
     axes.plot(ends, smooth, color="tab:blue", label=f"train, mean of {window}")
     axes.plot(*zip(*valid_losses), "o-", color="tab:orange", markersize=4, label="validation")
-    axes.axhline(blind, color="0.5", linestyle="--", linewidth=1, label="guessing blindly")
+    axes.axhline(blind, color="0.5", linestyle="--", linewidth=1, label="uniform guessing")
     axes.set(title="A small GPT learns to write", xlabel="step", ylabel="nats per character")
     axes.legend()
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,8 @@
 
     python examples/digits.py
 
-1797 images of 8 × 8 pixels come with gradwalk. Every fifth is kept for testing and never trained
-on; the settings below were not chosen by its result.
+1797 images of 8 × 8 pixels come with gradwalk. Every fifth is held out for testing; the settings
+below were not chosen by the test result.
 """
 
 import argparse
@@ -18,7 +18,7 @@ def convolutional_network() -> nn.Module:
     """(batch, 1, 8, 8) to (batch, 10): one score per digit."""
 
     def convolution(channels: int, out: int) -> nn.Module:
-        # The norm has a shift of its own, so the convolution needs no bias.
+        # The norm has its own shift, so the convolution needs no bias.
         return nn.Sequential(
             nn.Conv2d(channels, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()
         )
@@ -37,7 +37,7 @@ def convolutional_network() -> nn.Module:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=15, help="times through the data")
-    parser.add_argument("--images", type=int, default=1437, help="train on the first so many")
+    parser.add_argument("--images", type=int, default=1437, help="number of training images")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("digits.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
@@ -45,7 +45,7 @@ def main() -> None:
     if options.quick:
         options.epochs, options.images = 2, 300
 
-    gw.set_num_threads(1)  # on small arrays several threads wait more than they work
+    gw.set_num_threads(1)  # several threads are slower on small arrays
     gw.manual_seed(options.seed)
     train = gw.data.TensorDataset(*gw.data.digits("train")[: options.images])
     test_images, test_labels = gw.data.digits("test").tensors  # (360, 1, 8, 8), (360,)
@@ -53,7 +53,7 @@ def main() -> None:
 
     model = convolutional_network()
     optimizer = gw.optim.AdamW(model.parameters())
-    # The learning rate rises, then falls to almost nothing: quick at first, settled at the end.
+    # The learning rate rises, then falls to almost zero: fast at first, settled at the end.
     schedule = gw.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=0.005, epochs=options.epochs, steps_per_epoch=len(loader)
     )
@@ -61,7 +61,7 @@ def main() -> None:
     losses, accuracies = [], []
     bar = gw.data.progress(range(options.epochs), "training")
     for _ in bar:
-        model.train()  # dropout drops, and the norms use the batch they see
+        model.train()  # dropout is on, and the norms use the batch
         for images, labels in loader:
             loss = F.cross_entropy(model(images), labels)
             optimizer.zero_grad()
@@ -69,7 +69,7 @@ def main() -> None:
             optimizer.step()
             schedule.step()
             losses.append(loss.item())
-        model.eval()  # nothing is dropped, and the norms use what they have learnt
+        model.eval()  # dropout is off, and the norms use their running statistics
         with gw.no_grad():
             scores = model(test_images)  # (360, 10)
         accuracies.append((scores.argmax(1) == test_labels).float().mean().item())
@@ -81,8 +81,8 @@ def main() -> None:
     draw(test_images, test_labels, scores, losses, accuracies, options.out)
     print(
         "\nNext:\n"
-        "  --images 100   how little is enough: ten of each digit, and still more than 80 %\n"
-        "  --epochs 1     the curve while it still climbs\n"
+        "  --images 100   ten images of each digit already give more than 80 %\n"
+        "  --epochs 1     shows the curve while it still climbs\n"
         "  examples/digits_vae.py draws new digits instead of reading them\n"
         "  examples/characters.py is the same loop around a Transformer"
     )
@@ -96,7 +96,7 @@ def draw(
     accuracies: list[float],
     out: Path,
 ) -> None:
-    """Save a picture: how it learnt, what it confuses, and what it finds hardest."""
+    """Save a picture: the training curves, the confusion matrix, and the hardest images."""
     try:
         from matplotlib.figure import Figure  # not pyplot, which looks for a screen
     except ImportError:
@@ -120,7 +120,7 @@ def draw(
     for label, answer in zip(labels.tolist(), answers.tolist()):
         counts[label, answer] += 1
     axes = table.subplots()
-    # Only the mistakes are shaded: beside 36 right answers one wrong one would not be seen.
+    # Only the mistakes are shaded: one wrong answer would be invisible beside 36 right ones.
     mistakes = counts * (1 - gw.eye(10, dtype=gw.int64))
     axes.imshow(mistakes.numpy(), cmap="Reds", vmin=0, vmax=3 + 1.5 * mistakes.max().item())
     for label in range(10):

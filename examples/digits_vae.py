@@ -2,9 +2,9 @@
 
     python examples/digits_vae.py
 
-An encoder squeezes each image into two numbers, or rather into a small cloud of them; a decoder
-draws the image again from any point of the cloud. Because the clouds must fill the plane without
-gaps, every point of it is then a drawing.
+An encoder compresses each image into a small cloud around two numbers; a decoder draws the image
+again from any point of the cloud. Because the clouds must fill the plane without gaps, every point
+of the plane becomes a drawing.
 """
 
 import argparse
@@ -36,17 +36,17 @@ class VAE(nn.Module):
 
     def forward(self, x: gw.Tensor) -> tuple[gw.Tensor, gw.Tensor, gw.Tensor]:
         mean, log_variance = self.encode(x)
-        # A draw cannot be differentiated, but it can be written as centre + width × noise, and
-        # that can: by centre and width, with the noise as a constant.
+        # A random draw cannot be differentiated, but centre + width × noise can: with respect to
+        # centre and width, with the noise as a constant.
         z = mean + (0.5 * log_variance).exp() * gw.randn_like(mean)  # (batch, latent)
         return self.decoder(z), mean, log_variance
 
 
 def losses_of(model: VAE, images: gw.Tensor, beta: float) -> tuple[gw.Tensor, gw.Tensor]:
-    """Per image: how badly it is drawn, and how far its cloud is from the standard normal."""
+    """Per image: the reconstruction loss, and its cloud's distance from the standard normal."""
     drawn, mean, log_variance = model(images)
     n = len(images)
-    # A pixel's grey is read as the probability that it is black.
+    # A pixel's grey value is the probability that it is black.
     drawing = F.binary_cross_entropy_with_logits(drawn, images.flatten(1), reduction="sum") / n
     distance = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum() / n
     return drawing, beta * distance
@@ -64,7 +64,7 @@ def main() -> None:
     if options.quick:
         options.epochs = 3
 
-    gw.set_num_threads(1)  # on small arrays several threads wait more than they work
+    gw.set_num_threads(1)  # several threads are slower on small arrays
     gw.manual_seed(options.seed)
     train, test = gw.data.digits("train"), gw.data.digits("test")
     loader = gw.data.DataLoader(train, batch_size=64, shuffle=True)
@@ -90,9 +90,9 @@ def main() -> None:
     draw(model, test, options.latent, options.out)
     print(
         "\nNext:\n"
-        "  --latent 16   sharper copies, although most of the 16 numbers are left unused\n"
+        "  --latent 16   sharper copies, although most of the 16 numbers stay unused\n"
         "  --beta 0.05   clouds shrink and spread: sharper copies, and gaps between the digits\n"
-        "  --beta 10     the clouds become all the same, and so do the drawings\n"
+        "  --beta 10     all clouds become the same, and so do the drawings\n"
         "  examples/oscillator.py needs no data at all"
     )
 
@@ -131,7 +131,7 @@ def draw(model: VAE, test: gw.data.TensorDataset, latent: int, out: Path) -> Non
     plane.set(title="Where the encoder puts them", xlabel="first number", ylabel="second number")
 
     if latent == 2:
-        # Equal steps of probability, so that rare places do not fill the picture.
+        # Equal steps of probability, so that unlikely points do not fill the picture.
         steps = gw.erfinv(gw.linspace(-0.95, 0.95, 12)) * 2**0.5
         y, x = gw.meshgrid(-steps, steps, indexing="ij")  # y grows upwards, as in the plane
         z = gw.stack([x.flatten(), y.flatten()], 1)  # (144, 2)

@@ -2,8 +2,8 @@
 
     python examples/moons.py
 
-The whole of supervised learning on one page: data, model, loss, backward, step. The picture
-shows what the network believes everywhere in the plane.
+All of supervised learning on one page: data, model, loss, backward, step. The picture shows the
+network's prediction everywhere in the plane.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main() -> None:
         total = 0.0
         for points, labels in loader:  # (batch, 2), (batch,)
             loss = F.cross_entropy(model(points), labels)
-            optimizer.zero_grad()  # backward adds to .grad, so what the last step left must go
+            optimizer.zero_grad()  # backward adds to .grad, so clear the last step's gradients
             loss.backward()
             optimizer.step()
             total += loss.item() * len(points)
@@ -62,15 +62,15 @@ def main() -> None:
         "\nNext:\n"
         "  --width 2       two bends are too few: the border becomes almost a straight line\n"
         "  --noise 0.4     the moons overlap, and no border can be right everywhere\n"
-        "  --epochs 1000   train loss goes on falling while test loss rises: overfitting\n"
+        "  --epochs 1000   train loss keeps falling while test loss rises: overfitting\n"
         "  examples/digits.py does the same with images and convolutions"
     )
 
 
 def evaluate(model: nn.Module, dataset: gw.data.TensorDataset) -> tuple[float, float]:
-    """Loss and accuracy on a whole set."""
+    """Loss and accuracy on a whole dataset."""
     points, labels = dataset.tensors
-    with gw.no_grad():  # nothing is recorded: there will be no backward
+    with gw.no_grad():  # records nothing, since there is no backward
         scores = model(points)  # (n, 2)
         accuracy = (scores.argmax(1) == labels).float().mean()
         return F.cross_entropy(scores, labels).item(), accuracy.item()
@@ -83,7 +83,7 @@ def draw(
     test_losses: list[float],
     out: Path,
 ) -> None:
-    """Save a picture: the plane as the network sees it, and how it got there."""
+    """Save a picture: the network's prediction on the plane, and the losses."""
     try:
         from matplotlib.figure import Figure  # not pyplot, which looks for a screen
     except ImportError:

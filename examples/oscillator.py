@@ -2,9 +2,9 @@
 
     python examples/oscillator.py
 
-Nobody tells it the answer, sin(t). The loss asks only that the equation holds at some points and
-that u(0) = 0 and u'(0) = 1. The second derivative of the network is taken by autograd, and then
-differentiated once more, by its weights, to train it.
+The network never sees the answer, sin(t). The loss only measures whether the equation holds at some
+points, and whether u(0) = 0 and u'(0) = 1. Autograd computes the second derivative of the network,
+and differentiates it once more, with respect to the weights, to train it.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from gradwalk import nn
 
 def derivative(u: gw.Tensor, t: gw.Tensor) -> gw.Tensor:
     """du/dt at every point, in a form that can be differentiated again."""
-    # Each u depends on its own t only, so the gradient of the sum is every single derivative.
+    # Each u depends only on its own t, so the gradient of the sum holds all the derivatives.
     (slope,) = gw.autograd.grad(u.sum(), t, create_graph=True)
     return slope
 
@@ -26,9 +26,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=500, help="steps of Adam")
     parser.add_argument("--refine", type=int, default=25, help="rounds of L-BFGS after that")
-    parser.add_argument("--periods", type=float, default=1.0, help="how long to swing")
-    parser.add_argument("--points", type=int, default=64, help="where the equation is asked for")
-    parser.add_argument("--start", type=float, default=100.0, help="weight of the start values")
+    parser.add_argument("--periods", type=float, default=1.0, help="length of the solution")
+    parser.add_argument("--points", type=int, default=64, help="collocation points")
+    parser.add_argument("--start", type=float, default=100.0, help="weight of the initial values")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("oscillator.png"), help="the picture")
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
@@ -44,7 +44,7 @@ def main() -> None:
     )  # tanh, not ReLU: the second derivative of ReLU is 0
 
     def u_of(t: gw.Tensor) -> gw.Tensor:
-        return net(2 * t / end - 1)  # (points, 1); networks like inputs from -1 to 1
+        return net(2 * t / end - 1)  # (points, 1); networks learn best on inputs from -1 to 1
 
     times = gw.linspace(0, end, options.points).reshape(-1, 1).requires_grad_()  # (points, 1)
     zero = gw.zeros(1, 1, requires_grad=True)
@@ -56,7 +56,7 @@ def main() -> None:
         start = u_start**2 + (derivative(u_start, zero) - 1) ** 2
         return ((acceleration + u) ** 2).sum() + options.start * start.sum()
 
-    # Adam finds the valley; L-BFGS, which guesses the curvature, walks to its bottom.
+    # Adam finds the valley; L-BFGS, which estimates the curvature, finds its bottom.
     losses = []
     optimizer = gw.optim.Adam(net.parameters(), lr=5e-3)
     bar = gw.data.progress(range(options.steps), "Adam  ")
@@ -73,7 +73,7 @@ def main() -> None:
         net.parameters(), max_iter=20, tolerance_change=0, line_search_fn="strong_wolfe"
     )
 
-    def closure() -> gw.Tensor:  # L-BFGS looks at the loss several times before it moves
+    def closure() -> gw.Tensor:  # L-BFGS evaluates the loss several times per step
         optimizer.zero_grad()
         loss = loss_of_the_equation()
         loss.backward()
@@ -95,10 +95,10 @@ def main() -> None:
     draw(t, u, times.detach(), losses, adam_steps, options.out)
     print(
         "\nNext:\n"
-        "  --start 0     nothing but the equation: u = 0 solves it too, and is easier\n"
-        "  --points 8    the loss becomes 0 and the answer is wrong: nobody looked in between\n"
+        "  --start 0     only the equation: u = 0 solves it too, and is easier to find\n"
+        "  --points 8    the loss becomes 0 but the answer is wrong between the points\n"
         "  --refine 0    Adam alone: fifty times the error\n"
-        "  --periods 3   far from its start the swing is lost; --points 200 helps\n"
+        "  --periods 3   far from the start the oscillation is lost; --points 200 helps\n"
         "  examples/sequence.py learns oscillations from noisy data, without an equation"
     )
 
@@ -106,7 +106,7 @@ def main() -> None:
 def draw(
     t: gw.Tensor, u: gw.Tensor, times: gw.Tensor, losses: list[float], adam_steps: int, out: Path
 ) -> None:
-    """Save a picture: the solution, its error, and the loss on the way."""
+    """Save a picture: the solution, its error, and the loss during training."""
     try:
         from matplotlib.figure import Figure  # not pyplot, which looks for a screen
     except ImportError:

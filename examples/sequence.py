@@ -3,8 +3,8 @@
     python examples/sequence.py
 
 Every wave has its own frequency, phase and damping, and noise on top. The network is trained only
-to guess the next number. A network without memory, trained beside it, shows what the last number
-alone is worth: it does not say whether the wave is going up or down.
+to predict the next number. A network without memory, trained beside it, shows how little the last
+number alone tells: not even whether the wave is going up or down.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import gradwalk as gw
 from gradwalk import nn
 from gradwalk.nn import functional as F
 
-HEARD, AHEAD = 40, 40  # of each test wave: numbers given, numbers to be forecast
+HEARD, AHEAD = 40, 40  # of each test wave: numbers given, numbers to forecast
 
 
 def waves(n: int, length: int) -> gw.Tensor:
@@ -48,7 +48,7 @@ class NoMemory(nn.Module):
         self.layers = nn.Sequential(nn.Linear(1, hidden), nn.Tanh(), nn.Linear(hidden, 1))
 
     def forward(self, x: gw.Tensor, state=None):
-        return self.layers(x), None  # a linear layer acts on every time by itself
+        return self.layers(x), None  # a linear layer acts on every time step separately
 
 
 @gw.no_grad()
@@ -56,7 +56,7 @@ def forecast(model: nn.Module, heard: gw.Tensor, steps: int) -> gw.Tensor:
     """Continue (batch, time, 1) by its own guesses: (batch, steps, 1)."""
     guesses, state = model(heard)
     following = [guesses[:, -1:]]  # (batch, 1, 1)
-    while len(following) < steps:  # each guess is heard as if it were the truth
+    while len(following) < steps:  # each guess becomes the next input
         guess, state = model(following[-1], state)
         following.append(guess)
     return gw.cat(following, 1)
@@ -74,7 +74,7 @@ def main() -> None:
     if options.quick:
         options.steps = 20
 
-    gw.set_num_threads(1)  # on small arrays several threads wait more than they work
+    gw.set_num_threads(1)  # several threads are slower on small arrays
     gw.manual_seed(options.seed)
     truth = waves(200, HEARD + AHEAD)  # to test on
     heard = truth[:, :HEARD] + options.noise * gw.randn(200, HEARD, 1)
@@ -85,7 +85,7 @@ def main() -> None:
     schedule = gw.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.steps)
     bar = gw.data.progress(range(options.steps), "training")
     for _ in bar:
-        clean = waves(32, 61)  # new waves in every batch, so nothing can be learnt by heart
+        clean = waves(32, 61)  # new waves in every batch, so nothing can be memorized
         noisy = clean + options.noise * gw.randn_like(clean)
         losses = {
             name: F.mse_loss(model(noisy[:, :-1])[0], noisy[:, 1:])
@@ -111,8 +111,8 @@ def main() -> None:
     print(
         "\nNext:\n"
         "  --hidden 4     too small a memory for frequency, phase and damping together\n"
-        "  --noise 0.5    the waves drown; it still hears their pitch, and grows careful\n"
-        "  --steps 300    the next number is easy; what lies further ahead takes longer to learn\n"
+        "  --noise 0.5    noise hides the waves; it still finds their pitch, and grows careful\n"
+        "  --steps 300    the next number is easy; later numbers take longer to learn\n"
         "  examples/characters.py continues text, with attention instead of an LSTM"
     )
 

@@ -1,4 +1,4 @@
-"""Many small cases of a test in one: pytest and xdist spend 2 ms on a case, most of ours less."""
+"""Run many small cases as one test: pytest and xdist spend 2 ms on each, most of ours take less."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def batched(
     """Like `parametrize(names, cases)`, but the cases with the same `key` are one test.
 
     All of them run, and the failure names and shows every case that failed. `make quick` runs the
-    first `quick` cases of each key, where that is given, and leaves the others out; those of
+    first `quick` cases of each key, if given, and skips the others; those of
     TOGETHER keys are one test.
     """
     arguments = names.replace(",", " ").split()
@@ -82,7 +82,7 @@ def check_each(cases: Iterable[Any], check: Callable[[Any], None]) -> None:
 
 
 def _run(test: Test, arguments: dict[str, Any]) -> None:
-    """One case; what it patches is taken back before the next one."""
+    """Run one case; its patches are undone before the next one."""
     if "monkeypatch" not in arguments:
         return test(**arguments)
     with arguments["monkeypatch"].context() as patch:

@@ -1,4 +1,4 @@
-"""What all tests share: one thread for array libraries, kept bytecode, hypothesis settings."""
+"""Shared by all tests: one thread for array libraries, cached bytecode, hypothesis settings."""
 
 import gc
 import os
@@ -10,27 +10,27 @@ from pathlib import Path
 # the tests already run one process per core and the arrays are small.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-# Bytecode is kept, also where the environment says otherwise: tests start Python hundreds of times,
-# and each worker would compile every test anew.
+# Cache bytecode even if the environment disables it: tests start Python hundreds of times, and each
+# worker would compile every test again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 QUICK_CASES = 12
-sys.dont_write_bytecode = False  # read from the environment when this process began
+sys.dont_write_bytecode = False  # was set from the environment when this process started
 
 settings.register_profile(
     "gradwalk",
     deadline=None,
-    derandomize="CI" in os.environ,  # a submission is judged on its change, not on its luck
+    derandomize="CI" in os.environ,  # CI judges the change, not luck
     suppress_health_check=[HealthCheck.too_slow],  # a busy machine is not a failure
 )
 settings.register_profile("quick", settings.get_profile("gradwalk"), max_examples=20)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """`make quick` tries fewer examples of what holds for all graphs; `make test` tries all."""
+    """`make quick` tries fewer hypothesis examples; `make test` tries all."""
     settings.load_profile("quick" if config.option.markexpr == "not slow" else "gradwalk")
 
 
@@ -41,9 +41,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "\npytestmark = pytest.mark.slow" in collection_path.read_text("utf-8") or None
 
 
-@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
+@pytest.hookimpl(tryfirst=True)  # before the slow tests are deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test with many cases `make quick` runs QUICK_CASES, spread evenly."""
+    """`make quick` runs QUICK_CASES of a test with many cases, spread evenly."""
     if config.option.markexpr != "not slow":
         return
     tests: dict[str, list[pytest.Item]] = {}
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Keep what is collected out of the garbage collector's sight: thousands of tests stay."""
+    """Hide the thousands of collected tests from the garbage collector."""
     gc.disable()
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""Which of many cases run in `make quick`; `make test` runs them all."""
+"""Select the cases that `make quick` runs; `make test` runs them all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def some_quick(cases: Iterable[Any], every: int) -> list[Any]:
-    """The cases of a parametrized test; the first and every so many after it are quick."""
+    """The cases of a parametrized test; the first and every n-th after it are quick."""
     return [case if i % every == 0 else _slow(case) for i, case in enumerate(cases)]
 
 

@@ -1,1 +1,1 @@
-"""Tools that write files of the repository from its code."""
+"""Scripts that generate files of the repository from its code."""

@@ -1,7 +1,7 @@
-"""Write docs/pytorch/coming-from-pytorch.md again: `python -m tools.coming_from_pytorch`.
+"""Generate docs/pytorch/coming-from-pytorch.md: `python -m tools.coming_from_pytorch`.
 
-The page is made from the two libraries as they are, so that it cannot go stale; only the text
-around the lists is written here. A test compares the page with what this makes.
+The lists come from the two installed libraries; only the text around them is written here. A test
+compares the page with the output of this script.
 """
 
 from __future__ import annotations
@@ -144,32 +144,32 @@ print(Net().load_state_dict(torch.load(path)))
 OPENING = """\
 # Coming from PyTorch
 
-*Made by `python -m tools.coming_from_pytorch` from PyTorch {version} and gradwalk as they are; a
-test fails when this page is out of date. What behaves differently under the same name is in
-[where gradwalk differs](differences.md).*
+*`python -m tools.coming_from_pytorch` generates this page from PyTorch {version} and gradwalk; a
+test fails when it is out of date. [Where gradwalk differs](differences.md) lists what behaves
+differently under the same name.*
 
 ## How to move
 
-1. **Imports.** `import gradwalk as torch`, and in `from torch... import ...` write `gradwalk` for
-   `torch`: `gradwalk.nn`, `gradwalk.optim`, `gradwalk.utils.data` are where PyTorch has them.
-2. **Devices.** There is one, the CPU. `device="cpu"`, `.to(device)` and
-   `torch.cuda.is_available()` work; any other device is refused where it is named. Remove
-   `autocast`, `GradScaler` and `DataParallel`. `compile` is here, and takes a whole step.
-3. **Weights.** In PyTorch, `safetensors.torch.save_file(model.state_dict(), path)` (or
-   `save_model`, if weights are tied); here, `model.load_state_dict(gradwalk.load(path))`. Names
-   and shapes are PyTorch's. If both libraries are in one process, `gradwalk.io.from_torch` and
-   `to_torch` convert state dicts. `gradwalk.save` writes files that PyTorch's
-   `safetensors.torch.load_file` reads. Pickled `.pt` files are not read here: loading one can
+1. **Imports.** Write `import gradwalk as torch`, and replace `torch` by `gradwalk` in
+   `from torch... import ...`: `gradwalk.nn`, `gradwalk.optim` and `gradwalk.utils.data` are where
+   PyTorch has them.
+2. **Devices.** The only device is the CPU. `device="cpu"`, `.to(device)` and
+   `torch.cuda.is_available()` work; any other device raises an error. Remove `autocast`,
+   `GradScaler` and `DataParallel`. `compile` exists, and compiles a whole training step.
+3. **Weights.** In PyTorch, call `safetensors.torch.save_file(model.state_dict(), path)` (or
+   `save_model`, if weights are tied); in gradwalk, `model.load_state_dict(gradwalk.load(path))`.
+   Names and shapes are PyTorch's. If both libraries are in one process, `gradwalk.io.from_torch`
+   and `to_torch` convert state dicts. PyTorch's `safetensors.torch.load_file` reads the files that
+   `gradwalk.save` writes. gradwalk does not read pickled `.pt` files, because loading one can
    execute code.
 4. **Optimizers and schedules.** Their `state_dict` has PyTorch's layout, and `load_state_dict`
-   takes PyTorch's.
-5. **Random numbers.** `manual_seed(s, like="torch")` gives the numbers that PyTorch gives on the
-   CPU, so that two programs can be compared step by step. Without `like`, another and faster
-   generator is used.
-6. **Arguments have PyTorch's names**: `torch.add(input=a, other=b, alpha=2)`. What takes `dim` and
-   `keepdim` also understands NumPy's `axis` and `keepdims`. There is no `out=`.
+   accepts PyTorch's.
+5. **Random numbers.** `manual_seed(s, like="torch")` gives PyTorch's CPU numbers, so that you can
+   compare two programs step by step. Without `like`, gradwalk uses another, faster generator.
+6. **Arguments have PyTorch's names**: `torch.add(input=a, other=b, alpha=2)`. Functions with `dim`
+   and `keepdim` also accept NumPy's `axis` and `keepdims`. There is no `out=`.
 
-A program that was moved, by changing its imports:
+This program was moved by changing its imports:
 
 ```python
 {example}```
@@ -181,13 +181,12 @@ A program that was moved, by changing its imports:
 COUNTING = """\
 ## What is here
 
-Counted are PyTorch's documented functions, classes and methods. Not counted, unless they are here:
-{reasons}.
+{counted}
 
 {table}
 
-Under **without**, a keyword is listed if a function here cannot be given it in any way; keywords
-about layouts, memory formats and `out=` are not listed.
+**Without** lists the keywords that gradwalk's function does not accept in any form, except those
+about layouts and memory formats, and `out=`.
 """
 
 
@@ -197,13 +196,13 @@ def page() -> str:
     opening = OPENING.format(
         version=torch.__version__.partition("+")[0], example=EXAMPLE, printed=printed_by(EXAMPLE)
     )
-    counting = COUNTING.format(reasons=_reasons(), table=_table(found))
+    counting = COUNTING.format(counted=_counted(), table=_table(found))
     sections = [_section(place, comparison) for place, comparison in found.items()]
     return "\n".join([opening, counting, *sections])
 
 
 def printed_by(code: str) -> str:
-    """What a program prints; the random numbers go on afterwards as if it had not run."""
+    """Return what a program prints, and restore the state of the random numbers."""
     printed, random = io.StringIO(), gw.get_rng_state()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "coming-from-pytorch.md", "exec"), {"__name__": "__main__"})
@@ -211,8 +210,13 @@ def printed_by(code: str) -> str:
     return printed.getvalue()
 
 
-def _reasons() -> str:
-    return textwrap.fill("; ".join(rule.reason for rule in LEFT_OUT), WIDTH + 2)
+def _counted() -> str:
+    reasons = "; ".join(rule.reason for rule in LEFT_OUT)
+    return textwrap.fill(
+        "The table counts PyTorch's documented functions, classes and methods. It leaves out, "
+        f"unless gradwalk has them: {reasons}.",
+        WIDTH + 2,
+    )
 
 
 def _table(found: dict[Namespace, Comparison]) -> str:
@@ -232,7 +236,7 @@ def _section(place: Namespace, comparison: Comparison) -> str:
         listed = [f"`{name}` ({', '.join(k)})" for name, k in comparison.keywords.items()]
         parts.append(_paragraph("**Without**", listed))
     in_place = [name for name in comparison.here if re.fullmatch(IN_PLACE[1], name)]
-    many = len(in_place) > 50  # then they hide the others
+    many = len(in_place) > 50  # list them apart
     plain = [name for name in comparison.here if not many or name not in in_place]
     parts.append(_paragraph("**Here**", [f"`{name}`" for name in plain]))
     if many:
@@ -241,7 +245,7 @@ def _section(place: Namespace, comparison: Comparison) -> str:
 
 
 def _missing(place: Namespace, names: list[str]) -> str:
-    """The names that are not here, those of a group together."""
+    """List the missing names, by group."""
     left = list(names)
     groups = []
     for title, pattern in place.groups:

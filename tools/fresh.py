@@ -1,17 +1,17 @@
-"""Runs `make run` and `make test` as on a machine that has never seen gradwalk.
+"""Run `make run` and `make test` as on a machine that has never seen gradwalk.
 
     make fresh                                          both, with every test
     make fresh ARGS=tests/studio/page/test_build.py     both, with some tests
     python tools/fresh.py --python /usr/bin/python3.12 --keep
 
-The last commit is cloned into a new folder. The commands get a new home folder, the system's PATH,
-no variables of ours, and DejaVu (Debian's fonts-dejavu-core) as the only installed fonts. Where
-packages come from belongs to the machine, not to the checkout: variables and files that name
-registries, proxies and certificates are passed on (REGISTRIES, CONFIGURATIONS below).
+We clone the last commit into a new folder. The commands get a new home folder, the system's PATH,
+none of the user's variables, and DejaVu (Debian's fonts-dejavu-core) as the only installed fonts.
+Package sources are a property of the machine, not of the checkout, so we keep variables and files
+that name registries, proxies and certificates (REGISTRIES, CONFIGURATIONS below).
 
-It cannot show that everything is installed which the commands need from the system: Python, Node,
-Chromium and libraries that are here already are found, and `make test` then installs no browser.
-Nor can it show other systems and processors.
+The script uses the Python, Node, Chromium and libraries that are already installed, so it cannot
+show what a bare system lacks; `make test` then installs no browser. Nor can it show how other
+systems and processors behave.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SECONDS = 1800  # for the set-up and the start of the studio
+SECONDS = 1800  # for the setup and the start of the studio
 REGISTRIES = re.compile(
     r"(https?|no|all)_proxy|pip_(index_url|extra_index_url|find_links|trusted_host|cert)"
     r"|pip_default_timeout|npm_config_(registry|cafile)|node_extra_ca_certs|ssl_cert_(file|dir)",
@@ -51,15 +51,15 @@ FONTS = """<?xml version="1.0"?>
 
 
 def main() -> int:
-    """Clone, run, test; the exit status says whether both went well."""
+    """Clone, run, test; the exit status tells whether both succeeded."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("tests", nargs="*", help="what pytest is given; left out: everything")
-    # Of a virtual environment: the Python that made it.
+    # In a virtual environment: the Python that created it.
     made_by = getattr(sys, "_base_executable", sys.executable)
     parser.add_argument("--python", default=made_by, help="the Python to make .venv with")
     parser.add_argument("--keep", action="store_true", help="leave the folder for a look")
     given = parser.parse_args()
-    # Started in the background, we ignore Ctrl-C, and so would the programs that tests send it to.
+    # A background process ignores Ctrl-C, and programs that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="gradwalk fresh "))  # a blank in the name must not matter
     try:
@@ -89,7 +89,7 @@ def _in(folder: Path, python: str, tests: list[str]) -> int:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """A home, a PATH, fonts and registries; nothing else."""
+    """Return an environment with only a home, a PATH, fonts and registries."""
     home, fonts, temporary = (folder / name for name in ("home", "fonts", "tmp"))
     for path in (home, fonts, temporary):
         path.mkdir()
@@ -110,7 +110,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _dejavu() -> list[str]:
-    """The files of fonts-dejavu-core; none where it is not installed, and tests pass as well."""
+    """The files of fonts-dejavu-core; empty if it is not installed (tests pass without it)."""
     if not shutil.which("dpkg"):
         return []
     listed = subprocess.run(["dpkg", "-L", "fonts-dejavu-core"], capture_output=True, text=True)
@@ -118,7 +118,7 @@ def _dejavu() -> list[str]:
 
 
 def _studio_answers(command: list[str], environment: dict[str, str]) -> bool:
-    """Start the studio, load the page as a browser would, end it."""
+    """Start the studio, load the page as a browser would, stop it."""
     started = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -1,9 +1,9 @@
 """Draw the house: `python -m tools.house_map` writes docs/images/house.svg.
 
-A box is a room, a folder of src/gradwalk, with the rooms inside it. An arrow says that modules of
-one room import modules of another. Rooms stand above what they import. An arrow that others imply
-(a imports b, b imports c) is omitted. Rooms that import each other stand side by side. A test
-compares the picture with the code.
+A box is a room: a folder of src/gradwalk with its subfolders. An arrow means that modules of one
+room import modules of another. Rooms are drawn above the rooms they import. Implied arrows (a
+imports b, b imports c) are omitted. Rooms that import each other are side by side. A test compares
+the picture with the code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "gradwalk"
 PICTURE = ROOT / "docs" / "images" / "house.svg"
 FRONT = "gradwalk"  # the modules beside the rooms: public names and namespaces
-ENTRANCES = ("__main__",)  # they only start something
+ENTRANCES = ("__main__",)  # modules that only start something
 
 Graph = dict[str, set[str]]
 
@@ -33,7 +33,7 @@ DUMMY = 10  # the width of a place where an arrow passes a row
 
 
 def rooms(package: Path = PACKAGE) -> dict[str, list[str]]:
-    """Every room, and the rooms inside it; of the front, its modules."""
+    """Every room with its subfolders; for the front, its modules."""
     modules = [p.stem for p in sorted(package.glob("*.py")) if not p.stem.startswith("_")]
     found = {FRONT: modules}
     for folder in sorted(package.iterdir()):
@@ -43,7 +43,7 @@ def rooms(package: Path = PACKAGE) -> dict[str, list[str]]:
 
 
 def import_graph(package: Path = PACKAGE) -> Graph:
-    """Which rooms each room imports."""
+    """The rooms that each room imports."""
     known = rooms(package)
     found: Graph = {room: set() for room in known}
     for path in sorted(package.rglob("*.py")):
@@ -56,13 +56,13 @@ def import_graph(package: Path = PACKAGE) -> Graph:
             target = inside.partition(".")[0]
             if top == package.name and (target if target in known else FRONT) != room:
                 found[room].add(target if target in known else FRONT)
-    # The front exports rooms that are themselves built on it: that is no dependency.
+    # The front exports rooms that are themselves built on it: not a dependency.
     found[FRONT] = {room for room in found[FRONT] if FRONT not in found[room]}
     return found
 
 
 def components(graph: Graph) -> list[frozenset[str]]:
-    """Rooms that import each other, together."""
+    """Group rooms that import each other."""
     reached = {room: set(_reachable(graph, room)) for room in graph}
     found = {frozenset({room, *(r for r in reached[room] if room in reached[r])}) for room in graph}
     return sorted(found, key=sorted)
@@ -79,7 +79,7 @@ def _reachable(graph: Graph, start: str) -> Iterator[str]:
 
 
 def reduced(graph: Graph) -> Graph:
-    """An acyclic graph without the edges that others imply."""
+    """The transitive reduction of an acyclic graph."""
     reached = {room: set(_reachable(graph, room)) for room in graph}
     return {
         room: {r for r in direct if not any(r in reached[other] for other in direct - {r})}
@@ -92,7 +92,7 @@ def reduced(graph: Graph) -> Graph:
 
 @dataclass
 class Place:
-    """Rooms side by side in a row, mostly one; or, without any, a point that an arrow passes."""
+    """Rooms side by side in a row, usually one; or, without rooms, a point that an arrow passes."""
 
     rooms: list[str]
     row: int
@@ -100,17 +100,17 @@ class Place:
 
     @property
     def width(self) -> int:
-        """How much of its row it takes."""
+        """Its width in the row."""
         return len(self.rooms) * (WIDTH + GAP) - GAP if self.rooms else DUMMY
 
     def middle(self, room: str) -> float:
-        """Where one of its rooms stands."""
+        """The middle of one of its rooms."""
         left = self.x - self.width / 2
         return left + self.rooms.index(room) * (WIDTH + GAP) + WIDTH / 2
 
 
 def rank(graph: Graph) -> dict[str, int]:
-    """How many rows a room stands above the lowest."""
+    """The number of rows between a room and the lowest row."""
     found: dict[str, int] = {}
 
     def of(room: str) -> int:
@@ -159,7 +159,7 @@ class Drawing:
         self.spread()
 
     def spread(self) -> None:
-        """Put the places of each row side by side, the row in the middle."""
+        """Place each row's places side by side and center the row."""
         for row in self.rows:
             x = -(sum(p.width for p in row) + GAP * (len(row) - 1)) / 2
             for place in row:

@@ -1,7 +1,7 @@
-"""Write docs/compile/native-ops.md again: `python -m tools.native_ops`.
+"""Generate docs/compile/native-ops.md: `python -m tools.native_ops`.
 
-Every op of the table is traced on the sample calls of the tests and planned, in several dtypes;
-what the page says is what the planner did. A test compares the page with what this makes.
+We trace and plan every op of the table on the sample calls of the tests, in several dtypes; the
+page shows what the planner did. A test compares the page with the output of this script.
 """
 
 from __future__ import annotations
@@ -35,30 +35,31 @@ JOINS = ("concatenate", "pad", "put", "setitem", "write_view", "diagonal_put")
 HEAD = """\
 # Native ops
 
-Which ops a compiled function runs as native code. Made by `python -m tools.native_ops` from the
-compiler itself: every op is traced on the sample calls of its tests, and planned.
+This page lists the ops that a compiled function runs as native code. `python -m tools.native_ops`
+generates it from the compiler itself: it traces and plans every op on the samples of its tests.
 
-*Kernel* says which generator writes it: `map` (elementwise, fused with its neighbours), `rows` (a
-reduction along rows, fused with what is around it), `columns` (a reduction that keeps the last
-axis), `product` (a matrix product, with elementwise work on its result), `convolve`, `pool`,
+*Kernel* names the generator that emits the op: `map` (elementwise, fused with its neighbours),
+`rows` (a reduction along rows, fused with its neighbours), `columns` (a reduction that keeps the
+last axis), `product` (a matrix product, with elementwise work on its result), `convolve`, `pool`,
 `pick`, `scatter`, `scan` (running sums), `sort`, `join` (pieces written into one array), `view` (no
 kernel: other strides on the same memory), or `NumPy`. An op with a definition in other ops
-(*opened*) has the kernels of those. *Dtypes* are those in which all its samples were native. *ulp*
-is the largest error found, in float32 and in float64, in units in the last place, of functions
-beyond arithmetic (`compiler/backends/llvm/emit/functions/`); the rest is rounded as NumPy rounds
-it. *Gradient* says whether its derivative is native, or which ops of it are not; “–”: it has none.
+(*opened*) has the kernels of those ops. *Dtypes* are those in which all its samples were native.
+*ulp* is the largest error found, in float32 and in float64, in units in the last place, for
+functions beyond arithmetic (`compiler/backends/llvm/emit/functions/`); all others are rounded as in
+NumPy. *Gradient* tells whether the derivative is native, or which of its ops are not; “–” means
+that there is no derivative.
 
-What is not native runs as NumPy between two native stretches, on the same memory and with the same
-results; `gradwalk.compile` says so once, with the lines. “NumPy (...)” names the ops inside it that
-have no kernel.
+Any other op runs in NumPy between native kernels, on the same memory and with the same results;
+`gradwalk.compile` warns once, with the lines. “NumPy (...)” names the ops inside it that have no
+kernel.
 """
 
 
 @dataclass
 class Found:
-    """What the samples of one op came to."""
+    """The results for the samples of one op."""
 
-    kinds: dict[str, None] = field(default_factory=dict)  # of kernels, in order of meeting them
+    kinds: dict[str, None] = field(default_factory=dict)  # of kernels, in order of appearance
     by_numpy: dict[str, None] = field(default_factory=dict)  # ops without a kernel
     dtypes: dict[str, bool] = field(default_factory=dict)  # whether all samples were native
     gradient_by_numpy: dict[str, None] = field(default_factory=dict)
@@ -74,8 +75,7 @@ class Found:
 
 
 def kernels(program: Program, name: str) -> tuple[list[str], list[str]]:
-    """The kinds of the kernels that an op is in, or that it was opened into; and the ops of those
-    that NumPy runs."""
+    """The kinds of kernels of an op, or of the ops it expands into; and the ops that NumPy runs."""
     program, found = lower(program)
     assert found is not None
     kinds: dict[str, list[bool]] = {}  # whether the op itself is in kernels of this kind
@@ -113,14 +113,14 @@ def found_of(name: str, samples: list[Sample]) -> Found:
             try:
                 program = trace(partial(sample.ours, gw), tensors).program
                 found.forward(name, program, dtype)
-            except (TraceError, TypeError):  # eager code alone takes this dtype
+            except (TraceError, TypeError):  # only eager code accepts this dtype
                 found.dtypes.setdefault(dtype, False)
         gradient(name, sample, found)
     return found
 
 
 def works(sample: Sample, arrays: list[Any]) -> bool:
-    """Whether eager code computes it: not every op takes every dtype."""
+    """Whether eager code computes it: not every op accepts every dtype."""
     try:
         sample.ours(gw, *(gw.tensor(a) for a in arrays))
     except Exception:
@@ -129,7 +129,7 @@ def works(sample: Sample, arrays: list[Any]) -> bool:
 
 
 def gradient(name: str, sample: Sample, found: Found) -> None:
-    """Note what the derivative of a sample needs of NumPy."""
+    """Note which ops of the derivative of a sample run in NumPy."""
     arrays = sample.arrays(np.float32)
     floats = [i for i, a in enumerate(arrays) if a.dtype.kind == "f"]
 
@@ -144,7 +144,7 @@ def gradient(name: str, sample: Sample, found: Found) -> None:
     try:
         program = trace(slopes, tuple(gw.tensor(a) for a in arrays)).program
     except Exception:
-        return  # it has none, or none for this sample
+        return  # no derivative, or none for this sample
     found.has_gradient = True
     found.gradient_by_numpy.update(dict.fromkeys(kernels(program, name)[1]))
 
@@ -200,13 +200,13 @@ def drawn(name: str) -> str:
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The whole page."""
     table = rows()
     native = sum("NumPy" not in row[1] and "not traced" not in row[1] for row in table)
     lines = [HEAD, f"{native} of {len(table)} ops are native in every sample.", ""]
     lines += ["| op | kernel | dtypes | ulp | gradient |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in table]
-    lines += ["", "Random numbers, the same as eager code draws from the same seed:", ""]
+    lines += ["", "Random numbers equal those of eager code with the same seed:", ""]
     lines += ["| draw | kernel |", "|---|---|", *map(drawn, DRAWS)]
     return "\n".join(lines) + "\n"
 

@@ -1,9 +1,9 @@
-"""Write what the code of a page prints into the page.
+"""Update the outputs shown on a page by running its code.
 
     python -m tools.outputs docs/compile/training-step.md
 
 The fenced block after each ```python block, whatever its language, gets the new output. A test
-compares the ```text blocks; what differs from machine to machine stands in blocks of other names.
+compares the ```text blocks; outputs that depend on the machine are in blocks of other languages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
     """Rewrite the pages named on the command line."""
     for name in sys.argv[1:]:
         path = Path(name)
-        for _ in range(2):  # outputs quote line numbers, which the first turn may have moved
+        for _ in range(2):  # outputs quote line numbers, which the first pass may have moved
             text = path.read_text(encoding="utf-8")
             path.write_text(with_outputs(text, name), encoding="utf-8")
 

@@ -1,18 +1,18 @@
-"""Makes the fonts of the studio's page: subsets as WOFF2, with their licences.
+"""Make the fonts of the studio's page: WOFF2 subsets, with their licences.
 
     python -m venv /tmp/fonts && /tmp/fonts/bin/pip install fonttools==4.68.0 brotli==1.2.1
     /tmp/fonts/bin/python tools/page_fonts.py
 
-It fetches released packages with npm, checks their hashes, and writes into
+The script downloads released packages with npm, checks their hashes, and writes into
 src/gradwalk/studio/static/fonts/. The same versions give the same bytes, so the result is
-committed and needs to be made again only when a character is used that no font of the page has:
-tests/studio/page/test_fonts.py says so. The families are renamed, because some of the licences
+committed. Run the script again when the page uses a character that none of its fonts has;
+tests/studio/page/test_fonts.py then fails. The families are renamed, because some of the licences
 reserve the original names for unmodified fonts.
 
 - text: Inter, from regular to bold in one file, with even (tabular) figures.
-- mono: JetBrains Mono, regular and bold; letters are 0.6 em wide, which the drawing counts on.
-- math: STIX Two Math, with the table of measures that MathML is laid out by.
-- symbols: DejaVu Sans Mono, only the few signs that text or mono lack.
+- mono: JetBrains Mono, regular and bold; letters are 0.6 em wide, which the drawing assumes.
+- math: STIX Two Math, with the MATH table that browsers use to lay out MathML.
+- symbols: DejaVu Sans Mono, only the few characters that text or mono lack.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ INTER = "inter-ui@4.1.1"
 MONO = "typeface-jetbrains-mono@2.0.1"
 MATH = "@fontsource/stix-two-math@5.3.0"
 DEJAVU = "dejavu-fonts-ttf@2.37.3"
-LICENCES = {  # JetBrains Mono: the package with the whole font lacks it
+LICENCES = {  # JetBrains Mono: the package with the whole font lacks its licence
     "LICENSE-Inter.txt": (INTER, "LICENSE.txt"),
     "LICENSE-JetBrains-Mono.txt": ("@fontsource/jetbrains-mono@5.3.0", "LICENSE"),
     "LICENSE-STIX-Two-Math.txt": (MATH, "LICENSE"),
@@ -69,21 +69,21 @@ LICENCES = {  # JetBrains Mono: the package with the whole font lacks it
 
 # Where the texts of the page come from, beside web/.
 ROOMS = ("course", "inspect", "ops", "printers", "studio")
-# What may be typed or recorded: Latin and Greek names, punctuation, indices, arrows, keys.
+# Characters that users may type or record: Latin and Greek names, punctuation, indices, ...
 TYPED = [
     (0x20, 0x7E), (0xA0, 0x17F), (0x384, 0x3CE), (0x3D0, 0x3D6), (0x3F0, 0x3F6),
     (0x2010, 0x2026), (0x2030, 0x203A), (0x2070, 0x209C), (0x2190, 0x2199), (0x21D0, 0x21D4),
     (0x2318, 0x2318),
 ]  # fmt: skip
-# Browsers take the italic of a single letter in MathML from here; h is a letter of its own.
+# Browsers take the italic form of a single letter in MathML from here; h has its own code point.
 MATH_ITALIC = [(0x1D434, 0x1D467), (0x1D6A4, 0x1D6A5), (0x1D6E2, 0x1D71B), (0x210E, 0x210E)]
-# Kerning, even figures, accents. No `calt`: it draws an arrow for ->.
+# Kerning, tabular figures, accents. No `calt`: it draws an arrow for ->.
 TEXT_FEATURES = ["kern", "tnum", "ccmp", "locl", "mark", "mkmk"]
 MATH_FEATURES = ["ssty", "ccmp", "mark", "mkmk"]  # ssty: the forms of indices
 
 
 def characters() -> set[int]:
-    """Every character that the page, its lessons and Python's texts use, and what may be typed."""
+    """Every character that the page, its lessons and Python's texts use, or that users may type."""
     found = _codes(TYPED)
     for folder, endings in (
         ("web/src", (".ts", ".tsx", ".css")),
@@ -181,11 +181,11 @@ def _subset(font: TTFont, codes: set[int], features: list[str], family: str) -> 
 
 
 def _weights(font: TTFont) -> TTFont:
-    """Of a variable font: regular to bold, as drawn for small sizes."""
+    """Limit a variable font to regular to bold, at its small optical size."""
     from fontTools.ttLib import TTFont
     from fontTools.varLib import instancer
 
-    # The instancer reads what a subset leaves only after it has been written.
+    # The instancer can read a subset font only after it has been written.
     written = TTFont(io.BytesIO(_packed(font)), recalcTimestamp=False)
     return instancer.instantiateVariableFont(written, {"opsz": 14, "wght": (400, 700)})
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation again: `python -m tools.pictures`."""
+"""Draw the pictures of the documentation: `python -m tools.pictures`."""
 
 import tempfile
 from pathlib import Path
@@ -104,7 +104,7 @@ def draw_order() -> None:
 
 
 def draw_nan() -> None:
-    """The program of docs/inspect/nan.md: where the logarithm met a zero."""
+    """The program of docs/inspect/nan.md: the logarithm of zero."""
     w = gw.tensor([[1.0, -2.0], [0.5, 1.0]], requires_grad=True)
     x = gw.tensor([[1.0, 0.0], [1.0, 2.0]])
     w.label, x.label = "w", "x"
@@ -114,7 +114,7 @@ def draw_nan() -> None:
 
 
 def draw_no_grad() -> None:
-    """The program of docs/inspect/no-grad.md: behind detach() no gradient arrives."""
+    """The program of docs/inspect/no-grad.md: no gradient passes detach()."""
     w = gw.tensor([1.0, 2.0], requires_grad=True)
     v = gw.tensor([3.0, 4.0], requires_grad=True)
     w.label, v.label = "w", "v"

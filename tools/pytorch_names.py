@@ -1,6 +1,6 @@
-"""PyTorch's public names beside gradwalk's, with the keywords of both.
+"""Compare PyTorch's public names and keywords with gradwalk's.
 
-`tools/coming_from_pytorch.py` makes a page of it.
+`tools/coming_from_pytorch.py` makes a page of the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Rule:
     """Names that are not counted as missing, and the reason the page gives."""
 
     reason: str
-    pattern: str  # has to fit the whole name
+    pattern: str  # must match the whole name
 
 
 LEFT_OUT = (
@@ -58,13 +58,13 @@ LEFT_OUT = (
         r"|swap_in_optimizer_params_and_state|factory_kwargs|default_convert",
     ),
     Rule(
-        "PyTorch's own inner steps, and copies of views",
+        "PyTorch's internal steps, and copies of views",
         r".*(_copy|_ex|_with_indices|_as_strided.*)|as_strided.*|(unsafe|native|batch_norm)_.*"
         r"|empty_(strided|permuted)|output_nr|grad_dtype|name|slice_inverse|constant_pad_nd|rsub"
         r"|boolean_dispatch|assert_int_or_pair|multi_head_attention_forward|RNNBase|resize_.*",
     ),
     Rule(
-        "what PyTorch has deprecated or removed",
+        "names that PyTorch has deprecated or removed",
         r"volatile|new|resize|resize_as|lstsq|lu|lu_solve|lu_unpack|solve|symeig|qr|svd|cholesky"
         r"|matrix_rank|chain_matmul|triangular_solve|geqrf|orgqr|ormqr|range|upsample.*|pinverse"
         r"|NLLLoss2d|Container|CrossMapLRN2d|Variable|register_backward_hook|clip_grad_norm|apply_"
@@ -75,7 +75,7 @@ LEFT_OUT = (
 
 # torch.Value is something else: a value in a compiled graph.
 NAMESAKES = {"Value"}
-# PyTorch documents them with an operand, and they take none.
+# PyTorch documents them with an operand, but they take none.
 MISPRINTS = {"arctanh_", "atanh_"}
 
 # Keywords about where a result goes and how it is laid out, deprecated and private ones.
@@ -89,18 +89,18 @@ IGNORED_KEYWORDS = {
 
 @dataclass(frozen=True)
 class Namespace:
-    """A place in PyTorch, and the same place here."""
+    """A namespace of PyTorch and its counterpart in gradwalk."""
 
     title: str  # in PyTorch
     here: str  # its name in gradwalk
     theirs: Any
     ours: Any
-    groups: tuple[tuple[str, str], ...] = ()  # of what is missing: a title and a pattern
+    groups: tuple[tuple[str, str], ...] = ()  # of missing names: a title and a pattern
 
 
 @dataclass
 class Comparison:
-    """What of a namespace is here, what is not, and which keywords are missing."""
+    """The names of a namespace that gradwalk has and lacks, and missing keywords."""
 
     here: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Comparison:
 
 
 def compare(place: Namespace) -> Comparison:
-    """Look at every public name of PyTorch's namespace."""
+    """Compare every public name of PyTorch's namespace."""
     found = Comparison()
     listed = None if place.theirs is torch else getattr(place.theirs, "__all__", None)
     for name in sorted(set(listed or dir(place.theirs)) - NAMESAKES):
@@ -142,9 +142,9 @@ def _counts(place: Any, name: str, here: bool) -> bool:
 
 @dataclass(frozen=True)
 class Form:
-    """One way to call a function: what can go by position, and what only by name.
+    """One signature of a function: positional parameters, and keyword-only ones.
 
-    "*" and "**" stand for any number of either.
+    "*" and "**" mean any number of either.
     """
 
     by_position: tuple[str, ...]
@@ -157,9 +157,9 @@ class Form:
 
 
 def missing_keywords(name: str, theirs: Any, ours: Any, owner: Any = None) -> list[str]:
-    """The parameters that PyTorch's function has and ours has not.
+    """The parameters that PyTorch's function has and gradwalk's lacks.
 
-    One that only has another name here, in the same place, is not missing.
+    A parameter with another name in the same position is not missing.
     """
     forms, known = forms_of(theirs, name), forms_of(ours, name)
     if isinstance(owner, type):  # a function of ours as a method: the tensor comes first
@@ -185,18 +185,18 @@ def missing_keywords(name: str, theirs: Any, ours: Any, owner: Any = None) -> li
 
 
 def _another_name(own: Form, place: int, there: set[str]) -> bool:
-    """Whether our function takes something of its own in this place."""
+    """Whether gradwalk's function has a parameter of its own in this position."""
     if place >= len(own.by_position):
         return "*" in own.by_position
     return own.by_position[place] not in there or own.by_position[place] == "*"
 
 
-# Ops whose calls take options that are no attributes; their in-place forms name them.
+# Ops whose calls take options that are not attributes; their in-place forms name them.
 _OPTIONS = ("add", "sub", "div")
 
 
 def forms_of(value: Any, name: str) -> list[Form]:
-    """The ways to call a function; empty if they are not known."""
+    """The signatures of a function; empty if they are unknown."""
     if isinstance(value, gw.Op):
         options: tuple[str, ...] = ()
         if value.name in _OPTIONS:
@@ -221,13 +221,13 @@ def forms_of(value: Any, name: str) -> list[Form]:
             by_name.append("**" if p.kind is p.VAR_KEYWORD else p.name)
         elif p.name != "self":
             by_position.append(p.name)
-    # Names that stand for others (`axis` for `dim`) are in no signature.
+    # Aliases of parameters (`axis` for `dim`) are in no signature.
     by_name += getattr(value, "known_as", {})
     return [Form(tuple(by_position), tuple(by_name))]
 
 
 def _described_forms(value: Any, name: str) -> list[Form]:
-    """Every form that a docstring of PyTorch begins a line with."""
+    """Every signature at the start of a line of a PyTorch docstring."""
     start = re.compile(
         rf"^(?:\.\. (?:function|method):: )?(?:torch\.)?(?:\w+\.)*{re.escape(name)}(\(.*?\))"
         r"\s*(?:->|$)",

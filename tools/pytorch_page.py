@@ -1,6 +1,6 @@
-"""The program of docs/pytorch/debugging.md, and what `gradwalk run --watch` says of it.
+"""Run the program of docs/pytorch/debugging.md with `gradwalk run --watch`.
 
-`python -m tools.pytorch_page` writes that into the page.
+`python -m tools.pytorch_page` writes the output into the page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def program() -> str:
 
 
 def run(folder: Path) -> str:
-    """The program's fate in this folder, as the page shows it."""
+    """Run the program in this folder; return the session as the page shows it."""
     (folder / "train.py").write_text(program(), encoding="utf-8")
     before = Path.cwd()
     os.chdir(folder)
@@ -37,7 +37,7 @@ def run(folder: Path) -> str:
 
 
 def with_output(text: str, shown: str) -> str:
-    """The page with that in its block."""
+    """Return the page with this session in its block."""
     block = next(f for f in FENCE.finditer(text) if f["body"].startswith(f"$ {COMMAND}"))
     return text[: block.start("body")] + shown + text[block.end("body") :]
 

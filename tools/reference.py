@@ -45,7 +45,7 @@ NAMESPACES = (
     "gradwalk.utils.checkpoint",
     "gradwalk.utils.data",
 )
-# Topics of `gradwalk`, by the module whose `__all__` has the name; the first that fits counts.
+# Topics of `gradwalk`, by the module whose `__all__` has the name; the first match wins.
 TOPICS = (
     (
         "Tensors and values",
@@ -68,7 +68,7 @@ SIGNATURE_AT_MOST = 300  # characters; longer ones are cut down to the names of 
 
 @dataclass(frozen=True)
 class Entry:
-    """A public name, and what it stands for."""
+    """A public name and its object."""
 
     name: str  # without its namespace
     value: Any
@@ -103,7 +103,7 @@ def pages() -> list[Page]:
 
 
 def namespace_of(name: str) -> ModuleType:
-    """A public namespace; its module may lie elsewhere (`gradwalk.bugs`)."""
+    """A public namespace; its module may be elsewhere (`gradwalk.bugs`)."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -171,7 +171,7 @@ def _block(block: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Text whose punctuation means nothing, except in code, formulas and at the start of a list."""
+    """Escape Markdown punctuation, except in code, formulas and at the start of a list item."""
     parts, end = [], 0
     for span in SPAN.finditer(text):
         parts += [SPECIAL.sub(r"\\\1", text[end : span.start()]), span[0]]
@@ -184,7 +184,7 @@ def _prose(text: str) -> str:
 
 
 def signature(value: Any) -> str:
-    """The parameters in brackets, as a reader would write them."""
+    """The parameters in parentheses, as a reader would write them."""
     if isinstance(value, gradwalk.Op):
         inputs = [
             ("*" if value.variadic and x == value.inputs[-1] else "") + x for x in value.inputs
@@ -222,7 +222,7 @@ def _parameter(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _annotation(annotation: Any) -> Any:
-    """An annotation that says something."""
+    """Drop an annotation that carries no information."""
     return inspect.Parameter.empty if annotation in ("Any", Any, "None", "object") else annotation
 
 
@@ -232,7 +232,7 @@ def _derivatives(op: gradwalk.Op) -> str:
     for place, name in enumerate(op.inputs):
         try:
             lines.append(f"∂/∂{name} = {gradwalk.derivative(op, place)}")
-        except Exception:  # a rule of arrays only, or none
+        except Exception:  # a rule for arrays only, or none
             return ""
     return "```text\n" + "\n".join(lines) + "\n```" if lines else ""
 
@@ -245,7 +245,7 @@ def _about(value: Any) -> str:
 
 
 def members(cls: type, public: set[Any]) -> Iterator[tuple[str, Any, str]]:
-    """Name, value and kind of what a class has beyond its public bases and Python."""
+    """Name, value and kind of the members that a class adds to its public bases."""
     others = [c for c in cls.__mro__[1:] if c in public or not c.__module__.startswith("gradwalk")]
     for name in dir(cls):
         value = inspect.getattr_static(cls, name)
@@ -265,7 +265,7 @@ def _directive(kind: str, head: str, options: list[str], content: str, ticks: in
 
 
 class Writer:
-    """The pages as text. An object is described once; its other names point there."""
+    """Write the pages as text. An object is described once; its other names link there."""
 
     def __init__(self, pages: list[Page]) -> None:
         self.pages = pages
@@ -285,7 +285,7 @@ class Writer:
         if not callable(value):
             shown = type(value).__name__ if value is None else repr(value)
             options.append(f":value: {shown}")
-            if hasattr(builtins, entry.name):  # annotations that say `bool` mean Python's
+            if hasattr(builtins, entry.name):  # `bool` in an annotation means Python's
                 options.append(":no-index:")
             return _directive("data", entry.name, options, "", 4)
         kind = "class" if isinstance(value, type) else "function"
@@ -322,7 +322,7 @@ def write(folder: Path) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = writer.text(page)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")  # else Sphinx need not read it again
+            path.write_text(text, encoding="utf-8")  # unchanged files are not rebuilt by Sphinx
         written.append(path)
     for path in set(folder.rglob("*.md")) - set(written):
         path.unlink()

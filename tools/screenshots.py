@@ -1,4 +1,4 @@
-"""Take the documentation's screenshots again: `python -m tools.screenshots`. Needs Chromium."""
+"""Take the documentation's screenshots: `python -m tools.screenshots`. Needs Chromium."""
 
 import shutil
 import tempfile
@@ -37,13 +37,13 @@ def site() -> Iterator[str]:
 
 
 def take(page: Page, name: str) -> None:
-    """The window as it stands, once what moves has come to rest."""
+    """Take a screenshot once all animations have finished."""
     page.wait_for_timeout(800)
     page.screenshot(path=IMAGES / f"{name}.png")
 
 
 def take_places(browser: Browser) -> None:
-    """What the studio shows at addresses anybody may open."""
+    """Take screenshots of public addresses of the studio."""
     with site() as address:
         for name, (link, colours) in PLACES.items():
             context = browser.new_context(
@@ -58,7 +58,7 @@ def take_places(browser: Browser) -> None:
 
 
 def take_trace(browser: Browser) -> None:
-    """A small GPT whose first block makes a NaN, opened from a live session."""
+    """A small GPT with a NaN, opened from a live session."""
     gw.manual_seed(0)
     model = small_gpt()
     tokens = gw.randint(0, 32, (2, 16))
@@ -74,7 +74,7 @@ def take_trace(browser: Browser) -> None:
 
 
 def take_torch(browser: Browser) -> None:
-    """The step that was stopped in docs/pytorch/debugging.md, at the operation that is named."""
+    """The stopped step of docs/pytorch/debugging.md, at the operation that the report names."""
     with tempfile.TemporaryDirectory() as folder:
         pytorch_page.run(Path(folder))
         (path,) = Path(folder).rglob("*.trace")
@@ -96,7 +96,7 @@ def small_gpt() -> gw.nn.Module:
 
 
 def take_notebook(browser: Browser) -> None:
-    """The output of the first cell of docs/studio/notebook.md, half-way back."""
+    """The output of the first cell of docs/studio/notebook.md, halfway through backward."""
     source = "e = a·b; d = e + c; L = d·f"
     values = {"a": 2, "b": -3, "c": 5, "f": -2}
     data, _ = gw.studio.widget(source, "A chain", values=values)._repr_mimebundle_() or ({}, {})

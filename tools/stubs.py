@@ -1,4 +1,4 @@
-"""Write the stubs (.pyi) of what is made from registrations: methods, and names of namespaces.
+"""Generate stubs (.pyi) for methods and namespaces that are made from registrations.
 
     python -m tools.stubs
 
@@ -64,7 +64,7 @@ def methods() -> str:
 
 
 def _operators() -> dict[str, str]:
-    """Python's operators that are an op each."""
+    """Python's operators that map to one op each."""
     ignored = "  # type: ignore[override]"
     made = {f"__{n}__": f"def __{n}__(self) -> Self: ..." for n in operators.UNARY}
     two = [*operators.BINARY, *operators.COMPARISONS, *(f"r{n}" for n in operators.BINARY)]
@@ -99,7 +99,7 @@ def _summary(function: Any) -> str:
 
 
 def _with_star(parameters: list[inspect.Parameter]) -> Iterator[inspect.Parameter | str]:
-    """The parameters, with a bare `*` before those that only go by name."""
+    """The parameters, with a bare `*` before keyword-only ones."""
     before = None
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and before not in (p.KEYWORD_ONLY, p.VAR_POSITIONAL):
@@ -121,14 +121,14 @@ def _parameter(p: inspect.Parameter | str, scope: Any, imports: set[tuple[str, s
 
 
 def _returned(annotation: str) -> str:
-    """What a function of ours returns as a method: `Any` is what its operands are."""
+    """The return type of a function as a method: `Any` becomes the type of its operands."""
     return {"Any": "Self", "Mixed": "Any", "tuple[Any, ...]": "tuple[Self, ...]"}.get(
         annotation, annotation
     )
 
 
 def _spelled(annotation: str, scope: Any, imports: set[tuple[str, str]]) -> str:
-    """An annotation in which every name is a builtin or imported by the stub."""
+    """The annotation, with every name a builtin or imported by the stub."""
 
     def spell(match: re.Match[str]) -> str:
         name = match[0]
@@ -138,7 +138,7 @@ def _spelled(annotation: str, scope: Any, imports: set[tuple[str, str]]) -> str:
         if value is Any or isinstance(value, type) or hasattr(value, "__origin__"):
             imports.add(("typing" if value is Any else value.__module__, name))
             return name
-        return str(value)  # a union that has a name in its module
+        return str(value)  # a union with a name in its module
 
     return re.sub(r"[A-Za-z_]\w*", spell, annotation)
 
@@ -180,7 +180,7 @@ def _definitions(module: ModuleType) -> tuple[str, ...]:
 
 
 def _formatted(text: str, path: Path) -> str:
-    """In the order and form that the linter keeps."""
+    """Format the text as the linter expects it."""
     for command in (["check", "--select", "I,RUF036", "--fix", "--quiet"], ["format", "--quiet"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PACKAGE / path)]
         ran = subprocess.run([*ruff, "-"], input=text, capture_output=True, text=True, check=True)

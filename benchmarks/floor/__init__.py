@@ -1,7 +1,7 @@
-"""Training steps written by hand in NumPy: what each network costs without an engine.
+"""Training steps written by hand in NumPy: the cost of each network without an engine.
 
-Each file is one network, plain arrays, its backward pass derived on paper. `networks.py` races
-them; `tests/benchmarks/test_floor.py` sees that they do all the work that gradwalk does.
+Each file is one network on plain arrays, with its backward pass derived on paper. `networks.py`
+races them; `tests/benchmarks/test_floor.py` checks that they do all the work that gradwalk does.
 """
 
 from __future__ import annotations

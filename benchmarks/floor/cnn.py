@@ -1,8 +1,8 @@
 """The training step of a small convolutional network, by hand.
 
-Images lie with the batch last, (channels, height, width, batch): then a patch's pixel is one long
-run of memory for all images, and both cutting patches and adding them up again are quick. That
-was measured against batch first with channels first and last.
+The batch is the last dimension, (channels, height, width, batch): a pixel of a patch is then one
+contiguous run of memory for all images, and both extracting patches and summing them are fast. We
+compared this with the batch first, and channels first or last.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CnnFloor(Floor):
         """relu(3 × 3 convolution + bias) with padding 1; also its patches as columns."""
         weight, bias = self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"]
         channels, height, width, batch = x.shape
-        # Only the inside is ever written, so the frame stays 0.
+        # Only the inside is written, so the frame stays 0.
         framed = self.buffer(f"{name} framed", (channels, height + 2, width + 2, batch), x.dtype)
         framed[:, 1:-1, 1:-1] = x
         windows = sliding_window_view(framed, (3, 3), (1, 2))  # (..., 3, 3)
@@ -69,12 +69,12 @@ class CnnFloor(Floor):
     def convolution_gradients(self, g: Array, columns: Array, name: str) -> Arrays:
         """The gradients of weight and bias."""
         g = g.reshape(len(g), -1)  # (outputs, places)
-        weight = columns @ g.T  # quicker than its transpose, which is what is wanted
+        weight = columns @ g.T  # faster than computing its transpose, the gradient, directly
         shape = self.parameters[f"{name}.weight"].shape
         return {f"{name}.weight": weight.T.reshape(shape), f"{name}.bias": g.sum(1)}
 
     def add_patches(self, g: Array, weight: Array) -> Array:
-        """The gradient of a convolution's input: each patch's, added up where it was cut."""
+        """The gradient of a convolution's input: the gradients of all patches, summed in place."""
         outputs, height, width, batch = g.shape
         channels = weight.shape[1]
         patches = self.buffer("patches", (channels * 9, height * width * batch), g.dtype)
@@ -102,9 +102,9 @@ def largest_of_four(x: Array) -> Array:
 
 
 def spread_to_largest(g: Array, x: Array, largest: Array) -> Array:
-    """Each window's gradient goes to its largest pixel; of several to the first."""
+    """Route each window's gradient to its largest pixel; of equal ones, to the first."""
     out = np.empty_like(x)
-    open_ = np.ones(g.shape, bool)  # windows whose gradient has not been given away
+    open_ = np.ones(g.shape, bool)  # windows whose gradient has not been routed yet
     for source, target in zip(quarters(x), quarters(out), strict=True):
         chosen = source == largest
         chosen &= open_

@@ -1,8 +1,8 @@
 """The training step of a character-level GPT, by hand.
 
-Activations are (batch × time, width) matrices; attention looks at them as heads through views,
-which BLAS takes as they are. Row sums are products with a column of ones: several times quicker
-than NumPy's sum over a short last dimension.
+Activations are (batch × time, width) matrices; attention reads the heads through views, which BLAS
+accepts without a copy. Row sums are products with a column of ones: several times faster than
+NumPy's sum over a short last dimension.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class GptFloor(Floor):
             self.block_backward(g, saved[layer], f"blocks.{layer}", batch)
         positions = np.zeros_like(p["positions.weight"])
         positions[:time] = g.reshape(batch, time, -1).sum(0)
-        # With so few different tokens a product adds rows up quicker than np.add.at.
+        # With so few different tokens, a matrix product sums rows faster than np.add.at.
         one_hot = np.zeros((batch * time, len(p["tokens.weight"])), g.dtype)
         one_hot[np.arange(batch * time), inputs.reshape(-1)] = 1
         self.found |= {"positions.weight": positions, "tokens.weight": one_hot.T @ g}
         return loss, self.found
 
     def block(self, x: Array, name: str, batch: int) -> tuple[Any, ...]:
-        """Add attention and then the two linear layers to x; returns what backward needs."""
+        """Add attention and then the two linear layers to x; return what backward needs."""
         read, first_norm = self.layer_norm(x, f"{name}.first_norm")
         qkv = self.linear(read, f"{name}.attention.qkv")  # (batch × time, 3 × width)
         weights, mixed = self.attend(qkv, batch, name)
@@ -151,7 +151,7 @@ class GptFloor(Floor):
         return out
 
     def gelu(self, x: Array, name: str) -> Array:
-        """x × Φ(x) in place of x, Φ the normal distribution's; returns Φ(x) + x × φ(x)."""
+        """Replace x by x × Φ(x), with the normal distribution Φ; return Φ(x) + x × φ(x)."""
         bell = np.multiply(x, x, out=self.buffer(f"{name} slope", *x.shape))
         bell *= -0.5
         np.exp(bell, out=bell)

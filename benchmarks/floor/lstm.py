@@ -1,7 +1,7 @@
-"""The training step of an LSTM that reads a sequence and names its class, by hand.
+"""The training step of an LSTM that classifies sequences, by hand.
 
-Features come first and the batch last, so that each gate is one run of memory. Only what depends
-on the step before stands in the two loops; the rest is done for all steps at once.
+Features come first and the batch last, so that each gate is contiguous in memory. The two loops
+contain only what depends on the previous step; everything else is computed for all steps at once.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ class LstmFloor(Floor):
         return to_gates
 
     def slopes(self, gates: Array, cell: Array, cell_tanh: Array) -> tuple[Array, Array]:
-        """How each gate moves what it acts on, and how the cell moves the hidden state.
+        """The derivatives of cell and hidden state by the gates, and of hidden state by cell.
 
         The gates i, f and g act on the cell, o on the hidden state.
         """
         enter, _, new, out = (gates[:, gate] for gate in range(4))
         slopes = self.buffer("slopes", gates.shape, gates.dtype)
         np.subtract(1, gates, out=slopes)
-        slopes *= gates  # right for the three sigmoids
+        slopes *= gates  # correct for the three sigmoids
         slopes[:, 0] *= new
         slopes[:, 1] *= cell[:-1]
         np.multiply(new, new, out=slopes[:, 2])
@@ -111,7 +111,7 @@ def over_time(x: Array) -> Array:
 
 
 def sigmoid(x: Array) -> None:
-    """In place. tanh is quicker than exp and cannot overflow."""
+    """Apply the sigmoid in place. tanh is faster than exp and cannot overflow."""
     x *= 0.5
     np.tanh(x, out=x)
     x *= 0.5

@@ -1,8 +1,8 @@
-"""What the hand-written steps share: the loss, the two optimizers, and how memory is kept.
+"""Shared parts of the hand-written steps: the loss, the two optimizers, and reused buffers.
 
 Parameters and gradients are dictionaries under the names that `model.named_parameters()` gives in
-gradwalk and PyTorch, so that any of the three can be started from another's weights. Everything
-keeps the dtype of the parameters.
+gradwalk and PyTorch, so that any of the three can start from another's weights. All arrays have the
+dtype of the parameters.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class Floor:
         raise NotImplementedError
 
     def step(self, inputs: Array, labels: Array) -> float:
-        """Forward, loss, backward, update; returns the loss."""
+        """Run forward, loss, backward and update; return the loss."""
         loss, gradients = self.gradients(inputs, labels)
         self.optimizer.update(gradients)
         return loss
 
 
 class Buffers:
-    """Large arrays, kept under a name from step to step.
+    """Large arrays, reused by name from step to step.
 
-    The C library gives large arrays back to the system when they are freed, and to get them again
-    costs a page fault per 4 KiB: half a step of the CNN, a third of the LSTM's.
+    The C library returns freed large arrays to the system. Allocating them again costs a page fault
+    per 4 KiB: half a step of the CNN, a third of the LSTM's.
     """
 
     def __init__(self) -> None:
         self.kept: Arrays = {}
 
     def __call__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An array with whatever it held before; with zeros when it is new."""
+        """Return an array with its previous contents, or with zeros if it is new."""
         found = self.kept.get(name)
         if found is None or found.shape != shape:
             self.kept[name] = found = np.zeros(shape, dtype)
@@ -64,12 +64,12 @@ class Momentum:
             running, gradient = self.running[name], gradients[name]
             running *= self.momentum
             running += gradient
-            np.multiply(running, self.rate, out=gradient)  # the gradient has served its turn
+            np.multiply(running, self.rate, out=gradient)  # the gradient is no longer needed
             parameter -= gradient
 
 
 class AdamW:
-    """Adam with decoupled weight decay; plain Adam where `decay` is 0."""
+    """Adam with decoupled weight decay; plain Adam if `decay` is 0."""
 
     def __init__(self, parameters: Arrays, rate: float, decay: float) -> None:
         self.parameters, self.rate, self.decay = parameters, rate, decay
@@ -80,7 +80,7 @@ class AdamW:
 
     def update(self, gradients: Arrays) -> None:
         self.steps += 1
-        # Both corrections for the start at zero, drawn out of the arrays.
+        # Both bias corrections, as scalar factors.
         correction = math.sqrt(1 - self.beta2**self.steps)
         rate = self.rate * correction / (1 - self.beta1**self.steps)
         for name, parameter in self.parameters.items():
@@ -102,7 +102,7 @@ class AdamW:
 
 
 def cross_entropy(logits: Array, labels: Array) -> tuple[float, Array]:
-    """The mean loss of (rows, classes) logits, and its gradient, made in the logits' memory."""
+    """The mean loss of (rows, classes) logits, and its gradient, stored in the logits' memory."""
     rows = np.arange(len(labels))
     logits -= logits.max(1, keepdims=True)
     chosen = logits[rows, labels]

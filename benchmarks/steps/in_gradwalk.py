@@ -12,7 +12,7 @@ import gradwalk
 import gradwalk.compiler.backends.llvm.backend
 import gradwalk.compiler.call.specialization
 
-# What the first compile imports is counted as an import, llvmlite too.
+# Imports of the first compilation, such as llvmlite, count as import time.
 import gradwalk.compiler.function
 import gradwalk.compiler.tracing.trace
 

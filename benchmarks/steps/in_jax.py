@@ -1,8 +1,8 @@
 """The programs of `problems.py` in JAX: pure functions, the whole step under one `jit`.
 
 Parameters and optimizer state are pytrees whose buffers are donated, so that updates happen in
-place. They start from the weights of the other contestants: drawn in the same order, by the names
-and shapes that PyTorch gives them, then turned to the layout JAX users choose.
+place. They start from the weights of the other contestants: drawn in the same order, with PyTorch's
+names and shapes, then transposed into the layout that JAX users choose.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Program(NamedTuple):
-    """What a problem is in JAX; where JAX users would write a loss in two ways, it has both."""
+    """A problem in JAX; if JAX users might write a loss in two ways, it has both."""
 
     shapes: Shapes
     optimizer: Callable[[Tree, Tree, Tree, float], tuple[Tree, Tree]]
@@ -98,7 +98,7 @@ def start(program: Program, draw_batch: Callable[..., Any]) -> tuple[Tree, Array
 
 
 def adam(parameters: Tree, gradients: Tree, state: Tree, rate: float, decay: float = 0.0) -> Any:
-    """Adam with the defaults of torch.optim; AdamW where there is a decay."""
+    """Adam with the defaults of torch.optim; AdamW if there is a decay."""
     beta, gamma, epsilon = 0.9, 0.999, 1e-8
     count = state["count"] + 1
     means = jax.tree.map(lambda m, g: beta * m + (1 - beta) * g, state["means"], gradients)
@@ -170,7 +170,7 @@ def equation_by_grad(p: Tree, times: Array, force: Array) -> Array:
 
 
 def equation_by_jvp(p: Tree, times: Array, force: Array) -> Array:
-    """u'' forward, by `jvp` of `jvp`: cheaper where there is one input."""
+    """u'' in forward mode, by `jvp` of `jvp`: cheaper if there is one input."""
 
     def u(times: Array) -> Array:
         return mlp(p, times, jnp.tanh)
@@ -183,7 +183,7 @@ def equation_by_jvp(p: Tree, times: Array, force: Array) -> Array:
 
 
 def lstm_loss(p: Tree, x: Array, labels: Array) -> Array:
-    # The inputs' part of the gates needs no scan: one product for all times.
+    # The inputs' part of the gates needs no scan: one product covers all times.
     driven = x @ p["lstm.weight_ih_l0"] + (p["lstm.bias_ih_l0"] + p["lstm.bias_hh_l0"])
 
     def cell(carry: tuple[Array, Array], gates_in: Array) -> tuple[tuple[Array, Array], None]:

@@ -1,4 +1,4 @@
-"""The network of `scalar.py`, forward and backward: recorded anew by micrograd, replayed by us."""
+"""The network of `scalar.py`, forward and backward: micrograd records it, gradwalk replays it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import Answer, Begin, Step
 
 
 def prepare(name: str, rate: float, *, values: str, network: str) -> Begin:
-    """There is one such problem, and no optimizer: `name` and `rate` go unused."""
+    """There is one such problem, and no optimizer: `name` and `rate` are unused."""
     value = import_module(values).Value
     model = start(network)
     points, labels = two_moons()

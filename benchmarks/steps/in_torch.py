@@ -13,7 +13,7 @@ from .problems import PROBLEMS
 
 
 def equation_by_func(library: Any, model: Any, times: Any, force: Any) -> Any:
-    """`problems.equation` by torch.func: the compiler cannot differentiate what it made again."""
+    """`problems.equation` by torch.func: the compiler cannot differentiate its own output again."""
 
     def speed(times: Any) -> Any:
         return torch.func.grad(lambda times: model(times).sum())(times)
@@ -23,9 +23,9 @@ def equation_by_func(library: Any, model: Any, times: Any, force: Any) -> Any:
 
 
 def prepare(name: str, rate: float, *, compiled: bool = False, fused: bool = False) -> Begin:
-    """The optimizer is the default one or the fused one.
+    """Prepare a problem with the default or the fused optimizer.
 
-    The compiler is given the whole step, or, as it leaves a fused optimizer alone, the loss only.
+    The compiler gets the whole step, or only the loss, since it does not compile a fused optimizer.
     """
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     problem = PROBLEMS[name]

@@ -1,4 +1,4 @@
-"""What the machine can do at most: matrix products by BLAS, and bytes through memory."""
+"""The machine's limits: the speed of BLAS and the bandwidth of memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models import start
 from .problems import PROBLEMS
 
 WIDTH = 1024
-LEAST_BYTES = 3 * 2**20  # below, the call would be measured and not the memory
+LEAST_BYTES = 3 * 2**20  # fewer would measure the call and not the memory
 REPEATS = 10
 
 
@@ -30,10 +30,10 @@ def measure(names: Iterable[str]) -> Measurement:
 
 
 def bytes_of(name: str) -> float:
-    """The least a step moves: state read and written once, the batch read once.
+    """The least bytes a step can move: state read and written once, the batch read once.
 
     Parameters and the optimizer's moments are the state. Activations and gradients could stay in
-    registers and caches, or be computed again.
+    registers and caches, or be recomputed.
     """
     network = PROBLEMS[name].network
     model, *batch = start(torch, network, "float32")
@@ -44,7 +44,7 @@ def bytes_of(name: str) -> float:
 
 
 def product_speed() -> float:
-    """By whichever BLAS is faster, NumPy's or PyTorch's."""
+    """The speed of the faster BLAS, NumPy's or PyTorch's."""
     a, b, c = (np.ones((WIDTH, WIDTH), np.float32) for _ in range(3))
     x, y, z = (torch.from_numpy(each) for each in (a, b, c))
     work = 2 * WIDTH**3
@@ -54,7 +54,7 @@ def product_speed() -> float:
 
 
 def triad_speed(count: float) -> float:
-    """a = b + 3 c with three arrays that have so many bytes in all, again and again."""
+    """The speed of a = b + 3 c, repeated, on three arrays with this many bytes in all."""
     length = int(max(count, LEAST_BYTES)) // 12
     a, b, c = (torch.ones(length) for _ in range(3))
     return 12 * length / quickest(lambda: torch.add(b, c, alpha=3, out=a), 50)

@@ -22,7 +22,7 @@ NO_BAR = Bar()
 
 @dataclass(frozen=True)
 class Problem:
-    """A training step, how many times faster than the fastest peer it must be, and its work."""
+    """A training step, the required ratio to the fastest peer, and its work."""
 
     network: Network
     loss: Loss
@@ -81,17 +81,17 @@ def cross_entropy(library: Any, model: Any, inputs: Any, labels: Any) -> Any:
 
 
 def equation(library: Any, model: Any, times: Any, force: Any) -> Any:
-    """u'' + u = force, asked for at every point."""
+    """The residual of u'' + u = force at every point."""
     times = times.detach().requires_grad_()
     u = model(times)  # (points, 1)
-    # Each u depends on its own time only, so the gradient of the sum is every single derivative.
+    # Each u depends only on its own time, so the gradient of the sum holds all the derivatives.
     (speed,) = library.autograd.grad(u.sum(), times, create_graph=True)
     (acceleration,) = library.autograd.grad(speed.sum(), times, create_graph=True)
     return ((acceleration + u - force) ** 2).mean()
 
 
 def dense_flops(batch: int, *widths: int) -> float:
-    """Forward, and backward by weights and inputs; nobody asks for the batch's own gradient."""
+    """Forward, and backward by weights and inputs, without the gradient of the batch."""
     products = [2.0 * batch * inputs * outputs for inputs, outputs in pairwise(widths)]
     return 3 * sum(products) - products[0]
 
@@ -114,7 +114,7 @@ def gpt_flops() -> float:
     batch = 12
     rows = batch * TIME
     block = 2.0 * rows * WIDTH * (3 + 1 + 4 + 4) * WIDTH  # qkv, project, and the two of the MLP
-    pairs = TIME * (TIME + 1) / 2  # of which one may look at the other
+    pairs = TIME * (TIME + 1) / 2  # of a query and a key it may attend to
     attention = 2 * 2.0 * batch * HEADS * pairs * (WIDTH // HEADS)  # scores, and their mixture
     return 3 * (LAYERS * (block + attention) + 2.0 * rows * WIDTH * VOCABULARY)
 
@@ -130,7 +130,7 @@ PROBLEMS = {
     "pinn": Problem(
         Network("PINN 1-32-32-1, 1024 points, Adam", tanh_field, driven_oscillator, adam),
         equation,
-        # The value, the speed and the acceleration go through the layers, forward and backward.
+        # Value, first and second derivative pass through the layers, forward and backward.
         flops=3 * dense_flops(1024, 1, 32, 32, 1),
         must_reach=Bar(lowest=1.5),
         aim=3,

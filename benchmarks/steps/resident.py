@@ -1,8 +1,8 @@
-"""How much memory a process holds at its peak, the same for every library.
+"""The peak memory of a process, measured in the same way for every library.
 
-No library's own count would be fair to the others: one leaves out its workspaces, another its
-graphs. So the kernel counts: pages without a file behind them, which leaves out the code of the
-libraries. What was freed is handed back to it first. Linux only.
+The libraries' own counts are not comparable: one omits its workspaces, another its graphs. We use
+the kernel's count of anonymous pages, which omits the code of the libraries. We return freed memory
+to the kernel first. Linux only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def available() -> bool:
 
 
 def restart_peak() -> None:
-    """From now on the peak is that of what comes."""
+    """Reset the peak."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")

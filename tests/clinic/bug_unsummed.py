@@ -6,7 +6,7 @@ NAMED, OP = "not summed over a broadcast axis", "AddBias.backward"
 
 
 def sick():
-    """Only the first row of g is handed back."""
+    """Backward returns only the first row of g."""
 
     class AddBias(gw.autograd.Function):
         @staticmethod

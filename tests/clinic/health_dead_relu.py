@@ -1,4 +1,4 @@
-"""ReLU units that never answer have no gradient."""
+"""ReLU units that are always off have no gradient."""
 
 import gradwalk as gw
 from gradwalk import nn

@@ -7,7 +7,7 @@ KIND, LAYER = "vanishing", "lstm"
 
 
 def sick():
-    """The forget gate hands a fiftieth of the state on; the loss reads the last of 60 outputs."""
+    """The forget gate keeps a fiftieth of the state; the loss reads the last of 60 outputs."""
     gw.manual_seed(0)
     model = nn.ModuleDict({"lstm": nn.LSTM(8, 16), "head": nn.Linear(16, 3)})
     nn.init.constant_(model["lstm"].bias_hh_l0[16:32], -4.0)

@@ -7,7 +7,7 @@ KIND, LAYER = "vanishing", "0.0"
 
 
 def sick():
-    """Twelve blocks without a way around them."""
+    """Twelve blocks without a residual connection."""
     gw.manual_seed(0)
     blocks = nn.ModuleList(
         nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32)) for _ in range(12)

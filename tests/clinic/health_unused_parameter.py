@@ -7,7 +7,7 @@ KIND, LAYER = "unused", "second"
 
 
 def sick():
-    """The second head is there, and nobody uses it."""
+    """The second head exists, but the loss does not use it."""
     gw.manual_seed(0)
     model = nn.ModuleDict({"body": nn.Linear(16, 32), "head": nn.Linear(32, 4)})
     model["second"] = nn.Linear(32, 4)

@@ -1,4 +1,4 @@
-"""With all weights 0, no layer hands a gradient on."""
+"""With all weights 0, no layer passes a gradient on."""
 
 import gradwalk as gw
 from gradwalk import nn

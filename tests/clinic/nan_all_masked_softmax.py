@@ -1,4 +1,4 @@
-"""Attention of a query that may look nowhere."""
+"""Attention with a query that may not attend to any key."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A parameter that does not ask for a gradient."""
+"""A parameter that does not require a gradient."""
 
 import gradwalk as gw
 from gradwalk.inspect import record

@@ -1,4 +1,4 @@
-"""Small kernels written by hand to the kernel ABI, for the tests of what runs them."""
+"""Small hand-written kernels for tests of the code that runs kernels."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def turn_round() -> str:
 
 
 def count_up() -> str:
-    """Adds 1 to out[thread], and writes the number of threads to out[63]."""
+    """Add 1 to out[thread], and write the number of threads to out[63]."""
     f = Kernel("count_up")
     out = f.base(0)
     mine = f.set(f"getelementptr i64, ptr {out}, i64 %thread")
@@ -71,7 +71,7 @@ def count_up() -> str:
 
 
 def wait_long() -> str:
-    """Turns round so often, args[0], without doing anything: a kernel that takes its time."""
+    """A slow kernel: loop args[0] times without doing anything."""
     f = Kernel("wait_long")
     place = f.set("alloca i64")
     with f.loop(0, f.argument(0)) as i:

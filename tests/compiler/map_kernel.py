@@ -1,7 +1,7 @@
 """A kernel with one elementwise expression, compiled and called on arrays.
 
-Full vectors first, then a rest of single numbers: what a spelling writes is tried with many lanes
-and with one.
+It computes full vectors first and then the rest one by one, so it tests each emitter with many
+lanes and with one.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class MapKernel:
         return f.finish()
 
     def assembly(self) -> str:
-        """What the processor runs."""
+        """The assembly code."""
         module = binding().parse_assembly(_module_text([self]))
         found: str = target_machine().emit_assembly(module)
         return found
 
     def use(self, engine: Any) -> None:
-        """Call the code in this engine from now on, and keep it."""
+        """Call the code in this engine from now on, and keep the engine alive."""
         pointers = [ctypes.c_void_p] * (len(self.dtypes) + 1)
         kind = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64)
         self._engine, self._call = engine, kind(engine.get_function_address(self.name))
@@ -89,9 +89,9 @@ def compile_maps(kernels: Sequence[MapKernel]) -> None:
 
 
 def ulps(found: Array, truth: Array) -> Array:
-    """How far `found` is from a truth with more digits, in units of its own last place.
+    """The error of `found` against a more precise reference, in units in the last place.
 
-    The same infinity or a NaN in both is no error; where they differ in that, it is infinite.
+    An equal infinity, or a NaN in both, is no error; any other mismatch counts as infinite.
     """
     with np.errstate(all="ignore"):
         nearest = truth.astype(found.dtype)

@@ -1,4 +1,4 @@
-"""Small models and training steps, each made twice by the tests: to be run eager and compiled."""
+"""Small models and training steps; the tests run each one eagerly and compiled."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def groups() -> tuple[nn.Module, Any, Step]:
     )
 
     def step(x: Any, y: Any) -> Any:
-        rate = moves.param_groups[0]["lr"]  # read before the step, and as late
+        rate = moves.param_groups[0]["lr"]  # read just before the step
         loss = F.cross_entropy(model(x), y) * (1 + rate)
         moves.zero_grad()
         loss.backward()

@@ -1,4 +1,4 @@
-"""A function compiled against the same function run eagerly, and that all of it is native."""
+"""Compare a compiled function with the same function run eagerly; all of it must be native."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.compiler.backends.llvm.test_native_ops import in_numpy
 
 
 def agrees(function: Callable[..., Any], *xs: Any, tolerance: float = 0.0) -> Any:
-    """Whether it is; the results of the second compiled call. Arrays become tensors."""
+    """Compare, and return the results of the second compiled call. Arrays become tensors."""
     tensors = [gw.tensor(x) if isinstance(x, np.ndarray) else x for x in xs]
     expected = _all(function(*tensors))
     compiled = gw.compile(function)
@@ -47,7 +47,7 @@ def drawn(*shape: int, dtype: Any = np.float64, seed: int = 0) -> Any:
 
 
 def with_special(array: Any) -> Any:
-    """The same with NaN and infinities here and there; one row has nothing but −inf."""
+    """The same with some NaN and infinities; one row is all −inf."""
     array = array.copy()
     array.reshape(-1)[::11] = np.nan
     array.reshape(-1)[3::13] = np.inf

@@ -1,7 +1,7 @@
-"""Programs written by hand, and random ones, with what NumPy makes of them.
+"""Hand-written and random programs, with the results of the NumPy reference.
 
-Random programs compute with whole numbers that stay small, so sums and products are exact in any
-order: whoever runs one must get exactly what the reference gets.
+Random programs compute with small integers, so sums and products are exact in any order, and every
+backend must get exactly the results of the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHOLE = ("slice", None, None, None)
 
 @dataclass
 class Written:
-    """A program being written: `add("mul", x, 2.0)` is a term, `run` what the program gives."""
+    """A program under construction: `add("mul", x, 2.0)` returns a term, `run` the results."""
 
     build: Builder = field(default_factory=Builder)
     arguments: list[Array] = field(default_factory=list)
@@ -37,19 +37,19 @@ class Written:
     updates: list[tuple[Term, Term]] = field(default_factory=list)
 
     def argument(self, array: Any) -> Term:
-        """An array that the program is called with."""
+        """An argument of the program."""
         array = np.asarray(array)
         self.arguments.append(array)
         return Term(array.shape, array.dtype, source=Argument(len(self.arguments) - 1))
 
     def memory(self, array: Any) -> Term:
-        """An array that the program knows by itself, and may update."""
+        """Captured memory, which the program may update."""
         array = np.array(array)
         self.memories.append(array)
         return Term(array.shape, array.dtype, source=Memory(len(self.memories) - 1))
 
     def number(self, value: float) -> Term:
-        """A Python number that is read at every call."""
+        """A runtime scalar: a Python number that is read at every call."""
         self.scalars.append(value)
         return Term((), np.dtype(np.float64), source=Scalar(len(self.scalars) - 1))
 
@@ -63,14 +63,14 @@ class Written:
         return self.build.apply(TABLE[op], args, attrs)
 
     def returns(self, *terms: Term) -> Written:
-        """What the program gives; as the tracer does it, never a source nor a term twice."""
+        """Set the results; like the tracer, never a source, and no term twice."""
         for term in terms:
             new = term.call is None or term in self.results
             self.results.append(self.add("clone", term) if new else term)
         return self
 
     def becomes(self, place: Term, value: Term) -> Written:
-        """What a memory or a scalars number is after the call."""
+        """Set the value of a memory or a runtime scalar after the call."""
         self.updates.append((place, value))
         return self
 
@@ -80,11 +80,11 @@ class Written:
         return Program(list(self.build.calls), list(self.results), list(self.updates))
 
     def expected(self) -> Outcome:
-        """What the reference makes of it."""
+        """The results of the reference."""
         return self.outcome(reference.NumpyExecutable(self.program))
 
     def outcome(self, executable: Any) -> Outcome:
-        """What an executable gives and leaves behind, on copies of the arrays."""
+        """Run an executable on copies of the arrays; return its results and updates."""
         memories = [a.copy(order="K") for a in self.memories]
         arguments = [a.copy(order="K") if a.base is None else a for a in self.arguments]
         results, scalars = executable(arguments, memories, list(self.scalars))
@@ -93,14 +93,14 @@ class Written:
 
 @dataclass
 class Outcome:
-    """What a call gives back and leaves behind."""
+    """The results and updates of a call."""
 
     results: list[Array]
     memories: list[Array]
     scalars: list[float]
 
     def arrays(self) -> list[Array]:
-        """All of it as arrays."""
+        """All results and updates as arrays."""
         return [*self.results, *self.memories, *map(np.asarray, self.scalars)]
 
 
@@ -128,8 +128,8 @@ def plan_of(program: Program) -> Plan:
 
 
 def agrees(written: Written, tolerance: float | None = None, layout: Any = None) -> None:
-    """Native code does what the reference does, at the second call as at the first; to the last
-    bit if no tolerance is given."""
+    """Assert that native code agrees with the reference, at the first and the second call; to the
+    last bit unless a tolerance is given."""
     expected, executable = written.expected(), build(written.program, layout)
     for _ in range(2):
         found = written.outcome(executable)
@@ -143,7 +143,7 @@ def agrees(written: Written, tolerance: float | None = None, layout: Any = None)
 
 LENGTHS = st.sampled_from([1, 2, 3, 1, 5, 17, 33, 0])
 LARGEST = 2000  # elements
-BOUND = 8  # numbers that grow are brought back to this
+BOUND = 8  # larger numbers are reduced to this range
 
 
 def _shapes(draw: Any) -> Shape:
@@ -152,7 +152,7 @@ def _shapes(draw: Any) -> Shape:
 
 
 def _array(draw: Any, shape: Shape, dtype: Any) -> Array:
-    """Whole numbers; now and then with a NaN or an infinity among them."""
+    """Integers, sometimes with a NaN or an infinity among them."""
     source = np.random.default_rng(draw(st.integers(0, 99)))
     array = np.asarray(source.integers(-4, 5, shape)).astype(dtype)
     if array.size and draw(st.integers(0, 9)) == 0:
@@ -179,23 +179,23 @@ class Drawing:
         self.terms += self.memories
 
     def pick(self, test: Callable[[Term], bool] = lambda term: True) -> Term | None:
-        """One of the terms for which this holds; the newest are the likeliest."""
+        """Draw a term that meets a condition; recent terms are more likely."""
         fit = [t for t in self.terms if test(t)]
         return fit[-1 - min(self.draw(st.integers(0, 7)), len(fit) - 1)] if fit else None
 
     def grow(self) -> None:
-        """One more call, or a few that belong together."""
+        """Add one call, or a few that belong together."""
         action = self.draw(st.sampled_from(ACTIONS))
         found = action(self)
         if found is not None and found.size <= LARGEST:
             self.terms.append(found)
 
     def small(self, term: Term) -> Term:
-        """Brought back to small whole numbers."""
+        """Reduce to small integers."""
         return self.written.add("clip", term, min=-float(BOUND), max=float(BOUND))
 
     def finish(self) -> Written:
-        """Some terms become results, some the new values of memories."""
+        """Make some terms results, and some the new values of memories."""
         w = self.written
         for memory in self.memories:
             value = self.pick(lambda t, m=memory: t.shape == m.shape)
@@ -253,7 +253,7 @@ def _reduction(d: Drawing) -> Term | None:
 
 
 def _counted(d: Drawing) -> Term | None:
-    """Through truths and integers, and back to floats."""
+    """Convert to booleans and integers, and back to floats."""
     x = d.pick(lambda t: t.ndim > 0)
     if x is None:
         return None
@@ -267,7 +267,7 @@ def _counted(d: Drawing) -> Term | None:
 
 
 def _centred(d: Drawing) -> Term | None:
-    """What a normalisation does: x, its sum along a row, and both together; in several passes."""
+    """The pattern of a normalization: x, its sum along a row, and both; in several passes."""
     x = d.pick(lambda t: t.ndim > 0 and 0 not in t.shape)
     if x is None:
         return None
@@ -331,7 +331,7 @@ def _picked(d: Drawing) -> Term | None:
 
 
 def _changed(d: Drawing) -> Term | None:
-    """A part of an array written anew: a slice, rows by number, where a mask is true, a view."""
+    """Overwrite part of an array: a slice, rows by number, where a mask is true, or a view."""
     x = d.pick(lambda t: t.ndim > 0 and t.shape[0] > 0)
     if x is None:
         return None
@@ -362,7 +362,7 @@ STEPS = st.sampled_from([None, 2, -1])
 
 
 def _ordered(d: Drawing) -> Term | None:
-    """Extremes and where they are, running sums, and sorts; positions as floats."""
+    """Extremes and their positions, running sums, and sorts; positions as floats."""
     x = d.pick(lambda t: t.ndim > 0 and 0 not in t.shape)
     if x is None:
         return None

@@ -1,4 +1,4 @@
-"""Running a kernel as so many threads would: each share in turn, in this one thread."""
+"""Run a kernel as several threads would: each share in turn, in one thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def place_of(array: Array) -> Slice:
 
 
 def run_shares(kernel: Kernel, arrays: Sequence[Array], threads: int) -> int:
-    """Every thread's share, the last thread first; returns the status."""
+    """Run every thread's share, the last thread first; return the status."""
     library = compile_text({kernel.name: kernel.text}, kernel.declarations, kernel.symbols)
     status = np.zeros(8, np.int64)
     pointers = [0, status.ctypes.data, *(a.ctypes.data for a in arrays)]
@@ -43,7 +43,7 @@ def run_shares(kernel: Kernel, arrays: Sequence[Array], threads: int) -> int:
 
 
 def scratch_memory(size: int) -> Array:
-    """Aligned bytes that are NaN as floats: whoever reads them before writing is found out."""
+    """Aligned bytes that are NaN as floats, which exposes reads before a write."""
     memory = np.full(size + 64, 255, np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : start + size]

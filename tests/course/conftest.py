@@ -2,5 +2,5 @@
 
 from tests.studio.conftest import engine as engine
 
-# Learners' files: the checker runs them, in a process of its own, and nothing else does.
+# Learners' files: only the checker runs them, in a separate process.
 collect_ignore = ["engines"]

@@ -1,9 +1,9 @@
-"""Writes src/gradwalk/course/checked_values.json: graphs with the numbers PyTorch computes.
+"""Write src/gradwalk/course/checker/checked_values.json: graphs with PyTorch's numbers.
 
     python -m tests.course.freeze
 
-The file is made once and kept, so that a learner's engine is checked against PyTorch where there
-is no PyTorch. test_checked_values.py computes it again and compares.
+The file is committed, so that the checker can compare a learner's engine with PyTorch where PyTorch
+is not installed. test_checked_values.py recomputes it and compares.
 """
 
 import json

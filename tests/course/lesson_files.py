@@ -1,4 +1,4 @@
-"""The lessons there are, as Python reads them."""
+"""The existing lessons, as Python reads them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def english() -> list[Lesson]:
-    """The lessons there are, in their order."""
+    """The existing lessons, in order."""
     found = [read_lesson(path) for path in sorted(ENGLISH.glob("*.md"))]
     return sorted(found, key=lambda lesson: str(lesson.head["order"]))

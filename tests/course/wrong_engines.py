@@ -1,6 +1,6 @@
 """Twenty-eight wrong engines: right_partials.py with one bug each.
 
-A row says the bug in words, and what is replaced by what; tests write the engine out and check it.
+A row describes the bug and gives the replacement; tests write the engine to a file and check it.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ def wrong(name: str) -> str:
     return f"# Wrong: {said}\n{source}"
 
 
-# The walk of the right engine; and what is left of its order in engines that go without one.
+# The walk of the right engine, and its remains in engines without an order.
 WALK = """\
         for v in reversed(order):
             for i, partial in zip(v.inputs, v.partials):

@@ -25,7 +25,7 @@ def listed(thing: Any) -> Any:
 
 
 def assert_same(program: Callable[[Any], Any]) -> None:
-    """The program gives the same in both, or raises in both."""
+    """Assert that the program gives the same in both, or raises in both."""
     results = []
     for m in ENGINES:
         try:
@@ -41,7 +41,7 @@ def assert_same(program: Callable[[Any], Any]) -> None:
 
 
 def assert_equal(ours: Any, theirs: Any) -> None:
-    """Equal, numbers up to rounding."""
+    """Assert equality, with numbers up to rounding."""
     if isinstance(theirs, list):
         assert isinstance(ours, list) and len(ours) == len(theirs)
         for one, other in zip(ours, theirs):

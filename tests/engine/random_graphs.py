@@ -1,9 +1,9 @@
 """Random programs that gradwalk and PyTorch both run, so that their gradients can be compared.
 
-A program is data: leaves, then steps (op, operands, argument), operands being earlier nodes by
-number; a node may be used often, also twice in one step. It is made step by step with PyTorch at
-hand for the shapes and sizes, so every program is valid, and large numbers are squashed as they
-come up. The ops are smooth (at the values that occur) unless a program is asked for with kinks.
+A program is data: leaves, then steps (op, operands, argument), where operands are earlier nodes by
+number. A node may be used several times, also twice in one step. We build a program step by step
+with PyTorch, which gives the shapes and sizes, so every program is valid, and large numbers are
+squashed when they appear. The ops are smooth at the values that occur, unless kinks are requested.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-LARGEST = 30.0  # beyond it a node is squashed: differences of large numbers say little
+LARGEST = 30.0  # larger nodes are squashed: differences of large numbers are imprecise
 
 # name -> function of (gradwalk or torch, operand[s])
 UNARY: dict[str, Callable[..., Any]] = {
@@ -44,7 +44,7 @@ BINARY: dict[str, Callable[..., Any]] = {
     "sub": lambda lib, x, y: x - y,
     "mul": lambda lib, x, y: x * y,
     "div": lambda lib, x, y: x / (y * y + 1),
-    # Never an exponent of 0: there PyTorch masks the rule, and with it a second derivative.
+    # Never an exponent of 0: PyTorch masks the rule there, and with it a second derivative.
     "pow": lambda lib, x, y: (x * x + 0.5) ** (lib.tanh(y) + 0.1),
 }
 KINKED_UNARY: dict[str, Callable[..., Any]] = {
@@ -114,7 +114,7 @@ Step = tuple[str, tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class Program:
-    """Leaves and what to compute from them; its result is the last node."""
+    """Leaves and the steps on them; the result is the last node."""
 
     leaves: list[Any]
     steps: list[Step]
@@ -132,7 +132,7 @@ class Program:
 
 
 def take(lib: Any, nodes: list[Any], step: Step) -> Any:
-    """One step."""
+    """Compute one step."""
     name, operands, axis = step
     args = [nodes[i] for i in operands]
     if name in ELEMENTWISE:
@@ -143,7 +143,7 @@ def take(lib: Any, nodes: list[Any], step: Step) -> Any:
     return function(lib, args[0], axis)
 
 
-# Quarters: exact in every float, so that ties and zeros really happen where kinks are allowed.
+# Quarters are exact in every float dtype, so that ties and zeros occur where kinks are allowed.
 NUMBERS = st.integers(-8, 8).map(lambda n: n / 4)
 SHAPES = st.sampled_from([(), (1,), (2,), (3,), (2, 3), (3, 2), (1, 3), (2, 1), (2, 2), (2, 1, 3)])
 

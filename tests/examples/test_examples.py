@@ -36,7 +36,7 @@ runpy.run_path({program!r}, run_name="__main__")
 
 
 def numbers(pattern: str, text: str) -> list[float]:
-    """What stands at each NUMBER of the first place that `pattern` matches."""
+    """The number at each NUMBER of the first match of `pattern`."""
     found = re.search(pattern, text)
     assert found, f"{pattern} is not in\n{text}"
     return [float(group) for group in found.groups()]
@@ -107,10 +107,10 @@ def test_characters_goes_on_exactly_where_it_was_stopped(tmp_path: Path) -> None
             time.sleep(0.02)
         program.send_signal(signal.SIGINT)
         printed, _ = program.communicate(timeout=120)
-    assert program.returncode == 130 and "Go on: --resume" in printed, printed
+    assert program.returncode == 130 and "Continue with --resume" in printed, printed
 
     resumed = run_example("characters", *options, "--resume", cwd=stopped)
-    assert "going on after step 60" in resumed
+    assert "continuing after step 60" in resumed
     assert (
         resumed.partition("--- a sample")[2].partition("picture:")[0]
         == (expected.partition("--- a sample")[2].partition("picture:")[0])

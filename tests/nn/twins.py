@@ -1,4 +1,4 @@
-"""The same module here and in PyTorch, with the same numbers."""
+"""The same module in gradwalk and in PyTorch, with the same numbers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def twins(
 ) -> tuple[Any, Any]:
     """A module made of each library's `nn`; ours gets PyTorch's state by `load_state_dict`.
 
-    `move` makes a state dict for us of PyTorch's module.
+    `move` makes gradwalk's state dict from PyTorch's module.
     """
     torch.manual_seed(seed)
     theirs = make(torch.nn).to(getattr(torch, dtype))
     source = np.random.default_rng(seed)
-    with torch.no_grad():  # a norm that starts as ones and zeros would hide mistakes
+    with torch.no_grad():  # a norm initialized with ones and zeros would hide mistakes
         for name, value in theirs.state_dict().items():
             if value.is_floating_point() and value.ndim == 1:
                 low, high = (0.5, 1.5) if name.endswith(("weight", "running_var")) else (-0.5, 0.5)
@@ -43,14 +43,14 @@ def twins(
 
 
 def flat(result: Any) -> list[Any]:
-    """The tensors of a result: itself, or what its tuples hold."""
+    """The tensors of a result: itself, or those in its tuples."""
     if isinstance(result, (tuple, list)):
         return [tensor for part in result for tensor in flat(part)]
     return [] if result is None else [result]
 
 
 def tensors(library: Any, inputs: Sequence[np.ndarray]) -> list[Any]:
-    """Leaf tensors of a library; those of floats want gradients."""
+    """Leaf tensors of a library; float tensors require gradients."""
     found = [library.from_numpy(np.array(x)) for x in inputs]
     return [x.requires_grad_() if x.is_floating_point() else x for x in found]
 
@@ -97,7 +97,7 @@ def compare(
 
 
 def compare_parameters(ours: Any, theirs: Any, tolerance: dict[str, float]) -> None:
-    """Equal gradients of all parameters, and equal state."""
+    """Assert equal gradients of all parameters, and equal state."""
     mine, other = list(ours.named_parameters()), list(theirs.named_parameters())
     assert [name for name, _ in mine] == [name for name, _ in other]
     for (name, one), (_, two) in zip(mine, other):

@@ -1,7 +1,7 @@
 """PyTorch's lgamma and digamma with exact derivatives.
 
-PyTorch's derivative of digamma, `trigamma`, is right to nine digits only; its `zeta`, which is
-the same function, to all of them.
+PyTorch's derivative of digamma, `trigamma`, is accurate to nine digits only; its `zeta`, which is
+the same function, is fully accurate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Lgamma(torch.autograd.Function):
 
 
 def polygamma(n: int, x: Any) -> Any:
-    """Polygamma by way of zeta where PyTorch's is inexact."""
+    """Polygamma, computed with zeta where PyTorch's is inexact."""
     if n == 0:
         return Digamma.apply(x)
     return torch.special.zeta(2.0, x) if n == 1 else torch.polygamma(n, x)

@@ -13,7 +13,7 @@ import torch
 
 import gradwalk as gw
 
-# Both engines add up the same float64 numbers in another order: a few dozen roundings.
+# The engines sum the same float64 numbers in different orders: a few dozen roundings.
 TIGHT = dict(rtol=1e-11, atol=1e-13)
 TIGHT_SECOND = dict(rtol=1e-10, atol=1e-12)
 SINGLE = dict(rtol=2e-5, atol=2e-5)
@@ -21,7 +21,7 @@ SINGLE = dict(rtol=2e-5, atol=2e-5)
 
 @dataclass
 class Result:
-    """What came out of one engine, as arrays; None where an output has no gradient."""
+    """The results of one engine, as arrays; None if an output has no gradient."""
 
     outputs: list[np.ndarray]
     recorded: list[bool]  # whether each output requires a gradient
@@ -39,7 +39,7 @@ class Engine:
 
 
 OURS = Engine(gw, gw.from_numpy, lambda t: t.detach().numpy())
-# PyTorch knows no negative strides, and warns about read-only memory: it gets a copy.
+# PyTorch has no negative strides and warns about read-only memory, so it gets a copy.
 THEIRS = Engine(torch, lambda a: torch.from_numpy(np.array(a)), lambda t: t.numpy(force=True))
 
 

@@ -10,12 +10,12 @@ PACKAGE = ROOT / "src" / "gradwalk"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Run `command` in `cwd`, away from this Python's own search path, and return what it prints.
+    """Run `command` in `cwd`, without this Python's search path, and return what it prints.
 
-    Its standard error and exit status are for the reader of a failure, so a failure shows both.
+    A failure shows its standard error and exit status.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    # The terminal pytest runs in must not decide what is printed.
+    # The output must not depend on the terminal in which pytest runs.
     environment |= {"PYTHONUTF8": "1", "COLUMNS": "100"}
     finished = subprocess.run(
         [str(part) for part in command],

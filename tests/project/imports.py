@@ -1,7 +1,7 @@
 """The imports of a module, read from its source.
 
-An import counts wherever it stands, inside a function too; only those under `if TYPE_CHECKING:`
-do not, since they never run.
+Every import counts, also inside a function, except those under `if TYPE_CHECKING:`, which never
+run.
 """
 
 import ast

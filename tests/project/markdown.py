@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.project.checkout import ROOT
 
-# Written by people, or by a tool and committed; not what `make docs` writes.
+# Hand-written pages and committed generated pages; not those that `make docs` writes.
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *(ROOT / "examples").glob("*.md"),

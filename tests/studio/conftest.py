@@ -27,7 +27,7 @@ ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-UNDER = "a/folder of ours"  # the site stands anywhere: here below two folders, one with blanks
+UNDER = "a/folder of ours"  # the site works under any path: here two folders, one with blanks
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 
 def need_browser() -> str:
-    """Where Chromium is; without it the tests fail and say what to install."""
+    """The path of Chromium; without it the tests fail and name the package to install."""
     found = next((path for name in PATHS if (path := shutil.which(name))), None)
     if found is None:
         pytest.fail("the studio's tests need Chromium: apt install chromium", pytrace=False)
@@ -48,9 +48,9 @@ def need_browser() -> str:
 
 @pytest.fixture(scope="module")
 def start_browser() -> Iterator[Any]:
-    """`start_browser(**environment)`: closed with the file of tests that asked for it.
+    """`start_browser(**environment)` starts a browser, which closes after the test file.
 
-    (The event loop must end before other tests have theirs.)
+    (Its event loop must end before other tests start theirs.)
     """
     path = need_browser()
     try:
@@ -78,12 +78,12 @@ def browser(start_browser: Any) -> Any:
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the tests speak."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the static site, under a path of its own."""
+    """The address of the static site, under its own path."""
     folder = tmp_path_factory.mktemp("site")
     write_site(folder / UNDER)
     with serving(folder) as address:
@@ -91,7 +91,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class serving:
-    """A folder on a port of the system's choice: `with serving(folder) as address`."""
+    """Serve a folder on a free port: `with serving(folder) as address`."""
 
     def __init__(self, folder: Path) -> None:
         handler = functools.partial(_Handler, directory=str(folder))
@@ -110,7 +110,7 @@ class serving:
 
 @pytest.fixture
 def open_page(browser: Any, site: str) -> Iterator[Any]:
-    """`open_page("#v=1&preset=square")` gives a Watched page; no message may be on its console."""
+    """`open_page("#v=1&preset=square")` returns a Watched page; its console must stay empty."""
     opened: list[Watched] = []
 
     def open_page(link: str = "", **options: Any) -> Watched:
@@ -130,7 +130,7 @@ def open_page(browser: Any, site: str) -> Iterator[Any]:
 
 @pytest.fixture
 def same_page(open_page: Any) -> Any:
-    """`same_page(link)` for the cases of a batch: one page, which loads every link anew."""
+    """`same_page(link)` for the cases of a batch: one page, which reloads for every link."""
     opened: list[Watched] = []
 
     def load(link: str) -> Watched:
@@ -153,7 +153,7 @@ def studio() -> Iterator[Studio]:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Any]:
-    """`visit(url)`: a page of a server; no message may be on its console."""
+    """`visit(url)` opens a page of a server; its console must stay empty."""
     opened: list[Watched] = []
 
     def visit(url: str) -> Watched:
@@ -172,6 +172,6 @@ def visit(browser: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path]:
-    """A transformer of two blocks, with all of its numbers; recorded, and as a file."""
+    """A transformer of two blocks with all of its numbers, as a recording and as a file."""
     trace = transformer(2, keep="all")
     return trace, saved(trace, tmp_path_factory.mktemp("small"))

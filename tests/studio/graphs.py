@@ -10,8 +10,8 @@ from gradwalk.inspect.trace.trace import Edge, Trace
 
 
 def page_graph(trace: Trace) -> tuple[dict[str, Any], list[float], dict[int, int]]:
-    """A scalar trace as the page has it (numbers without a name stand in the operands), the
-    numbers of its nodes, and where each node of the trace went."""
+    """A scalar trace as the page's Graph (unnamed leaves become constants), the numbers of its
+    nodes, and the new index of each node of the trace."""
     place: dict[int, int] = {}
     nodes, values = [], []
     for node in trace.nodes:

@@ -1,4 +1,4 @@
-"""Somebody who does a lesson: answers wrongly in every way the lesson knows, then rightly."""
+"""A simulated learner: gives every wrong answer that the lesson knows, then the right one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.course.lesson_files import Block, Lesson
 
 
 class Learner:
-    """Does the tasks of a lesson that is open in the browser."""
+    """Work through the tasks of a lesson that is open in the browser."""
 
     def __init__(self, page: Any, lesson: Lesson) -> None:
         self.page = page
@@ -19,7 +19,7 @@ class Learner:
         self.said = 0  # feedback to mistakes
 
     def do_all(self) -> None:
-        """Every task, one after the other; progress is counted after each."""
+        """Do every task in order, and check the progress after each."""
         for number, block in enumerate(self.lesson.tasks, 1):
             task = self.page.locator(f'[data-task="{block.id}"]')
             assert task.get_attribute("data-done") == "false", block.id
@@ -30,13 +30,13 @@ class Learner:
             assert self.progress() == (number, len(self.lesson.tasks))
 
     def progress(self) -> tuple[int, int]:
-        """As the head of the lesson says: n of m."""
+        """The progress in the header of the lesson: n of m."""
         count = self.page.locator(".lesson .count").first
         return int(count.get_attribute("data-done")), int(count.get_attribute("data-tasks"))
 
     @property
     def announced(self) -> str:
-        """What a screen reader was told last."""
+        """The last announcement to screen readers."""
         return str(self.page.locator("[data-announced]").inner_text()).strip()
 
     def _hears(self, task: Any, says: str) -> None:
@@ -119,7 +119,7 @@ class Learner:
         assert plain(block.one("explain")) in task.locator("[data-feedback=right]").inner_text()
 
     def _arrange(self, task: Any, wanted: list[str]) -> None:
-        """By keyboard: choose a visit, move it to its place."""
+        """Arrange the visits by keyboard: choose a visit, move it to its position."""
         visits = task.locator("[data-order]")
         visits.focus()
         for place, name in enumerate(wanted):

@@ -1,4 +1,4 @@
-"""The page's TypeScript run by Node: bundled once in a session, called with JSON in and out."""
+"""Run the page's TypeScript in Node: bundled once per session, called with JSON in and out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEB = ROOT / "web"
 
 
 def need_node() -> None:
-    """Say what is missing, if the page's tools are; where tests run, they must be there."""
+    """Fail with the name of the missing tool if the page's tools are not installed."""
     if shutil.which("node") is None:
         raise RuntimeError("the page's tests need Node 20 or newer: install it, then `make page`")
     if not (WEB / "node_modules" / "esbuild").exists():
@@ -25,7 +25,7 @@ def need_node() -> None:
 
 
 def run(*command: str | Path, cwd: Path = WEB) -> str:
-    """Run a program of the page's; what it says on failure is what the test says."""
+    """Run a program of the page; on failure the test shows its output."""
     done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -41,7 +41,7 @@ def bundle(entry: str, folder: Path) -> Path:
 
 
 class Node:
-    """A bundle's `answer`, kept running: `node("graph.compute", graph, values)`."""
+    """A running process that serves a bundle's `answer`: `node("graph.compute", graph, values)`."""
 
     def __init__(self, bundle: Path) -> None:
         self._process = subprocess.Popen(
@@ -56,7 +56,7 @@ class Node:
         return self._ask({"call": call, "args": args})
 
     def each(self, call: str, args: Sequence[Sequence[Any]]) -> list[Any]:
-        """Many calls of one function in one go."""
+        """Call one function many times in one request."""
         found: list[Any] = self._ask({"call": call, "args": args, "each": True})
         return found
 
@@ -70,7 +70,7 @@ class Node:
         return _read(found.get("answer"))
 
     def close(self) -> None:
-        """Let it end."""
+        """End the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=10)

@@ -1,7 +1,7 @@
-"""A language that nobody speaks: English with an accent on every letter.
+"""An invented language: English with an accent on every letter.
 
-What is still without accents on the page was not translated. Values that sentences are filled with
-stand in ⟦brackets⟧, so that names and numbers in them can be told from words.
+Text without accents on the page was not translated. Values inserted into sentences are in
+⟦brackets⟧, so that the tests can tell names and numbers from words.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ def accented(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A sentence of strings.json: what is filled in stays, in brackets."""
+    """Accent a sentence of strings.json: placeholders stay, in brackets."""
     parts = _PLACE.split(text)
     return "".join(f"⟦{p}⟧" if _PLACE.fullmatch(p) else accented(p) for p in parts)
 
 
 def marked(text: str) -> str:
-    """Text of a lesson: code and addresses stay."""
+    """Accent the text of a lesson: code and addresses stay."""
     parts = _KEPT.split(text)
     return "".join(p if _KEPT.fullmatch(p) else accented(p) for p in parts)
 
 
 def write_language(folder: Path) -> None:
-    """The words of the page and all lessons, in a folder of this language."""
+    """Write the strings of the page and all lessons into a folder of this language."""
     out = folder / CODE
     out.mkdir(parents=True)
     words = json.loads((ENGLISH / "strings.json").read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def write_language(folder: Path) -> None:
 
 
 def lesson(text: str) -> str:
-    """A lesson, its words accented; names of fields, formulas and quantities are no words."""
+    """Accent a lesson, except names of fields, formulas and quantities."""
     found, block, words, head = [], "", False, 0
     for line in text.splitlines():
         fence = re.fullmatch(r"```(\w*)", line)
@@ -83,8 +83,8 @@ def _field(line: str, names: tuple[str, ...]) -> str:
 
 
 def stray(text: str, filled_in: set[str], names: set[str]) -> list[str]:
-    """The words in a text that were not translated, but for names: those that may be filled into
-    a sentence, and those that may stand in this text."""
+    """The untranslated words in a text, except names that may be inserted into a sentence or that
+    may occur in this text."""
     found: list[str] = []
     while match := re.search(r"⟦([^⟦⟧]*)⟧", text):
         found += _unknown(match[1], filled_in)
@@ -94,5 +94,5 @@ def stray(text: str, filled_in: set[str], names: set[str]) -> list[str]:
 
 def _unknown(text: str, names: set[str]) -> list[str]:
     words: list[str] = re.findall(r"[A-Za-z][A-Za-z0-9_]*", re.sub(r"\b(nan|inf)\b", "", text))
-    # v1, v2 are results without a name, and single letters keys.
+    # v1, v2 are unnamed results, and single letters are keys.
     return [w for w in words if w not in names and not (names and re.fullmatch(r"v\d+|[a-z]", w))]

@@ -12,7 +12,7 @@ OPERATIONS = 28  # of one block
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, written out as people write it."""
+    """Attention and a perceptron, written out in the usual way."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def transformer(blocks: int, keep: str = "stats") -> Trace:
 
 
 class Deep(nn.Module):
-    """Many layers, one after the other, made larger by every one of them."""
+    """Many layers, each of which enlarges its input."""
 
     def __init__(self, layers: int, factor: float) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Deep(nn.Module):
 
 
 def exploding() -> Trace:
-    """Gradients of 10¹⁵ and more: their numbers take much room."""
+    """Gradients of 10¹⁵ and more: wide numbers."""
     gw.manual_seed(0)
     model = Deep(24, 12.0)
     with gw.record() as trace:
@@ -92,7 +92,7 @@ def exploding() -> Trace:
 
 
 def made_inside() -> Trace:
-    """A model that is made in the recording: its initialisation is recorded too."""
+    """A model created in the recording, so its initialization is recorded too."""
     with gw.record() as trace:
         model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
         model(gw.ones(16, 4)).square().mean().backward()
@@ -100,7 +100,7 @@ def made_inside() -> Trace:
 
 
 def not_a_number() -> Trace:
-    """A layer whose result is taken the root of: negative, so NaN."""
+    """The square root of a layer's negative output: NaN."""
     gw.manual_seed(0)
     layer = nn.Linear(4, 4)
     with gw.record() as trace:

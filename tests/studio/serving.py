@@ -1,4 +1,4 @@
-"""What the tests of the server share: a stub of the page, traces to serve, and ways to ask."""
+"""Shared by the server's tests: a stub of the page, traces to serve, and ways to send requests."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gradwalk.studio.sessions import Session, Sessions
 TOKEN = "a-token-of-the-tests"
 PORT = 8765
 HOST = f"127.0.0.1:{PORT}"
-# It holds what could end the element around it, or confuse who reads it.
+# It contains text that could end its element or confuse a parser.
 STUB_SCRIPT = 'const words = "</script><!-- <script>";\nconsole.log(words, "\\u2028 κ");\n'
 STUB_STYLE = "body { margin: 0 }\n"
 
 
 def stub_page(folder: Path) -> Path:
-    """A folder as `static/`, with the real template and a script that stands for the bundle."""
+    """A folder like `static/`, with the real template and a stub of the bundle."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("index.html", "tables.json"):
         (folder / name).write_bytes((STATIC / name).read_bytes())
@@ -117,7 +117,7 @@ class Client:
         headers: Headers = (),
         usual: bool = True,
     ) -> Answer:
-        """One request; `usual` adds Host and the token where they are not given."""
+        """Send one request; `usual` adds Host and the token if they are missing."""
         given = {name.lower() for name, _ in headers}
         sent = [(name.lower(), value) for name, value in headers]
         if usual and "host" not in given:

@@ -49,7 +49,7 @@ def heat_cells(page: Watched, tensor: str, moves: str) -> list[tuple[str, float]
 
 
 def check_numbers(page: Watched, trace: Trace) -> None:
-    """Of a matrix, of slices of an array with more dimensions, and of one too large to be shown."""
+    """Check a matrix, slices of an array with more dimensions, and an array too large to show."""
     find(page, "blocks.1.q.weight")
     index = trace.find("blocks.1.q.weight")
     for tensor, array in (("value", trace.nodes[index].value), ("gradient", trace.grad(index))):

@@ -11,7 +11,7 @@ _EDGES = """() => [...document.querySelectorAll("[data-edge]")].map((g) => ({...
 
 
 class Watched:
-    """A page in the browser, with everything it said on the console."""
+    """A page in the browser, with everything it wrote to the console."""
 
     def __init__(self, context: Any, address: str) -> None:
         self.address = address
@@ -21,64 +21,64 @@ class Watched:
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
 
     def go(self, link: str) -> None:
-        """Open a link as a fresh visitor would: the page is loaded anew."""
+        """Open a link as a new visitor would, with a fresh load of the page."""
         self.page.goto("about:blank")
         self.page.goto(self.address + link)
         self.page.wait_for_selector("[data-position]")
 
     @property
     def position(self) -> int:
-        """Steps done, as the step bar says."""
+        """The number of steps done, from the step bar."""
         return int(self.page.get_attribute("[data-position]", "data-position"))
 
     @property
     def phase(self) -> str:
-        """Of the last step."""
+        """The phase of the last step."""
         return str(self.page.get_attribute("[data-position]", "data-phase"))
 
     @property
     def nodes(self) -> dict[str, dict[str, str]]:
-        """What the drawing says of every node, by name."""
+        """The attributes of every node in the drawing, by name."""
         found: dict[str, dict[str, str]] = self.page.evaluate(_NODES)
         return found
 
     @property
     def edges(self) -> list[dict[str, str]]:
-        """What the drawing says of every edge."""
+        """The attributes of every edge in the drawing."""
         found: list[dict[str, str]] = self.page.evaluate(_EDGES)
         return found
 
     def value(self, name: str) -> float | None:
-        """A node's value; None while it has none."""
+        """A node's value, or None."""
         return number(self.nodes[name]["value"])
 
     def grad(self, name: str) -> float | None:
-        """What has arrived at a node; None before anything has."""
+        """A node's gradient so far, or None."""
         return number(self.nodes[name]["grad"])
 
     def press(self, key: str) -> None:
-        """A key for whatever has the focus."""
+        """Press a key; it goes to the element with the focus."""
         self.page.keyboard.press(key)
 
     def wait_for_position(self, position: int) -> None:
-        """Until the step bar says so."""
+        """Wait until the step bar shows this position."""
         self.page.wait_for_selector(f'[data-position="{position}"]')
 
     @property
     def link(self) -> str:
-        """The address's fragment, once it follows what is shown."""
-        # The page writes it a moment later; a timer that is set after the page's own ends after it.
+        """The fragment of the address, once it matches the view."""
+        # The page writes it with a timer; a timer set after the page's own ends after it.
         later = "() => new Promise((done) => setTimeout(() => done(location.hash), 200))"
         return str(self.page.evaluate(later))
 
 
 def number(text: str) -> float | None:
-    """A number of the page's attributes."""
+    """Parse a number in an attribute of the page."""
     return float(text) if text else None
 
 
 def same(one: float | None, other: float | None) -> bool:
-    """Equal but for the rounding of the last digits; NaN is NaN."""
+    """Whether two numbers are equal up to rounding; NaN equals NaN."""
     if one is None or other is None:
         return one is other
     if math.isnan(one) or math.isnan(other):

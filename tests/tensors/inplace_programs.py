@@ -1,9 +1,9 @@
-"""Random programs of in-place, view and plain operations, and what their gradients must be.
+"""Random programs of in-place, view and plain operations, and their correct gradients.
 
 A program is a list of steps; every step is written once and runs on gradwalk, on PyTorch and on
-`Dual`, NumPy arrays that carry a tangent beside every number. Memory and tangents of a Dual are
-shared by views and overwritten in place, so its derivative is right whatever the order of
-changes: it says what is right also where PyTorch refuses a program.
+`Dual`, NumPy arrays that carry a tangent beside every number. Views share the memory and tangents
+of a Dual, and in-place operations overwrite them, so its derivative is right whatever the order of
+changes. It gives the reference also for programs that PyTorch refuses.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import torch
 
 import gradwalk as gw
 
-Step = tuple[int, int, int, int]  # which step, two operands, one choice
+Step = tuple[int, int, int, int]  # the kind of step, two operands, one choice
 SHAPES = [(2, 3), (3,), (3, 2), (4,), (2, 3), ()]
-FLAT = 2  # that many of them, the last, need no gradient
+FLAT = 2  # this many of the last ones need no gradient
 
 
 class DifferentLayout(Exception):
-    """Two engines disagree on what is a view and what a copy: nothing to compare."""
+    """Two engines disagree about which results are views, so they cannot be compared."""
 
 
 # -- the right answer ---------------------------------------------------------------------------
 
 
 class Dual:
-    """An array and how it moves. Inside `no_grad` only the array is written to."""
+    """An array and its tangent. Inside `no_grad` only the array is written to."""
 
     recording = True
 
@@ -205,7 +205,7 @@ def _dual_no_grad() -> Iterator[None]:
 
 
 def fitting(x: Any, y: Any) -> Any:
-    """y if it broadcasts to the shape of x, else a number made of it."""
+    """y if it broadcasts to the shape of x, or else a number made from it."""
     try:
         fits = np.broadcast_shapes(tuple(x.shape), tuple(y.shape)) == tuple(x.shape)
     except ValueError:
@@ -276,7 +276,7 @@ CHANGES: list[Callable[..., Any]] = [
 
 
 def quietly(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step inside no_grad."""
+    """Run a step inside no_grad."""
 
     def inside(x: Any, y: Any, k: int) -> Any:
         with no_grad_of(x):
@@ -302,7 +302,7 @@ STEPS = [
     quietly(lambda x, y, k: x[subscript(x, k)]),
     lambda x, y, k: x.detach().mul_(0.5),
 ]
-# PyTorch does not see changes through `.data`; we do.
+# PyTorch does not detect changes through `.data`; gradwalk does.
 THROUGH_DATA = lambda x, y, k: x.data.mul_(0.5)
 
 
@@ -317,10 +317,10 @@ def leaves() -> list[np.ndarray]:
 def run(
     tensors: list[Any], steps: Sequence[Step], menu: Sequence[Callable[..., Any]] = STEPS
 ) -> tuple[list[bool], Any]:
-    """Run the steps; which of them gave views, and a sum over everything there is in the end.
+    """Run the steps; return which of them gave views, and a sum over all final tensors.
 
-    The first tensors are the leaves. What requires a gradient among them may not be changed in
-    place, so the other tensors are tried.
+    The first tensors are the leaves. Leaves that require a gradient may not be changed in place, so
+    a step then changes another tensor.
     """
     views = []
     fixed = len(SHAPES) - FLAT
@@ -364,7 +364,7 @@ def run_on(
 def run_dual(
     steps: Sequence[Step], directions: Sequence[np.ndarray], **options: Any
 ) -> tuple[list[bool], float, float]:
-    """The views, the value, and how it moves when the leaves move along `directions`."""
+    """The views, the value, and its derivative when the leaves move along `directions`."""
     still = [np.zeros(shape) for shape in SHAPES[-FLAT:]]
     starts = [Dual(a, d.copy()) for a, d in zip(leaves(), [*directions, *still], strict=True)]
     views, total = run(list(starts), steps, **options)

@@ -1,4 +1,4 @@
-"""Calls of ATen operations, as programs make them, and a check of what each is translated to."""
+"""Calls of ATen operations, as programs make them, and a check of their translations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
 class Collector(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps a copy of every call that has a translation."""
+    """Keep a copy of every call that has a translation."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -38,7 +38,7 @@ class Collector(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def copied(given: Any) -> Any:
-    """The same arguments with tensors of their own; one tensor given twice stays one."""
+    """A copy of the arguments with new tensors; a tensor given twice stays one."""
     made: dict[int, torch.Tensor] = {}
 
     def copy(thing: Any) -> Any:
@@ -52,7 +52,7 @@ def copied(given: Any) -> Any:
 
 
 def calls_of(program: Callable[[], Any]) -> list[Call]:
-    """The translated calls that a program makes, backward pass and all."""
+    """The translated calls that a program makes, including its backward pass."""
     with Collector() as collector:
         program()
     return collector.calls
@@ -68,7 +68,7 @@ def numpy_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def check(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known:
-    """Our op's values and gradients are those of the operation, or an assertion says where not."""
+    """Assert that our op's values and gradients equal those of the operation."""
     known = translate(func, args, kwargs)
     assert known is not None
     if known.op == LEAF:
@@ -83,16 +83,16 @@ def check(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known:
     return known
 
 
-Leaves = dict[int, torch.Tensor]  # the id of an operand -> its twin that wants a gradient
+Leaves = dict[int, torch.Tensor]  # the id of an operand -> its copy that requires a gradient
 
 
 def run_with_graph(
     func: Any, args: Any, kwargs: Any, operands: list[torch.Tensor]
 ) -> tuple[Leaves, list[torch.Tensor]]:
-    """The outputs of a call, and the twins of those operands that can have a gradient."""
+    """The outputs of a call, and copies of the operands that can have a gradient."""
     while True:
         leaves = {id(t): t.clone().requires_grad_() for t in operands}
-        # Of clones, since an operation in place may not change a leaf.
+        # On clones, since an in-place operation may not change a leaf.
         given = {key: leaf.clone() for key, leaf in leaves.items()}
         args_here, kwargs_here = tree_map(
             lambda t, given=given: (
@@ -204,7 +204,7 @@ def samples_of(
         if dtype not in info.supported_dtypes("cpu"):
             continue
         wants = info.supports_autograd and dtype.is_floating_point
-        # It looks for the name of a unittest on the stack: most of the time, and in vain here.
+        # It searches the stack for the name of a unittest, which takes most of the time here.
         with mock.patch.object(common_utils, "extract_test_fn", lambda: None):
             samples = info.sample_inputs("cpu", dtype, requires_grad=wants)
         for k, sample in enumerate(samples):

@@ -1,4 +1,4 @@
-"""Of the tests on PyTorch programs, `make quick` runs a case of each test of these files."""
+"""Of the tests on PyTorch programs, `make quick` runs one case of each test in these files."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,7 +9,7 @@ QUICK_FILES = {"test_recorder.py", "test_statements.py", "test_explosions.py"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What `make quick` runs nothing of it need not read."""
+    """Skip files from which `make quick` runs nothing."""
     quick = config.getoption("markexpr") == "not slow"
     name = collection_path.name
     return True if quick and name.startswith("test_") and name not in QUICK_FILES else None

@@ -23,16 +23,16 @@ Watching = Callable[[nn.Module, torch.optim.Optimizer], Any]
 
 
 def nobody(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Does not watch."""
+    """Watch nothing."""
 
 
 def gpt2(layers: int = 1, **settings: Any) -> GPT2LMHeadModel:
     """Random weights, always the same."""
-    # Here, because it takes seconds: every process that collects the tests reads this file.
+    # Imported here because it takes seconds: every process that collects tests imports this file.
     from transformers import GPT2Config, GPT2LMHeadModel
     from transformers.utils import logging
 
-    logging.set_verbosity_error()  # it warns of a vocabulary as small as this
+    logging.set_verbosity_error()  # it warns about such a small vocabulary
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=WORDS,
@@ -54,7 +54,7 @@ def sentences(count: int = 1) -> torch.Tensor:
 
 
 def data(plant: bool, watching: Watching = nobody) -> list[float]:
-    """Sentences that come embedded, one with a NaN in it."""
+    """Embedded sentences, one of which contains a NaN."""
     model = gpt2()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     words = sentences(BAD_STEP + 2)
@@ -73,7 +73,7 @@ def data(plant: bool, watching: Watching = nobody) -> list[float]:
 
 
 class RootMeanSquare(nn.Module):
-    """A normalisation of the user's own, in place of a LayerNorm; it counts its calls."""
+    """A custom normalization in place of a LayerNorm; it counts its calls."""
 
     def __init__(self, plant: bool) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class RootMeanSquare(nn.Module):
 
 
 def module(plant: bool, watching: Watching = nobody) -> list[float]:
-    """0 / 0 in a module of the user's own, deep inside the model."""
+    """0 / 0 in a custom module, deep inside the model."""
     model = gpt2()
     model.transformer.h[0].ln_2 = RootMeanSquare(plant)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

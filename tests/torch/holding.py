@@ -1,4 +1,4 @@
-"""Per-node gradients of a trace beside those that PyTorch itself gives."""
+"""Compare the per-node gradients of a trace with PyTorch's own."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from gradwalk.torch.values import array_of
 
 
 class Holding(TorchRecorder):
-    """A recorder that keeps every tensor, so that PyTorch can be asked about each."""
+    """A recorder that keeps every tensor, so that PyTorch can compute the gradient of each."""
 
     def __init__(self):
         super().__init__()
@@ -20,7 +20,7 @@ class Holding(TorchRecorder):
 
 
 def compare_with_autograd(trace, loss):
-    """Compare bit for bit, for each tensor that was held; returns how many have a gradient.
+    """Compare every held tensor bit for bit; return how many have a gradient.
 
     The graph of the loss must have been retained.
     """
@@ -29,7 +29,7 @@ def compare_with_autograd(trace, loss):
         for edge, (tensor, version) in trace.recorder.held.items()
         if tensor.requires_grad  # the workspace of an LSTM does not
         and trace.nodes[edge.node].needs_grad
-        and tensor._version == version  # not written over since
+        and tensor._version == version  # not overwritten since
         and trace.recorder.known(tensor) == edge
     }
     found = torch.autograd.grad(loss, list(asked.values()), retain_graph=True, allow_unused=True)

@@ -1,4 +1,4 @@
-"""Networks as people write them, each with a twin in which one thing is wrong."""
+"""Typical networks, each with a variant in which one thing is wrong."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Block(nn.Module):
-    """Two convolutions and a way past them."""
+    """Two convolutions and a residual connection."""
 
     def __init__(self, channels, out, stride=1):
         super().__init__()
@@ -30,7 +30,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """As torchvision's, smaller."""
+    """Like torchvision's, but smaller."""
 
     def __init__(self, widths=(8, 16), classes=4):
         super().__init__()
@@ -95,7 +95,7 @@ class Recurrence(nn.Module):
 
 
 class Overwritten(nn.Module):
-    """An in-place write to what backward needs, or not."""
+    """An in-place write, to a value that backward needs or to another."""
 
     def __init__(self, in_place):
         super().__init__()
@@ -126,7 +126,7 @@ class Gan:
         self.d_optimizer = torch.optim.Adam(self.discriminator.parameters(), lr)
 
     def cheated(self, guess):
-        """How well the generator does; by hand it is −log of a probability that may be 0."""
+        """The generator's loss; written by hand it is −log of a probability that may be 0."""
         if self.by_hand:
             return -torch.log(torch.sigmoid(guess)).mean()
         return F.binary_cross_entropy_with_logits(guess, torch.ones_like(guess))

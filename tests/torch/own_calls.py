@@ -1,4 +1,4 @@
-"""Calls that PyTorch's own samples do not make: what export keeps, and what other devices run."""
+"""Calls missing from PyTorch's own samples: those of export, and those of other devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from tests.torch.aten_calls import Call, calls_of
 
 aten = torch.ops.aten
-# In PyTorch 2.8 the operation of this name is another one, of one kind of GPU.
+# In PyTorch 2.8 this name is another operation, for one kind of GPU.
 FUSES_RMS_NORM = aten._fused_rms_norm.default._schema.arguments[1].name == "normalized_shape"
 _generator = torch.Generator().manual_seed(0)
 
@@ -81,7 +81,7 @@ def _images() -> list[Call]:
 
 
 def attends_in_groups(*given: torch.Tensor) -> bool:
-    """Whether the CPU's attention takes several queries per key; older versions copy the keys."""
+    """Whether attention on the CPU supports grouped queries; older versions copy the keys."""
     calls = calls_of(lambda: F.scaled_dot_product_attention(*given, enable_gqa=True))
     return any("flash_attention" in func.name() for func, *_ in calls)
 
@@ -241,7 +241,7 @@ def own_calls() -> list[Call]:
 
 
 def calls_elsewhere() -> list[tuple[Any, tuple[Any, ...], dict[str, Any], Callable[..., Any]]]:
-    """Calls that run on other devices only, and what they compute by what runs here."""
+    """Calls that run only on other devices, and the same computation with calls for the CPU."""
     heads = floats(2, 2, 5, 4)
     image, parameters = floats(2, 4, 3, 3), statistics(4)
 

@@ -1,4 +1,4 @@
-"""Training loops as people write them, each sick (`planted`) or healthy; `HERE` marks the line."""
+"""Typical training loops, each faulty (`planted`) or healthy; `HERE` marks the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Watching = Callable[[Any, Any], Any]
 
 @dataclass
 class Trained:
-    """What training leaves: it must be the same, bit for bit, watched or not."""
+    """The results of training: the same bit for bit, watched or not."""
 
     losses: list[float] = field(default_factory=list)
     weights: list[torch.Tensor] = field(default_factory=list)
@@ -61,7 +61,7 @@ def in_a_function(planted: bool, watching: Watching) -> Trained:
 
 
 class Trainer:
-    """A loop in a class, with a name that Python changes."""
+    """A loop in a class, with a name that Python mangles."""
 
     def __init__(self, watching: Watching) -> None:
         self.model = network()
@@ -132,9 +132,9 @@ def mixed_precision(planted: bool, watching: Watching) -> Trained:
 
 
 def scaled(planted: bool, watching: Watching) -> Trained:
-    """The scaler begins so high that it skips the first steps, and skips any NaN: no faults.
+    """The scale starts so high that the scaler skips the first steps, and any NaN: no faults.
 
-    Sick, the loss is NaN in every step from one on: then it skips for ever.
+    In the faulty variant the loss is NaN from one step on, so the scaler skips every step.
     """
     inputs, targets = batches(False, 60)
     if planted:
@@ -158,7 +158,7 @@ def scaled(planted: bool, watching: Watching) -> Trained:
 
 
 def accumulated(planted: bool, watching: Watching) -> Trained:
-    """Four backward passes per step; the second of the tenth step is sick."""
+    """Four backward passes per step; the second of the tenth step is faulty."""
     inputs, targets = batches(False)
     if planted:
         inputs[37, BAD_ROW] = math.inf
@@ -178,7 +178,7 @@ def accumulated(planted: bool, watching: Watching) -> Trained:
 
 
 def adversarial(planted: bool, watching: Watching) -> Trained:
-    """Two models and two optimizers; the generator's own loss is sick."""
+    """Two models and two optimizers; the generator's loss is faulty."""
     torch.manual_seed(0)
     generator = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     critic = nn.Sequential(nn.Linear(2, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
@@ -206,7 +206,7 @@ def adversarial(planted: bool, watching: Watching) -> Trained:
 
 
 def log_of_zero(planted: bool, watching: Watching) -> Trained:
-    """The fault is in the loss, outside of the model."""
+    """The fault is in the loss, outside the model."""
     inputs, _ = batches(False)
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -226,7 +226,7 @@ def log_of_zero(planted: bool, watching: Watching) -> Trained:
 
 
 class Distance(nn.Module):
-    """Its gradient is infinite where both are equal, its value is not."""
+    """A distance whose gradient, but not its value, is infinite where both are equal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -274,7 +274,7 @@ def exploding(planted: bool, watching: Watching) -> Trained:
 
 
 def bad_update(planted: bool, watching: Watching) -> Trained:
-    """The gradients are finite; the step that is made of them is not."""
+    """The gradients are finite; the update is not."""
     inputs, targets = batches(False)
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -1,4 +1,4 @@
-"""Right: every operation leaves a function behind that hands its gradient on."""
+"""Right: every operation stores a function that pushes its gradient."""
 
 import math
 

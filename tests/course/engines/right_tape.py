@@ -1,4 +1,4 @@
-"""Right: everything that happens is written on one tape, which backward reads from its end."""
+"""Right: every operation is written to one tape, which backward reads from its end."""
 
 import math
 
@@ -78,4 +78,4 @@ def record(data, *pushes):
     return out
 
 
-print("passed")  # talking is allowed, and changes nothing
+print("passed")  # printing is allowed and has no effect

@@ -141,7 +141,7 @@ places = given([[0, 2, 2], [0, 0, 1]], np.int64)
 
 
 def multiplied_in_torch(m: Any, x: Any, i: Any, y: Any) -> Any:
-    """PyTorch's own has no gradient: a factor for each write, one after the other."""
+    """PyTorch's own has no gradient: multiply by one factor after the other."""
     for column in range(3):
         factor = m.ones_like(x).scatter(1, i[:, column : column + 1], y[:, column : column + 1])
         x = x * factor

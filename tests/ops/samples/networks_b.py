@@ -13,7 +13,7 @@ NETWORKS_B: list[Sample] = []
 
 
 def add(op: str, call: Call, *inputs: Draw, torch: Call | None = None) -> None:
-    """One sample; `torch` only where PyTorch spells the call differently."""
+    """Add one sample; give `torch` only if PyTorch spells the call differently."""
     number = 1 + sum(sample.op == op for sample in NETWORKS_B)
     NETWORKS_B.append(Sample(op, call, torch or call, inputs, f"b{number}"))
 
@@ -181,7 +181,7 @@ add("where", lambda m, x, c: x.masked_fill(c, float("-inf")), floats(3, 4), bool
 add("where", lambda m, x, c, v: m.masked_fill(x, c, v), floats(3, 4), booleans(3, 1), floats())
 add("where", lambda m, x, c: m.masked_fill(x, c, 7), integers(4), booleans(4))
 add("where", lambda m, x, c: m.masked_fill(x, c, 0), floats(4), booleans(3, 4))
-once = given([[2, 0, 1], [1, 2, 0]])  # no place twice: PyTorch gives those a wrong gradient
+once = given([[2, 0, 1], [1, 2, 0]])  # no place twice: PyTorch's gradient would be wrong
 add("setitem", lambda m, x, i, y: m.scatter(x, 1, i, y), floats(2, 4), once, floats(2, 3))
 add("setitem", lambda m, x, i, y: x.scatter(0, i, y), floats(3, 4), once, floats(2, 3))
 add(
@@ -231,7 +231,7 @@ add("equal", lambda m, x: m.nn.functional.one_hot(x), integers(5))
 add("equal", lambda m, x: m.nn.functional.one_hot(x, 4), integers(2, 3))
 add("equal", lambda m, x: m.nn.functional.one_hot(x, num_classes=3), integers())
 
-# In place, on something that needs a gradient.
+# In place, on a tensor that needs a gradient.
 add("setitem", lambda m, x, c: x.clone().masked_fill_(c, 2.5), floats(3, 4), booleans(4))
 add(
     "setitem",
@@ -366,7 +366,7 @@ add("vector_norm", lambda m, x: m.linalg.norm(x, INF, 0, keepdim=True), floats(3
 
 
 def distances(p: float) -> Call:
-    """What cdist means; PyTorch's own has no second derivative."""
+    """The definition of cdist; PyTorch's own has no second derivative."""
     return lambda m, x, y: m.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, dim=-1)
 
 
@@ -384,7 +384,7 @@ def regular(*shape: int) -> Draw:
 
 
 def definite(m: Any, x: Any) -> Any:
-    """A symmetric positive definite matrix with eigenvalues apart, made of any."""
+    """Make a symmetric positive definite matrix with distinct eigenvalues from any matrix."""
     n = x.shape[-1]
     return x @ x.mT + m.diag(m.arange(1, n + 1)).to(x.dtype)
 
@@ -409,7 +409,7 @@ add(
 
 
 def second_derivatives_of_det(m: Any, x: Any, h: Any) -> Any:
-    """Of torch, where x has an inverse."""
+    """The second derivatives in PyTorch, for an invertible x."""
     inverse = m.linalg.inv(x).mT
     trace = (h * inverse).sum((-2, -1), keepdim=True)
     return m.linalg.det(x)[..., None, None] * (trace * inverse - inverse @ h.mT @ inverse)
@@ -438,7 +438,7 @@ for shape in [(3, 3), (2, 3, 3), (1, 1)]:
     add("cholesky", lambda m, x: m.linalg.cholesky(definite(m, x)), floats(*shape))
     add("eigh", lambda m, x: m.linalg.eigh(definite(m, x)).eigenvalues, floats(*shape))
     add("eigh", lambda m, x: m.linalg.eigvalsh(definite(m, x)), floats(*shape))
-    # The sign of an eigenvector is anyone's choice.
+    # The sign of an eigenvector is arbitrary.
     add(
         "eigh", lambda m, x: (lambda e: (e[0], m.abs(e[1])))(m.linalg.eigh(definite(m, x))),
         floats(*shape),
@@ -450,7 +450,7 @@ add("eigh", lambda m, x: m.linalg.eigvalsh(x), given([[4.0, 9.0], [1.0, 3.0]]))
 
 
 def factors(m: Any, x: Any, **options: Any) -> Any:
-    """QR with a positive diagonal: the signs are anyone's choice."""
+    """QR with a positive diagonal, since the signs are arbitrary."""
     q, r = m.linalg.qr(x, **options)
     signs = m.sign(m.diagonal(r, dim1=-2, dim2=-1))
     n = r.shape[-2]
@@ -478,7 +478,7 @@ add("svd", lambda m, x: (lambda f: m.abs(f[2][..., :2, :]))(m.linalg.svd(x)), fl
 
 
 def _cut_off(x: Any) -> Any:
-    return x.detach() if hasattr(x, "detach") else x  # a symbol has no graph to be cut off from
+    return x.detach() if hasattr(x, "detach") else x  # a symbol has no graph
 
 
 add(

@@ -130,7 +130,7 @@ add(
     lambda m, w, i: m.nn.functional.embedding(i, w),
     floats(3, 2),
     integers(0),
-    torch=lambda m, w, i: w[i],  # whose own has no second derivative for no rows
+    torch=lambda m, w, i: w[i],  # PyTorch's own has no second derivative for zero rows
 )
 for skip in (None, 1):
     add(
@@ -174,7 +174,7 @@ for options in ({}, {"is_causal": True}, {"scale": 0.3}):
     add("attention", attend, floats(3, 4), floats(3, 4), floats(3, 4))
 
 # -- recurrent ------------------------------------------------------------------------------------
-# PyTorch has them as layers only; its own step, written out, is the oracle here, and
+# PyTorch has them as layers only. The oracle here is its step, written out;
 # tests/nn/test_layers.py compares the layers.
 
 

@@ -29,7 +29,7 @@ for name in ("sum", "mean", "amax", "amin", "prod", "var", "std"):
         add(
             name, lambda m, x, name=name: getattr(m, name)(x, (2, 0), keepdim=True), floats(2, 3, 4)
         )
-    if name not in ("amax", "amin"):  # those have no value for no elements
+    if name not in ("amax", "amin"):  # undefined for zero elements
         add(name, lambda m, x, name=name: getattr(m, name)(x), floats(0))
         add(name, lambda m, x, name=name: getattr(m, name)(x, 1), floats(3, 0, 2))
 
@@ -204,7 +204,7 @@ add("getitem", lambda m, x: x[None], floats())
 add("getitem", lambda m, x: x[0], floats(1))
 add("getitem", lambda m, x: x[1:][0][::2], floats(3, 4))
 add("getitem", lambda m, x: tuple(x), floats(3, 2))
-# NumPy's index kinds that PyTorch does not take.
+# NumPy's index kinds that PyTorch does not accept.
 for subscript, same in [
     (slice(None, None, -1), lambda x: x.flip(0)),
     ((slice(None), slice(None, 0, -2)), lambda x: x.flip(1)[:, 0:2:2]),
@@ -231,7 +231,7 @@ add("getitem", lambda m, x, i: m.take_along_dim(x, i), floats(3, 4), integers(5,
 
 
 def assign(subscript: Any) -> Any:
-    """x with `value` put at a subscript."""
+    """x with `value` assigned to a subscript."""
 
     def call(m: Any, x: Any, value: Any) -> Any:
         out = x.clone()

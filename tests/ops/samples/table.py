@@ -1,7 +1,7 @@
 """The table of sample calls: every op and every public function of `gradwalk.ops`, with inputs.
 
-A call is written once, `lambda m, x: m.sum(x, 1)`, and runs with m = gradwalk and m = torch; where
-the two spell it differently, `torch=` has PyTorch's spelling.
+A call is written once, `lambda m, x: m.sum(x, 1)`, and runs with m = gradwalk and m = torch; if the
+two spell it differently, `torch=` has PyTorch's spelling.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sample:
 
     @property
     def seed(self) -> int:
-        """Fixed by what the sample is, so that adding another one changes nothing here."""
+        """Derived from the sample alone, so that adding another sample changes nothing here."""
         return zlib.crc32(f"{self.op} {self.note}".encode())
 
     def arrays(self, dtype: Any = np.float64) -> list[np.ndarray]:
@@ -71,7 +71,7 @@ def given(values: Any, dtype: Any = None) -> Draw:
 
 # -- elementwise ops ----------------------------------------------------------------------------
 
-# PyTorch's name where it is not ours, and the attributes to try.
+# PyTorch's name if it differs from ours, and the attributes to try.
 _ELSEWHERE: dict[str, str] = {
     "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
     "greater_equal": "ge", "power": "pow", "zero": "zeros_like", "clip_between": "clamp",
@@ -123,7 +123,7 @@ def torch_function(op: Op) -> Call:
         from tests.ops.gamma_functions import GAMMA
 
         return GAMMA[op.name]
-    if not op.differentiable:  # of some PyTorch says that they are, and fails in backward
+    if not op.differentiable:  # PyTorch claims that some are, and fails in backward
         return lambda *xs, **attrs: plain(*[x.detach() for x in xs], **attrs)
     return plain
 
@@ -138,7 +138,7 @@ def _named(op: Op) -> Call:
 
 
 def attributes_of(op: Op) -> list[dict[str, Any]]:
-    """The attributes an elementwise op is tried with."""
+    """The attributes with which an elementwise op is tested."""
     return _ATTRIBUTES.get(op.name, [{}])
 
 
@@ -169,7 +169,7 @@ def _elementwise_inputs(op: Op, shapes: tuple[tuple[int, ...], ...]) -> list[tup
     if op.name == "floor_divide":
         whole = tuple(integers(*s, low=1, high=9) for s in shapes)
         return [whole, tuple(floats(*s) for s in shapes)]
-    if not op.differentiable:  # comparisons: integers meet, so that ties are there
+    if not op.differentiable:  # comparisons: integers, so that ties occur
         return [tuple(integers(*s) for s in shapes), tuple(floats(*s) for s in shapes)]
     domain = op.domain or (-2.0, 2.0)
     each = domain if isinstance(domain[0], tuple) else (domain,) * len(shapes)
@@ -206,7 +206,7 @@ class Structural:
         self._count: dict[str, int] = {}
 
     def add(self, op: str, call: Call, *inputs: Draw, torch: Call | None = None) -> None:
-        """One sample; `torch` only where PyTorch spells the call differently."""
+        """Add one sample; give `torch` only if PyTorch spells the call differently."""
         number = self._count[op] = self._count.get(op, 0) + 1
         self.samples.append(Sample(op, call, torch or call, inputs, str(number)))
 
@@ -225,10 +225,10 @@ def all_samples() -> list[Sample]:
 def each_sample(
     samples: Iterable[Sample], quick: int | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A test of every one of these, those of an op in one batch; `make quick` runs `quick`."""
+    """Parametrize a test over these samples, one batch per op; `make quick` runs `quick`."""
     return batched("sample", samples, lambda sample: sample.op, quick)
 
 
 def samples_of_every_op(quick: int = 1) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A test of every sample; `make quick` runs the first `quick` samples of each op only."""
+    """Parametrize a test over all samples; `make quick` runs the first `quick` of each op."""
     return each_sample(all_samples(), quick)
